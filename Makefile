@@ -1,0 +1,27 @@
+# make test runs every test there is. With a Docker engine within reach the tests on
+# real ensembles are required; without one the rest runs, and the last lines say
+# what was left out.
+
+SHELL       := /bin/bash
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+TIMEOUT     := 15m
+
+DURATION    := 15m
+SEED        := 1
+
+.PHONY: test race chaos lint
+
+test:
+	@scripts/test.sh -race -timeout $(TIMEOUT) ./...
+
+race:
+	@scripts/test.sh -race -count=3 -timeout 45m ./...
+
+# Faults on real ensembles, for DURATION per recipe. A run that fails prints its seed.
+chaos:
+	@CHAOS_DURATION=$(DURATION) CHAOS_SEED=$(SEED) scripts/test.sh -v -timeout 24h ./chaos
+
+lint:
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	GOFLAGS=-mod=mod go run $(STATICCHECK) ./...

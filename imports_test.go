@@ -1,0 +1,35 @@
+package curator_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestWhatUsersInherit keeps the claim of the README: who imports the library gets two modules, and
+// who imports the test server none.
+func TestWhatUsersInherit(t *testing.T) {
+	library := []string{"./framework", "./retry", "./connstate", "./recipes/..."}
+	assert.Equal(t, []string{"github.com/cenkalti/backoff/v4", "github.com/go-zookeeper/zk"}, modules(t, library...))
+	assert.Empty(t, modules(t, "./zktest"))
+}
+
+// modules lists the modules that packages need beside this one and the standard library.
+func modules(t *testing.T, packages ...string) []string {
+	t.Helper()
+	args := append([]string{"list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}"}, packages...)
+	out, err := exec.Command("go", args...).Output()
+	require.NoError(t, err)
+	var list []string
+	seen := map[string]bool{}
+	for line := range strings.Lines(string(out)) {
+		if path := strings.TrimSpace(line); path != "" && !seen[path] {
+			seen[path] = true
+			list = append(list, path)
+		}
+	}
+	return list
+}

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Runs go test with the arguments given, on real ensembles as well if there is a
+# Docker engine. With CI=true there must be one.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+if docker info >/dev/null 2>&1; then
+	scripts/zookeeper-image.sh || exit 1
+	export CURATOR_TEST_DOCKER=1
+	go test "$@"
+	exit $?
+fi
+
+unset CURATOR_TEST_DOCKER
+go test "$@"
+status=$?
+cat <<'MSG'
+
+LEFT OUT: every test on a real ZooKeeper ensemble, for no Docker engine answered.
+To run them, install Docker, start it, make sure that `docker info` works, and
+run `make test` again. The image is pulled, or built from Debian's packages.
+MSG
+if [ "${CI:-}" = true ]; then
+	echo "CI=true: that is a failure."
+	exit 1
+fi
+exit $status
