@@ -1,0 +1,364 @@
+package retry_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/gocurator/curator/retry"
+)
+
+// opinion is an error that answers Unknown for what it wraps.
+type opinion struct {
+	error
+	unknown bool
+}
+
+func (o opinion) Unknown() bool { return o.unknown }
+func (o opinion) Unwrap() error { return o.error }
+
+// unhashable errors must not be used as map keys, and cannot be compared.
+type unhashable []string
+
+func (u unhashable) Error() string { return fmt.Sprint([]string(u)) }
+
+// hollow wraps nothing, in each way there is.
+type (
+	hollow     struct{}
+	hollowList struct{}
+)
+
+func (hollow) Error() string       { return "hollow" }
+func (hollow) Unwrap() error       { return nil }
+func (hollowList) Error() string   { return "hollow list" }
+func (hollowList) Unwrap() []error { return []error{nil, nil} }
+
+type judgement struct {
+	err                error
+	retryable, unknown bool
+}
+
+// judgements holds one row for each error that a request can fail with.
+var judgements = []judgement{ // CUR-RTY-10, KZ-RTY-04
+	{zk.ErrConnectionClosed, true, true},
+	{zk.ErrClosing, true, true},
+	{errors.New("unknown error: -4"), true, true},
+	{errors.New("unknown error: -7"), true, true},
+	{io.EOF, true, true},
+	{io.ErrUnexpectedEOF, true, true},
+	{io.ErrClosedPipe, true, true},
+	{net.ErrClosed, true, true},
+	{os.ErrDeadlineExceeded, true, true},
+	{syscall.ECONNRESET, true, true},
+	{syscall.EPIPE, true, true},
+	{&net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.EHOSTUNREACH)}, true, true},
+
+	{zk.ErrNoServer, true, false},
+	{zk.ErrSessionExpired, true, false},
+	{zk.ErrSessionMoved, true, false},
+	{errors.New("unknown error: -127"), true, false},
+
+	{nil, false, false},
+	{zk.ErrNoNode, false, false},
+	{zk.ErrNodeExists, false, false},
+	{zk.ErrBadVersion, false, false},
+	{zk.ErrNotEmpty, false, false},
+	{zk.ErrNoChildrenForEphemerals, false, false},
+	{zk.ErrNoAuth, false, false},
+	{zk.ErrAuthFailed, false, false},
+	{zk.ErrInvalidACL, false, false},
+	{zk.ErrReconfigDisabled, false, false},
+	{zk.ErrBadArguments, false, false},
+	{zk.ErrInvalidFlags, false, false},
+	{zk.ErrInvalidPath, false, false},
+	{zk.ErrUnknown, false, false},
+	{zk.ErrNothing, false, false},
+	{zk.ErrAPIError, false, false},
+	{zk.ErrShortBuffer, false, false},
+	{errors.New("unknown error: -2"), false, false},   // rolled back with its multi
+	{errors.New("unknown error: -119"), false, false}, // a write to a read-only server
+	{errors.New("unknown error: -125"), false, false}, // quota exceeded
+	{errors.New("unknown error: -1270"), false, false},
+	{errors.New("delete /unknown error: -4"), false, false}, // a path, not a code
+	{context.Canceled, false, false},
+	{context.DeadlineExceeded, false, false}, // although it is a net.Error
+	{errors.New("of someone else"), false, false},
+	{&fs.PathError{Op: "open", Path: "f", Err: syscall.ENOENT}, false, false},
+	{unhashable{"a"}, false, false},
+	{hollow{}, false, false},
+	{hollowList{}, false, false},
+}
+
+func TestEveryErrorHasAJudgement(t *testing.T) {
+	for _, j := range judgements {
+		t.Run(fmt.Sprintf("%T %v", j.err, j.err), func(t *testing.T) {
+			require.Equal(t, j.retryable, retry.Retryable(j.err), "Retryable")
+			require.Equal(t, j.unknown, retry.Unknown(j.err), "Unknown")
+			if j.err == nil {
+				return
+			}
+			wrapped := fmt.Errorf("create /a: %w", fmt.Errorf("attempt 2: %w", j.err))
+			require.Equal(t, j.retryable, retry.Retryable(wrapped), "Retryable, wrapped")
+			require.Equal(t, j.unknown, retry.Unknown(wrapped), "Unknown, wrapped")
+
+			beside := fmt.Errorf("%w: %w", errors.New("session lost"), j.err)
+			require.Equal(t, j.retryable, retry.Retryable(beside), "Retryable, beside a stranger")
+			require.Equal(t, j.unknown, retry.Unknown(beside), "Unknown, beside a stranger")
+
+			permanent := backoff.Permanent(j.err)
+			require.False(t, retry.Retryable(permanent), "Retryable, permanent")
+			require.False(t, retry.Retryable(fmt.Errorf("create /a: %w", permanent)), "Retryable, permanent")
+			require.Equal(t, j.unknown, retry.Unknown(permanent), "Unknown, permanent")
+		})
+	}
+}
+
+// The listed ones among the errors that are not retryable win over those that are.
+func TestAFinalErrorWinsWhereErrorsAreJoined(t *testing.T) {
+	for _, err := range []error{
+		zk.ErrNoNode, zk.ErrNodeExists, zk.ErrBadVersion, zk.ErrNotEmpty, zk.ErrNoChildrenForEphemerals,
+		zk.ErrNoAuth, zk.ErrAuthFailed, zk.ErrInvalidACL, zk.ErrReconfigDisabled, zk.ErrBadArguments,
+		zk.ErrInvalidFlags, zk.ErrInvalidPath, context.Canceled, context.DeadlineExceeded,
+		backoff.Permanent(errors.New("client closed")),
+	} {
+		require.False(t, retry.Retryable(errors.Join(zk.ErrConnectionClosed, err)), "%v", err)
+		require.False(t, retry.Retryable(fmt.Errorf("%w: %w", err, zk.ErrNoServer)), "%v", err)
+		require.True(t, retry.Unknown(errors.Join(zk.ErrConnectionClosed, err)), "%v", err)
+	}
+}
+
+func TestJoinedErrorsAreJudgedTogether(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rows := rapid.SliceOfN(rapid.SampledFrom(judgements), 1, 5).Draw(t, "errors")
+		var all error
+		retryable, unknown := false, false
+		for _, row := range rows {
+			if rapid.Bool().Draw(t, "deeper") {
+				all = fmt.Errorf("%w, then %w", errors.Join(all, io.ErrNoProgress), errors.Join(row.err, nil))
+			} else {
+				all = errors.Join(all, row.err)
+			}
+			retryable = retryable || row.retryable
+			unknown = unknown || row.unknown
+		}
+		require.Equal(t, unknown, retry.Unknown(all))
+		require.False(t, retry.Retryable(all) && !retryable, "%v", all)
+	})
+}
+
+func TestAnErrorMayAnswerForItself(t *testing.T) {
+	found := opinion{zk.ErrConnectionClosed, false} // looked afterwards, and knows
+	left := opinion{context.Canceled, true}         // left while the request was on its way
+
+	require.False(t, retry.Unknown(found))
+	require.False(t, retry.Unknown(fmt.Errorf("create /a: %w", found)))
+	require.True(t, retry.Unknown(errors.Join(found, zk.ErrConnectionClosed)))
+	require.True(t, retry.Unknown(left))
+	require.True(t, retry.Unknown(fmt.Errorf("create /a: %w", left)))
+	require.True(t, retry.Unknown(errors.Join(zk.ErrNoNode, left)))
+	require.False(t, retry.Unknown(opinion{left, false}), "the outermost one counts")
+
+	require.True(t, retry.Retryable(found))
+	require.False(t, retry.Retryable(left))
+}
+
+func TestRealSocketErrorsLeaveTheOutcomeUnknown(t *testing.T) {
+	for name, provoke := range map[string]func(t *testing.T) error{
+		"write to a closed pipe": func(t *testing.T) error {
+			ours, theirs := net.Pipe()
+			theirs.Close()
+			_, err := ours.Write([]byte("x"))
+			return err
+		},
+		"write to a slow pipe": func(t *testing.T) error {
+			ours, theirs := net.Pipe()
+			defer theirs.Close()
+			require.NoError(t, ours.SetWriteDeadline(time.Now().Add(-time.Second)))
+			_, err := ours.Write([]byte("x"))
+			return err
+		},
+		"write to our own closed socket": func(t *testing.T) error {
+			ours, _ := tcpPair(t)
+			ours.Close()
+			_, err := ours.Write([]byte("x"))
+			return err
+		},
+		"write past the deadline": func(t *testing.T) error {
+			ours, _ := tcpPair(t)
+			require.NoError(t, ours.SetWriteDeadline(time.Now().Add(-time.Second)))
+			_, err := ours.Write([]byte("x"))
+			return err
+		},
+		"write to a socket that was reset": func(t *testing.T) error {
+			ours, theirs := tcpPair(t)
+			require.NoError(t, theirs.SetLinger(0))
+			theirs.Close()
+			_, err := ours.Read(make([]byte, 1)) // returns when the reset is here
+			require.Error(t, err)
+			_, err = ours.Write([]byte("x"))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := provoke(t)
+			require.Error(t, err)
+			require.True(t, retry.Retryable(err), "%v", err)
+			require.True(t, retry.Unknown(err), "%v", err)
+		})
+	}
+}
+
+func tcpPair(t *testing.T) (ours, theirs *net.TCPConn) {
+	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	require.NoError(t, err)
+	defer listener.Close()
+	ours, err = net.DialTCP("tcp", nil, listener.Addr().(*net.TCPAddr))
+	require.NoError(t, err)
+	t.Cleanup(func() { ours.Close() })
+	theirs, err = listener.AcceptTCP()
+	require.NoError(t, err)
+	t.Cleanup(func() { theirs.Close() })
+	return ours, theirs
+}
+
+// What go-zookeeper makes of each mishap is what the judgements rest on: the text
+// of codes that it does not know, and which errors mean "never sent".
+func TestGoZookeepersErrorsAreJudgedByWhatHappened(t *testing.T) {
+	const getData = 4
+	for _, test := range []struct {
+		name               string
+		server             server
+		want               string
+		retryable, unknown bool
+		received           int // requests that reached the server
+	}{
+		{"throttled", server{code: -127}, "unknown error: -127", true, false, 1},
+		{"operation timeout", server{code: -7}, "unknown error: -7", true, true, 1},
+		{"connection loss by code", server{code: -4}, "unknown error: -4", true, true, 1},
+		{"quota exceeded", server{code: -125}, "unknown error: -125", false, false, 1},
+		{"session expired", server{code: -112}, zk.ErrSessionExpired.Error(), true, false, 1},
+		{"session moved", server{code: -118}, zk.ErrSessionMoved.Error(), true, false, 1},
+		{"no node", server{code: -101}, zk.ErrNoNode.Error(), false, false, 1},
+		{"cut instead of a reply", server{cut: true}, zk.ErrConnectionClosed.Error(), true, true, 1},
+		{"the write fails", server{writeErr: errBroken}, errBroken.Error(), true, true, 0},
+		{"nobody there", server{absent: true}, zk.ErrNoServer.Error(), true, false, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				test.server.received = map[int32]int{}
+				// An address, because a name would be resolved outside the bubble.
+				conn, _, err := zk.Connect([]string{"127.0.0.1"}, 10*time.Second,
+					zk.WithDialer(test.server.dial), zk.WithLogInfo(false), zk.WithLogger(quiet{}))
+				require.NoError(t, err)
+				defer conn.Close()
+
+				_, _, err = conn.Get("/a")
+				require.EqualError(t, err, test.want)
+				require.Equal(t, test.retryable, retry.Retryable(err))
+				require.Equal(t, test.unknown, retry.Unknown(err))
+				synctest.Wait()
+				require.Equal(t, test.received, test.server.received[getData])
+			})
+		})
+	}
+}
+
+var errBroken = &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.EPIPE)}
+
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+// server answers the handshake, and treats every request the same way.
+type server struct {
+	code     int32 // what each request is answered with
+	cut      bool  // the connection is cut instead
+	writeErr error // what the client's writes fail with, once connected
+	absent   bool  // cannot be dialed
+
+	received map[int32]int // by operation
+}
+
+func (s *server) dial(string, string, time.Duration) (net.Conn, error) {
+	if s.absent {
+		return nil, syscall.ECONNREFUSED
+	}
+	client, conn := net.Pipe()
+	go s.serve(conn) // ends when either side closes the pipe
+	return &breaking{Conn: client, err: s.writeErr}, nil
+}
+
+func (s *server) serve(conn net.Conn) {
+	defer conn.Close()
+	if readFrame(conn) == nil {
+		return
+	}
+	var connected bytes.Buffer
+	for _, field := range []any{int32(0), int32(10_000), int64(1), int32(16), make([]byte, 16)} {
+		_ = binary.Write(&connected, binary.BigEndian, field)
+	}
+	writeFrame(conn, connected.Bytes())
+	for {
+		request := readFrame(conn)
+		if request == nil {
+			return
+		}
+		xid, op := binary.BigEndian.Uint32(request), int32(binary.BigEndian.Uint32(request[4:]))
+		s.received[op]++
+		const closeSession = -11
+		if s.cut && op != closeSession {
+			return
+		}
+		var reply bytes.Buffer
+		for _, field := range []any{xid, int64(1), s.code} {
+			_ = binary.Write(&reply, binary.BigEndian, field)
+		}
+		writeFrame(conn, reply.Bytes())
+	}
+}
+
+func readFrame(conn net.Conn) []byte {
+	var size [4]byte
+	if _, err := io.ReadFull(conn, size[:]); err != nil {
+		return nil
+	}
+	frame := make([]byte, binary.BigEndian.Uint32(size[:]))
+	if _, err := io.ReadFull(conn, frame); err != nil {
+		return nil
+	}
+	return frame
+}
+
+func writeFrame(conn net.Conn, frame []byte) {
+	_, _ = conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(frame))), frame...))
+}
+
+// breaking fails each write after the first, which is the handshake.
+type breaking struct {
+	net.Conn
+	err    error
+	writes int
+}
+
+func (b *breaking) Write(p []byte) (int, error) {
+	b.writes++
+	if b.err != nil && b.writes > 1 {
+		return 0, b.err
+	}
+	return b.Conn.Write(p)
+}

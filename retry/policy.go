@@ -1,0 +1,155 @@
+package retry
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+const (
+	// minPause is the shortest pause of any policy, Curator's unit of time. A loop
+	// without a pause would keep a server busy that is in trouble already.
+	minPause = time.Millisecond
+
+	// maxGrowth is where ExponentialBackoff stops growing: Curator's bound, the
+	// largest int of milliseconds, 24 days and 20 hours.
+	maxGrowth = math.MaxInt32 * time.Millisecond
+)
+
+// Policy says how often and after which pauses an operation is repeated. It
+// returns a new [backoff.BackOff] at each call, because that counts what it has
+// granted; thus one operation takes nothing from another.
+//
+// It is Curator's RetryPolicy. The policies of this package may be used from any
+// number of goroutines and never fail: an argument out of range is replaced by the
+// nearest one in range, which is a millisecond for a pause, and none for a number
+// of retries.
+//
+// Any function that returns a BackOff is a policy. Mind that
+// [backoff.NewExponentialBackOff] gives up after 15 minutes unless told otherwise;
+// the policies of this package have no limit but the one in their arguments.
+type Policy func() backoff.BackOff
+
+// NewBackOff starts the count and the clock for one operation. The result belongs
+// to one goroutine. It stops at once if p is nil or returns nil.
+func (p Policy) NewBackOff() backoff.BackOff {
+	if p != nil {
+		if b := p(); b != nil {
+			// backoff asks for a Reset before use, which its own
+			// ExponentialBackOff needs unless a constructor made it.
+			b.Reset()
+			return b
+		}
+	}
+	return &backoff.StopBackOff{}
+}
+
+// ExponentialBackoff allows maxRetries retries. The pause before the first one is
+// base; for each further one the range doubles from which the pause is drawn at
+// random: before retry number n it is a whole multiple of base, at least base and
+// less than base*2^n. It ends growing at 24 days and 20 hours, or at base if that
+// is longer.
+//
+// It is Curator's ExponentialBackoffRetry, without the limit of 29 retries.
+func ExponentialBackoff(base time.Duration, maxRetries int) Policy {
+	return BoundedExponentialBackoff(base, max(base, maxGrowth), maxRetries)
+}
+
+// BoundedExponentialBackoff is an [ExponentialBackoff] with no pause longer than
+// bound, not even the first.
+//
+// It is Curator's BoundedExponentialBackoffRetry.
+func BoundedExponentialBackoff(base, bound time.Duration, maxRetries int) Policy {
+	bound = max(bound, minPause)
+	base = max(base, minPause)
+	return func() backoff.BackOff {
+		return withMaxRetries(&exponential{base: base, bound: bound}, maxRetries)
+	}
+}
+
+// NTimes allows n retries, each after the same pause.
+//
+// It is Curator's RetryNTimes.
+func NTimes(n int, pause time.Duration) Policy {
+	return func() backoff.BackOff {
+		return withMaxRetries(constant(pause), n)
+	}
+}
+
+// OneTime allows one retry after a pause.
+//
+// It is Curator's RetryOneTime.
+func OneTime(pause time.Duration) Policy { return NTimes(1, pause) }
+
+// UntilElapsed allows any number of retries, each after the same pause, until
+// limit has passed since the operation began. The last pause is cut short to end
+// at the limit, so no call begins after it. A limit of 0 or less allows none.
+//
+// It is Curator's RetryUntilElapsed, which may pause past its limit.
+func UntilElapsed(limit, pause time.Duration) Policy {
+	return func() backoff.BackOff {
+		// Not below 0, where the elapsed time could not be subtracted from it.
+		return &elapsing{limit: max(limit, 0), pause: max(pause, minPause), start: time.Now()}
+	}
+}
+
+// Forever allows any number of retries, each after the same pause. Only success,
+// an error that is not [Retryable] or the end of the context stops it.
+//
+// It is Curator's RetryForever.
+func Forever(pause time.Duration) Policy {
+	return func() backoff.BackOff { return constant(pause) }
+}
+
+// Never allows no retry. It is for an operation whose caller has its own way to
+// repeat it; see [Do] on nesting. Curator has no counterpart.
+func Never() Policy {
+	return func() backoff.BackOff { return &backoff.StopBackOff{} }
+}
+
+func constant(pause time.Duration) backoff.BackOff {
+	return backoff.NewConstantBackOff(max(pause, minPause))
+}
+
+func withMaxRetries(b backoff.BackOff, n int) backoff.BackOff {
+	return backoff.WithMaxRetries(b, uint64(max(n, 0)))
+}
+
+// exponential draws pauses from ranges that double. Both durations are positive;
+// a base above the bound makes every pause the bound.
+type exponential struct {
+	base, bound time.Duration
+	retry       int // the number of pauses drawn, as far as it matters
+}
+
+func (e *exponential) Reset() { e.retry = 0 }
+
+func (e *exponential) NextBackOff() time.Duration {
+	// 62 is as far as an int64 can be shifted, and past any bound but the widest.
+	e.retry = min(e.retry+1, 62)
+	factor := max(1, rand.Int64N(1<<e.retry))
+	// Divided rather than multiplied, because the product may be more than
+	// a Duration can hold, and then negative (CURATOR-262).
+	if factor > int64(e.bound/e.base) {
+		return e.bound
+	}
+	return e.base * time.Duration(factor)
+}
+
+// elapsing grants one pause until limit has passed since start.
+type elapsing struct {
+	limit, pause time.Duration
+	start        time.Time
+}
+
+func (e *elapsing) Reset() { e.start = time.Now() }
+
+func (e *elapsing) NextBackOff() time.Duration {
+	left := e.limit - time.Since(e.start)
+	if left <= 0 {
+		return backoff.Stop
+	}
+	return min(e.pause, left)
+}
