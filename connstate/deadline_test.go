@@ -1,0 +1,272 @@
+package connstate_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/gocurator/curator/connstate"
+)
+
+var zero = time.Unix(1_000_000, 0)
+
+func at(d time.Duration) time.Time { return zero.Add(d) }
+
+const timeout = 10 * time.Second
+
+func TestDeadlineCountsFromWhenTheRequestWasSent(t *testing.T) {
+	d := connstate.NewDeadline(timeout, zero, 100)
+	attached := d.At(false)
+	require.Equal(t, at(9800*time.Millisecond), attached, "less a margin for the clocks")
+	require.Equal(t, attached, d.At(true), "a connect request counts at once")
+
+	d.Answered(at(time.Second), at(5*time.Second), false)
+	require.Equal(t, attached.Add(time.Second), d.At(false), "not from when the answer came")
+}
+
+func TestStrictDeadlineDoesNotTrustAFollower(t *testing.T) {
+	d := connstate.NewDeadline(timeout, zero, 100)
+	attached := d.At(true)
+	for s := time.Second; s < 9*time.Second; s += time.Second {
+		d.Answered(at(s), at(s), false)
+	}
+	require.Equal(t, attached, d.At(true), "pings prove nothing")
+	require.Equal(t, attached.Add(8*time.Second), d.At(false))
+
+	d.Answered(at(9*time.Second), at(9*time.Second), true)
+	require.Equal(t, attached.Add(6*time.Second), d.At(true), "the last one that is 2.5 s older than the proof")
+}
+
+func TestStrictDeadlineAfterALongIdleTime(t *testing.T) {
+	d := connstate.NewDeadline(timeout, zero, 100)
+	for s := time.Duration(0); s < time.Hour; s += timeout / 3 {
+		d.Answered(at(s), at(s), false)
+	}
+	d.Answered(at(time.Hour), at(time.Hour), true)
+	require.True(t, d.At(true).After(at(time.Hour)), "whoever acquires now has time left")
+}
+
+func TestReconnectConfirmsTheSession(t *testing.T) {
+	d := connstate.NewDeadline(timeout, zero, 100)
+	d.Answered(at(time.Second), at(time.Second), false)
+	d.Attached(2*timeout, at(5*time.Second))
+	require.Equal(t, at(5*time.Second+19600*time.Millisecond), d.At(true))
+	d.Answered(at(6*time.Second), at(6*time.Second), true)
+	require.Equal(t, at(5*time.Second+19600*time.Millisecond), d.At(true), "what the old server noted is not proven by the new one")
+}
+
+func TestPercentShortensTheDeadline(t *testing.T) { // CUR-CST-05
+	require.Equal(t, at(2940*time.Millisecond), connstate.NewDeadline(timeout, zero, 30).At(false))
+	require.Equal(t, connstate.NewDeadline(timeout, zero, 1).At(true), connstate.NewDeadline(timeout, zero, -5).At(true))
+	require.Equal(t, connstate.NewDeadline(timeout, zero, 100).At(true), connstate.NewDeadline(timeout, zero, 1000).At(true))
+}
+
+func TestWhatTheOldConnectionAnswersLateIsNotProvenByTheNewOne(t *testing.T) {
+	d := connstate.NewDeadline(timeout, zero, 100)
+	d.Attached(timeout, at(2*time.Second))
+	attached := d.At(true)
+	d.Answered(at(time.Second), at(3*time.Second), false) // sent before the connect request
+	d.Answered(at(9*time.Second), at(9*time.Second), true)
+	require.Equal(t, attached, d.At(true))
+}
+
+func TestAnswerThatWasOvertakenChangesNothing(t *testing.T) {
+	d := connstate.NewDeadline(timeout, zero, 100)
+	attached := d.At(true)
+	d.Answered(at(3800*time.Millisecond), at(4*time.Second), false)
+	d.Answered(at(4000*time.Millisecond), at(4*time.Second), false)
+	d.Answered(at(3900*time.Millisecond), at(6*time.Second), false)
+	d.Answered(at(7*time.Second), at(7*time.Second), true)
+	require.Equal(t, attached.Add(4*time.Second), d.At(true))
+	require.Equal(t, attached.Add(7*time.Second), d.At(false))
+}
+
+func TestDeadlineTakesAnyNumbers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		duration := rapid.Map(rapid.Int64(), func(n int64) time.Duration { return time.Duration(n) })
+		instant := rapid.Map(duration, at)
+		d := connstate.NewDeadline(duration.Draw(t, "timeout"), instant.Draw(t, "sent"), rapid.Int().Draw(t, "percent"))
+		for range rapid.IntRange(0, 50).Draw(t, "answers") {
+			d.Answered(instant.Draw(t, "sent"), instant.Draw(t, "received"), rapid.Bool().Draw(t, "via leader"))
+			if rapid.IntRange(0, 9).Draw(t, "attach") == 0 {
+				d.Attached(duration.Draw(t, "timeout"), instant.Draw(t, "sent"))
+			}
+			if d.At(true).After(d.At(false)) {
+				t.Fatal("strict is later than the other")
+			}
+		}
+	})
+}
+
+// ensemble is a follower that a client is connected to, and its leader. Each of the two streams
+// between them is delivered in order, with delays. All instants count from zero.
+type ensemble struct {
+	t        *rapid.T
+	timeout  time.Duration
+	halfTick time.Duration // the leader pings once in each
+	jitter   time.Duration // what the leader sends takes up to this
+	transit  time.Duration // what the follower sends takes up to this
+	cut      time.Duration // what would arrive at either of them later does not
+
+	ping  struct{ sent, arrives time.Duration } // the next one
+	up    time.Duration                         // when the last packet reached the leader
+	noted bool                                  // the follower has heard the client, and not said so
+	told  []time.Duration                       // when the leader heard of the client
+}
+
+// quarter is the part of a timeout that half a tick and the jitter may take together.
+const quarter = 4
+
+func newEnsemble(t *rapid.T, timeout time.Duration) *ensemble {
+	e := &ensemble{
+		t:        t,
+		timeout:  timeout,
+		halfTick: span(timeout/20, timeout/quarter).Draw(t, "half tick"),
+		transit:  span(0, timeout/8).Draw(t, "slowest way up"),
+		cut:      span(0, 40*timeout).Draw(t, "cut"),
+		told:     []time.Duration{0}, // the leader made the session
+	}
+	e.jitter = span(0, timeout/quarter-e.halfTick).Draw(t, "slowest way down")
+	e.ping.sent = span(0, e.halfTick).Draw(t, "first ping")
+	e.ping.arrives = e.toFollower(e.ping.sent)
+	return e
+}
+
+// span draws one of 33 instants. Few and far between, they meet the bounds often.
+func span(from, to time.Duration) *rapid.Generator[time.Duration] {
+	const steps = 32
+	return rapid.Map(rapid.IntRange(0, steps), func(n int) time.Duration {
+		return from + (to-from)*time.Duration(n)/steps
+	})
+}
+
+func (e *ensemble) toFollower(sent time.Duration) (arrives time.Duration) {
+	return max(e.ping.arrives, sent+span(0, e.jitter).Draw(e.t, "down"))
+}
+
+func (e *ensemble) toLeader(sent time.Duration) (arrives time.Duration) {
+	e.up = max(e.up, sent+span(0, e.transit).Draw(e.t, "up"))
+	return e.up
+}
+
+// nextPing has the follower answer a ping and say whom it has heard.
+func (e *ensemble) nextPing() {
+	if e.ping.arrives <= e.cut && e.noted {
+		if told := e.toLeader(e.ping.arrives); told <= e.cut && told < e.expires(told) {
+			e.told = append(e.told, told)
+		}
+		e.noted = false
+	}
+	e.ping.sent += e.halfTick
+	e.ping.arrives = e.toFollower(e.ping.sent)
+}
+
+// request plays a request that reaches the follower then. It says when the follower answers;
+// not, if it needs the leader's answer and gets none. Requests do not overlap.
+func (e *ensemble) request(arrives time.Duration, viaLeader bool) (answers time.Duration, ok bool) {
+	for e.ping.arrives <= arrives {
+		e.nextPing()
+	}
+	e.noted = true
+	if !viaLeader {
+		return arrives, true
+	}
+	asked := e.toLeader(arrives)
+	if asked > e.cut || asked >= e.expires(asked) {
+		return 0, false
+	}
+	for e.ping.sent <= asked { // these go ahead of the answer
+		answers = e.ping.arrives
+		e.nextPing()
+	}
+	answers = max(answers, asked+span(0, e.jitter).Draw(e.t, "down"))
+	e.ping.arrives = max(e.ping.arrives, answers)
+	return answers, answers <= e.cut
+}
+
+// expires is when the leader ends the session if what it has heard by then is all it
+// ever hears.
+func (e *ensemble) expires(by time.Duration) time.Duration {
+	last := time.Duration(0)
+	for _, told := range e.told {
+		if told <= by {
+			last = told
+		}
+	}
+	return last + e.timeout
+}
+
+// Nobody hears of the session's end after the leader may have ended it, wherever the
+// links break: the one to the leader at an instant that is drawn, and at each answer anew.
+func TestStrictDeadlineIsNeverLaterThanTheLeaders(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := newEnsemble(t, timeout)
+		d := connstate.NewDeadline(timeout, zero, 100)
+		now := time.Duration(0)
+		for range 200 {
+			sent := now + span(0, timeout/3).Draw(t, "pause")
+			viaLeader := rapid.Bool().Draw(t, "via leader")
+			answers, ok := e.request(sent+span(0, timeout/16).Draw(t, "there"), viaLeader)
+			if !ok {
+				now = sent
+				continue // the client may go on with reads
+			}
+			now = answers + span(0, timeout/16).Draw(t, "back")
+			d.Answered(at(sent), at(now), viaLeader)
+			if due := d.At(true).Sub(zero); due > e.expires(now) {
+				t.Fatalf("at %v the strict deadline is %v, the leader's %v", now, due, e.expires(now))
+			}
+		}
+	})
+}
+
+// Who is careful must not lose sessions that live: the bound is the one that Deadline states.
+func TestProvenIsNotLongAgoWhileTheLeaderAnswers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const beat = timeout / 8
+		longest := span(time.Millisecond, beat).Draw(t, "longest pause")
+		roundTrip := span(0, timeout/16).Draw(t, "round trip")
+		bound := timeout/4 + beat + max(longest, timeout/16) + 2*roundTrip
+		d := connstate.NewDeadline(timeout, zero, 100)
+		attached := d.At(true)
+		now, lastBeat := time.Duration(0), time.Duration(0)
+		for range rapid.IntRange(1, 300).Draw(t, "requests") {
+			sent := now + span(0, longest).Draw(t, "pause")
+			viaLeader := rapid.IntRange(0, 9).Draw(t, "write") == 0
+			if sent >= lastBeat+beat {
+				sent, viaLeader = lastBeat+beat, true
+			}
+			if viaLeader {
+				lastBeat = sent
+			}
+			now = sent
+			// Just before the answer is when the proof is oldest.
+			if ago := at(sent + roundTrip).Sub(zero.Add(d.At(true).Sub(attached))); ago > bound {
+				t.Fatalf("proven %v ago, more than %v", ago, bound)
+			}
+			d.Answered(at(sent), at(sent+roundTrip), viaLeader)
+		}
+	})
+}
+
+func TestAnsweredDoesNotAllocate(t *testing.T) {
+	d := connstate.NewDeadline(timeout, zero, 100)
+	now := zero
+	assert.Zero(t, testing.AllocsPerRun(1000, func() {
+		now = now.Add(100 * time.Millisecond)
+		d.Answered(now, now, true)
+	}))
+}
+
+func BenchmarkAnswered(b *testing.B) {
+	d := connstate.NewDeadline(timeout, zero, 100)
+	now := zero
+	b.ReportAllocs()
+	for b.Loop() {
+		now = now.Add(time.Millisecond)
+		d.Answered(now, now, true)
+	}
+}

@@ -1,0 +1,239 @@
+package connstate_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/gocurator/curator/connstate"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	connected   = connstate.Connected
+	suspended   = connstate.Suspended
+	reconnected = connstate.Reconnected
+	lost        = connstate.Lost
+	readOnly    = connstate.ReadOnly
+)
+
+// record listens and keeps what it hears.
+type record struct {
+	mu    sync.Mutex
+	heard []connstate.State
+}
+
+func (r *record) hear(s connstate.State) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.heard = append(r.heard, s)
+}
+
+func (r *record) states() []connstate.State {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]connstate.State(nil), r.heard...)
+}
+
+func TestTransitions(t *testing.T) {
+	for name, c := range map[string]struct{ set, heard []connstate.State }{
+		"server goes away":         {[]connstate.State{connected, suspended, lost}, []connstate.State{connected, suspended, lost}},                                                           // CUR-CST-01
+		"full cycle":               {[]connstate.State{connected, suspended, lost, connected, suspended, lost}, []connstate.State{connected, suspended, lost, reconnected, suspended, lost}}, // CUR-CST-02
+		"short outage":             {[]connstate.State{connected, suspended, connected}, []connstate.State{connected, suspended, reconnected}},                                               // CUR-CST-03
+		"lost from connected":      {[]connstate.State{connected, lost, connected}, []connstate.State{connected, suspended, lost, reconnected}},                                              // CURATOR-367
+		"connected only once":      {[]connstate.State{connected, connected, connected}, []connstate.State{connected}},                                                                       // CUR-CST-16
+		"nothing before connected": {[]connstate.State{suspended, lost, connected}, []connstate.State{connected}},
+		"lost stays lost":          {[]connstate.State{connected, lost, suspended, lost}, []connstate.State{connected, suspended, lost}},
+		"read-only and back":       {[]connstate.State{connected, suspended, readOnly, connected}, []connstate.State{connected, suspended, readOnly, reconnected}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := connstate.NewMachine(nil)
+				defer m.Close()
+				var r record
+				_, err := m.Listen(r.hear)
+				require.NoError(t, err)
+				for _, s := range c.set {
+					m.Set(s)
+				}
+				synctest.Wait()
+				assert.Equal(t, c.heard, r.states())
+				assert.Equal(t, c.heard[len(c.heard)-1], m.State())
+			})
+		})
+	}
+}
+
+func TestBlockedListenerHarmsNobodyAndMissesNoLoss(t *testing.T) { // CURATOR-495, -36
+	synctest.Test(t, func(t *testing.T) {
+		m := connstate.NewMachine(nil)
+		defer m.Close()
+		release := make(chan struct{})
+		var slow, fast record
+		_, err := m.Listen(func(s connstate.State) {
+			<-release
+			slow.hear(s)
+		})
+		require.NoError(t, err)
+		_, err = m.Listen(fast.hear)
+		require.NoError(t, err)
+		m.Set(connected)
+		m.Set(lost)
+		const flaps = 10_000
+		for range flaps {
+			m.Set(connected)
+			m.Set(suspended)
+		}
+		m.Set(connected)
+		synctest.Wait()
+		require.Equal(t, reconnected, m.State())
+		close(release)
+		synctest.Wait()
+		heard := slow.states()
+		require.Less(t, len(heard), 200, "memory is bounded")
+		require.Contains(t, heard, lost)
+		require.Equal(t, reconnected, heard[len(heard)-1], "the latest")
+		legal(t, heard)
+	})
+}
+
+// legal fails unless each state can follow the one before.
+func legal(t interface {
+	Fatalf(string, ...any)
+}, heard []connstate.State) {
+	ok := map[[2]connstate.State]bool{
+		{0, connected}: true, {connected, suspended}: true, {suspended, reconnected}: true, {suspended, lost}: true,
+		{lost, reconnected}: true, {reconnected, suspended}: true,
+	}
+	last := connstate.State(0)
+	for i, s := range heard {
+		if !ok[[2]connstate.State{last, s}] {
+			t.Fatalf("%v after %v at %d in %v", s, last, i, heard)
+		}
+		last = s
+	}
+}
+
+func TestAnySequenceIsHeardLegally(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		sets := rapid.SliceOfN(rapid.SampledFrom([]connstate.State{connected, suspended, lost}), 0, 300).Draw(rt, "sets")
+		synctest.Test(t, func(t *testing.T) {
+			m := connstate.NewMachine(nil)
+			defer m.Close()
+			release := make(chan struct{})
+			var r record
+			_, err := m.Listen(func(s connstate.State) {
+				<-release
+				r.hear(s)
+			})
+			require.NoError(t, err)
+			losses := false
+			for _, s := range sets {
+				m.Set(s)
+				losses = losses || m.State() == lost
+			}
+			close(release)
+			synctest.Wait()
+			heard := r.states()
+			legal(rt, heard)
+			if last := m.State(); last != 0 && heard[len(heard)-1] != last {
+				rt.Fatalf("latest is %v, heard %v", last, heard)
+			}
+			if losses && !assert.ObjectsAreEqual(true, contains(heard, lost)) {
+				rt.Fatalf("lost was missed in %v", heard)
+			}
+		})
+	})
+}
+
+func contains(states []connstate.State, s connstate.State) bool {
+	for _, have := range states {
+		if have == s {
+			return true
+		}
+	}
+	return false
+}
+
+func TestPanickingListenerStaysAndHarmsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := connstate.NewMachine(nil)
+		defer m.Close()
+		var bad, good record
+		_, err := m.Listen(func(s connstate.State) {
+			bad.hear(s)
+			panic("listener")
+		})
+		require.NoError(t, err)
+		_, err = m.Listen(good.hear)
+		require.NoError(t, err)
+		m.Set(connected)
+		m.Set(suspended)
+		synctest.Wait()
+		require.Equal(t, []connstate.State{connected, suspended}, bad.states())
+		require.Equal(t, bad.states(), good.states())
+	})
+}
+
+func TestListenersMayCallTheMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := connstate.NewMachine(nil)
+		var remove func()
+		var r record
+		remove, err := m.Listen(func(s connstate.State) {
+			r.hear(s)
+			m.Set(suspended)
+			_, err := m.Listen(func(connstate.State) {})
+			assert.NoError(t, err)
+			remove()
+			m.Close()
+		})
+		require.NoError(t, err)
+		m.Set(connected)
+		synctest.Wait()
+		require.Equal(t, []connstate.State{connected}, r.states(), "removed, and closed")
+		require.Equal(t, suspended, m.State())
+		m.Close()
+		m.Set(connected)
+		require.Equal(t, suspended, m.State(), "closed")
+	})
+}
+
+func TestNilListenerIsRefused(t *testing.T) { // KZ-CST-04
+	_, err := connstate.NewMachine(nil).Listen(nil)
+	require.ErrorIs(t, err, connstate.ErrNilListener)
+}
+
+func TestErrorPolicies(t *testing.T) { // CUR-CST-17
+	for _, s := range []connstate.State{0, connected, suspended, reconnected, lost, readOnly} {
+		assert.Equal(t, s == suspended || s == lost, connstate.Standard.IsError(s), s)
+		assert.Equal(t, s == lost, connstate.Session.IsError(s), s)
+		assert.Equal(t, s == connected || s == reconnected || s == readOnly, s.IsConnected(), s)
+	}
+}
+
+func ExampleMachine() {
+	m := connstate.NewMachine(nil)
+	defer m.Close()
+	heard := make(chan connstate.State)
+	_, err := m.Listen(func(s connstate.State) { heard <- s })
+	if err != nil {
+		panic(err)
+	}
+	m.Set(connstate.Connected)
+	m.Set(connstate.Lost)
+	for range 3 {
+		fmt.Println(<-heard)
+	}
+	// Output:
+	// connected
+	// suspended
+	// lost
+}

@@ -1,0 +1,94 @@
+package connstate
+
+import (
+	"fmt"
+	"slices"
+)
+
+// State is how a client's connection is. The zero State means not connected yet.
+type State int
+
+const (
+	// Connected is the first connection of a client. It comes once.
+	Connected State = iota + 1
+
+	// Suspended means that the connection is lost, while the session may live. Locks may
+	// still be ours, but that cannot be verified now.
+	Suspended
+
+	// Reconnected means that there is a connection again: with the same session if
+	// the state before was Suspended, with a new one if it was Lost.
+	Reconnected
+
+	// Lost means that the session is over, because a server said so or because none has
+	// confirmed it in time. Its locks are gone.
+	Lost
+
+	// ReadOnly means a connection to a server that is cut off from its ensemble and
+	// answers reads only. go-zookeeper does not ask for such connections, so
+	// this library's client never reports it. It stands here as in Curator.
+	ReadOnly
+)
+
+// next lists every transition there is. Anything else is no news.
+var next = map[State][]State{
+	0:           {Connected, ReadOnly},
+	Connected:   {Suspended, ReadOnly},
+	Suspended:   {Reconnected, Lost, ReadOnly},
+	Reconnected: {Suspended, ReadOnly},
+	Lost:        {Reconnected, ReadOnly},
+	ReadOnly:    {Suspended, Reconnected},
+}
+
+// leadsTo reports whether s can be followed by to.
+func (s State) leadsTo(to State) bool { return slices.Contains(next[s], to) }
+
+// IsConnected reports whether there is a connection in this state.
+func (s State) IsConnected() bool { return s == Connected || s == Reconnected || s == ReadOnly }
+
+func (s State) String() string {
+	switch s {
+	case 0:
+		return "not connected yet"
+	case Connected:
+		return "connected"
+	case Suspended:
+		return "suspended"
+	case Reconnected:
+		return "reconnected"
+	case Lost:
+		return "lost"
+	case ReadOnly:
+		return "read-only"
+	}
+	return fmt.Sprintf("state %d", int(s))
+}
+
+// ErrorPolicy says which states mean trouble to somebody who holds a lock.
+type ErrorPolicy int
+
+const (
+	// Standard takes Suspended and Lost for trouble: a holder stops as soon as it
+	// cannot verify that it holds. It is Curator's StandardConnectionStateErrorPolicy.
+	Standard ErrorPolicy = iota
+
+	// Session takes only Lost for trouble: a holder goes on through a short
+	// outage, up to the session's deadline. It is Curator's
+	// SessionConnectionStateErrorPolicy.
+	Session
+)
+
+// IsError reports whether s means trouble.
+func (p ErrorPolicy) IsError(s State) bool {
+	return s == Lost || s == Suspended && p != Session
+}
+
+func (p ErrorPolicy) String() string {
+	switch p {
+	case Standard:
+		return "standard"
+	case Session:
+		return "session"
+	}
+	return fmt.Sprintf("policy %d", int(p))
+}
