@@ -1,0 +1,138 @@
+package zktest
+
+import (
+	"crypto/sha1"
+	"encoding/base64"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// identity is somebody: "world" "anyone", "digest" "user:hash", "ip" "127.0.0.1".
+type identity struct{ scheme, id string }
+
+// acl is what somebody may do.
+type acl struct {
+	perms int32
+	id    identity
+}
+
+const (
+	permRead = 1 << iota
+	permWrite
+	permCreate
+	permDelete
+	permAdmin
+	permAll = 1<<iota - 1
+)
+
+var openACL = []acl{{permAll, identity{"world", "anyone"}}}
+
+// allowed reports whether one of who has all of perms.
+func allowed(list []acl, perms int32, who []identity) bool {
+	for _, a := range list {
+		if a.perms&perms != perms {
+			continue
+		}
+		if a.id == (identity{"world", "anyone"}) || slices.ContainsFunc(who, a.id.matches) {
+			return true
+		}
+	}
+	return false
+}
+
+// matches reports whether who is meant.
+func (i identity) matches(who identity) bool {
+	if i.scheme != who.scheme {
+		return false
+	}
+	if i.scheme == "ip" && strings.Contains(i.id, "/") {
+		_, subnet, err := net.ParseCIDR(i.id)
+		return err == nil && subnet.Contains(net.ParseIP(who.id))
+	}
+	return i.id == who.id
+}
+
+// fixACL checks a list that a client sent, and replaces "auth" by who the client is.
+func fixACL(list []acl, who []identity) (fixed []acl, valid bool) {
+	for _, a := range list {
+		switch a.id.scheme {
+		case "world":
+			if a.id.id != "anyone" {
+				return nil, false
+			}
+			fixed = add(fixed, a)
+		case "auth":
+			known := false
+			for _, w := range who {
+				if w.scheme == "digest" {
+					known = true
+					fixed = add(fixed, acl{a.perms, w})
+				}
+			}
+			if !known {
+				return nil, false
+			}
+		case "digest":
+			if len(javaSplit(a.id.id, ":")) != 2 {
+				return nil, false
+			}
+			fixed = add(fixed, a)
+		case "ip":
+			if !validIP(a.id.id) {
+				return nil, false
+			}
+			fixed = add(fixed, a)
+		default:
+			return nil, false
+		}
+	}
+	return fixed, len(fixed) > 0
+}
+
+func add(list []acl, a acl) []acl {
+	if slices.Contains(list, a) {
+		return list
+	}
+	return append(list, a)
+}
+
+// javaSplit is what String.split does, on which the real server's checks rest: empty parts at
+// the end do not count.
+func javaSplit(s, sep string) []string {
+	parts := strings.Split(s, sep)
+	for len(parts) > 1 && parts[len(parts)-1] == "" {
+		parts = parts[:len(parts)-1]
+	}
+	return parts
+}
+
+// validIP checks an IPv4 address, with or without the length of a prefix.
+func validIP(id string) bool {
+	address, prefix, found := strings.Cut(id, "/")
+	if net.ParseIP(address).To4() == nil {
+		return false
+	}
+	if !found {
+		return true
+	}
+	bits, err := strconv.Atoi(prefix)
+	return err == nil && bits >= 0 && bits <= 32
+}
+
+// user is the name in an identity, without the hash of the password.
+func (i identity) user() string {
+	if i.scheme == "digest" {
+		name, _, _ := strings.Cut(i.id, ":")
+		return name
+	}
+	return i.id
+}
+
+// digest is the identity of user:password.
+func digest(cred string) identity {
+	user, _, _ := strings.Cut(cred, ":")
+	sum := sha1.Sum([]byte(cred))
+	return identity{"digest", user + ":" + base64.StdEncoding.EncodeToString(sum[:])}
+}

@@ -1,0 +1,362 @@
+package zktest
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// conn is one connection. Four goroutines share the work, so that neither a client that does
+// not read nor a request that is held up stops the others: read takes requests off the network,
+// serve carries them out in order, write puts answers on the network, and hangUp ends it.
+type conn struct {
+	server *Server
+	net    net.Conn
+	done   chan struct{} // closed when the server has given the connection up
+	once   sync.Once
+	in     queue // requests
+	out    queue // answers and events
+
+	// Guarded by Server.mu.
+	peer    int64 // the session that the client asked for or got, for frozen links
+	session *session
+	who     []identity // where it comes from, then who it has said that it is
+	watches watches
+	unheard bool     // something arrived while the link was frozen
+	holding bool     // an answer is held back, and what comes after it waits in behind
+	behind  [][]byte // in order
+
+	// For four-letter words.
+	since    time.Time
+	traffic  traffic
+	last     Op
+	lastXid  int32
+	lastZxid int64
+}
+
+// accept serves a connection, unless the server does not take any.
+func (s *Server) accept(n net.Conn) error {
+	c := &conn{server: s, net: n, done: make(chan struct{}), in: newQueue(), out: newQueue(), watches: newWatches(), since: time.Now()}
+	host, _, err := net.SplitHostPort(n.RemoteAddr().String())
+	if err != nil {
+		host = "127.0.0.1" // a pipe
+	}
+	c.who = []identity{{"ip", host}}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.stopped || s.refusing {
+		return errors.Join(errRefused, n.Close())
+	}
+	s.conns[c] = struct{}{}
+	// All end when the connection is cut, by Close at the latest.
+	s.wg.Go(c.hangUp)
+	s.wg.Go(c.read)
+	s.wg.Go(c.write)
+	s.wg.Go(func() {
+		c.serve()
+		s.mu.Lock()
+		delete(s.conns, c)
+		if c.session != nil && c.session.conn == c {
+			c.session.conn = nil
+		}
+		s.put(output{to: c, kind: outputLast})
+		s.unlock()
+	})
+	return nil
+}
+
+var errRefused = errors.New("zktest: connection refused")
+
+// cut ends the connection. It does not wait.
+func (c *conn) cut() { c.once.Do(func() { close(c.done) }) }
+
+// hangUp closes the network connection once it is cut. The client of a link that is frozen
+// must not learn of it: on a network that drops packets it would not.
+func (c *conn) hangUp() {
+	select {
+	case <-c.done:
+		c.server.flows(c, nil)
+	case <-c.server.done:
+	}
+	_ = c.net.Close()
+}
+
+// read takes requests off the network. They pile up while the link is frozen, as they would in
+// the buffers of a real network.
+func (c *conn) read() {
+	defer c.in.end()
+	r := bufio.NewReader(c.net)
+	for first := true; ; first = false {
+		var head [4]byte
+		if _, err := io.ReadFull(r, head[:]); err != nil {
+			return
+		}
+		if first && isWord(string(head[:])) {
+			c.in.push(head[:])
+			return
+		}
+		n := binary.BigEndian.Uint32(head[:])
+		if int64(n) > int64(c.server.cfg.maxFrame) {
+			return
+		}
+		record := make([]byte, n)
+		if _, err := io.ReadFull(r, record); err != nil {
+			return
+		}
+		c.heard(len(head) + len(record))
+		c.in.push(record)
+	}
+}
+
+// heard counts for the session, even if the request has to wait.
+func (c *conn) heard(bytes int) {
+	s := c.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts.BytesIn += int64(bytes)
+	s.traffic.received++
+	c.traffic.received++
+	if s.blocked(c) {
+		c.unheard = true
+	} else {
+		c.touch()
+	}
+}
+
+// touch gives the session its time again. Server.mu is held.
+func (c *conn) touch() {
+	c.unheard = false
+	if c.session != nil && c.session.conn == c {
+		c.server.touch(c.session)
+	}
+}
+
+// next returns the next request. What arrived before the connection was cut is still
+// returned, but not what a frozen link had not let through by then.
+func (c *conn) next() ([]byte, bool) {
+	record, more := c.in.next(c.server.done)
+	return record, c.server.flows(c, c.done) && more
+}
+
+// write puts answers and events on the network.
+func (c *conn) write() {
+	defer c.cut()
+	for {
+		frame, more := c.out.next(c.done)
+		if !more || !c.server.flows(c, c.done) {
+			return
+		}
+		if _, err := c.net.Write(frame); err != nil {
+			return
+		}
+	}
+}
+
+// serve carries out what the client asks for, in order.
+func (c *conn) serve() {
+	first, more := c.next()
+	if !more {
+		return
+	}
+	if isWord(string(first)) {
+		c.out.push([]byte(c.server.word(string(first))))
+		return
+	}
+	if !c.connect(first) {
+		return
+	}
+	for {
+		record, more := c.next()
+		if !more || !c.handle(record) {
+			return
+		}
+	}
+}
+
+// handshake is how a client introduces itself.
+type handshake struct {
+	seen     int64 // the last zxid that it knows of
+	timeout  time.Duration
+	session  int64 // 0: a new one
+	password []byte
+	readOnly bool // it is new enough to say whether a read-only server would do
+}
+
+func parseHandshake(record []byte) (handshake, error) {
+	r := reader{buf: record}
+	r.int32() // protocol version
+	h := handshake{seen: r.int64()}
+	h.timeout = time.Duration(r.int32()) * time.Millisecond
+	h.session, h.password = r.int64(), r.bytes()
+	h.readOnly = len(r.buf) > 0
+	return h, r.err
+}
+
+// connect gives the client a session. It reports whether there is one.
+func (c *conn) connect(record []byte) bool {
+	s := c.server
+	h, err := parseHandshake(record)
+	if err != nil {
+		return false
+	}
+	s.mu.Lock()
+	c.peer = h.session
+	s.mu.Unlock()
+	if !s.flows(c, c.done) {
+		return false
+	}
+	request := Request{Session: h.session, Op: OpConnect}
+	if !s.pass(request) {
+		return false
+	}
+	hits, gates := s.hits(request), s.replyGates(request)
+
+	if !s.lockRunning() {
+		return false
+	}
+	if s.stopped || h.seen > s.tree.zxid {
+		s.mu.Unlock()
+		return false // a client that knows more than we do has to find another server
+	}
+	fault := s.meet(hits, request)
+	if fault == ExpireBefore && s.sessions[h.session] != nil {
+		s.endSession(s.sessions[h.session])
+	}
+	if fault == FailBefore || fault == ExpireBefore {
+		c.cut()
+		s.unlock()
+		return false
+	}
+	sess := s.admit(h)
+	if sess != nil {
+		if sess.conn != nil {
+			sess.conn.cut() // what it sent and was not carried out yet never will be
+		}
+		sess.conn, c.session, c.peer = c, sess, sess.id
+	}
+	switch {
+	case fault == ExpireAfter && sess != nil:
+		s.endSession(sess)
+	case fault != 0:
+		c.cut()
+	default:
+		if len(gates) > 0 {
+			s.put(output{to: c, kind: outputHold})
+		}
+		s.put(output{to: c, frame: frame(welcome(h, sess))})
+	}
+	s.unlock()
+	if fault != 0 {
+		return false
+	}
+	if len(gates) > 0 {
+		if !s.wait(gates) {
+			return false
+		}
+		s.mu.Lock()
+		s.put(output{to: c, kind: outputRelease})
+		s.unlock()
+	}
+	return sess != nil
+}
+
+// welcome is the answer to a handshake. A session that is over is answered with zeros.
+func welcome(h handshake, sess *session) []byte {
+	var w writer
+	w.int32(0)
+	if sess != nil {
+		w.int32(int32(sess.timeout.Milliseconds()))
+		w.int64(sess.id)
+		w.bytes(password(sess.id))
+	} else {
+		w.int32(0)
+		w.int64(0)
+		w.bytes(make([]byte, 16))
+	}
+	if h.readOnly {
+		w.bool(false)
+	}
+	return w.buf
+}
+
+// String says who it is, for people.
+func (c *conn) String() string {
+	if c.session == nil {
+		return fmt.Sprintf("a connection from %s", c.net.RemoteAddr())
+	}
+	return fmt.Sprintf("session %#x from %s, last asked for %s", c.session.id, c.net.RemoteAddr(), c.last)
+}
+
+// queue is what waits between two goroutines, without a limit, so that adding never blocks.
+type queue struct {
+	*queueState
+	wake chan struct{} // capacity 1
+}
+
+type queueState struct {
+	mu    sync.Mutex // guards what follows
+	items [][]byte
+	ended bool
+}
+
+func newQueue() queue { return queue{&queueState{}, make(chan struct{}, 1)} }
+
+// push adds an item, unless the queue has ended.
+func (q queue) push(item []byte) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.ended {
+		q.items = append(q.items, item)
+		signal(q.wake)
+	}
+}
+
+func (q queue) len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.items)
+}
+
+// end lets what is in the queue be the last.
+func (q queue) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ended = true
+	signal(q.wake)
+}
+
+// next waits for an item. It reports false at the queue's end, and when stop is closed while
+// there is none.
+func (q queue) next(stop <-chan struct{}) ([]byte, bool) {
+	for {
+		q.mu.Lock()
+		if len(q.items) > 0 {
+			item := q.items[0]
+			q.items = q.items[1:]
+			q.mu.Unlock()
+			return item, true
+		}
+		ended := q.ended
+		q.mu.Unlock()
+		if ended {
+			return nil, false
+		}
+		select {
+		case <-q.wake:
+		case <-stop:
+			return nil, false
+		}
+	}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,160 @@
+package zktest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Fault is a way in which a request fails.
+type Fault int
+
+const (
+	// FailBefore cuts the connection instead of applying the request.
+	FailBefore Fault = iota + 1
+
+	// LoseReply applies the request and cuts the connection instead of answering.
+	LoseReply
+
+	// ExpireBefore ends the session instead of applying the request.
+	ExpireBefore
+
+	// ExpireAfter applies the request and ends the session instead of answering.
+	ExpireAfter
+)
+
+// String is the fault in words, such as "lose reply".
+func (f Fault) String() string {
+	switch f {
+	case FailBefore:
+		return "fail before"
+	case LoseReply:
+		return "lose reply"
+	case ExpireBefore:
+		return "expire before"
+	case ExpireAfter:
+		return "expire after"
+	}
+	return fmt.Sprintf("fault %d", int(f))
+}
+
+// Match picks requests. It is called without a lock, from several goroutines at a time.
+//
+// Housekeeping is what clients send by themselves: handshakes, pings, authentication,
+// setWatches and the end of a session. It comes and goes with time, and no nth request would be
+// the same twice if it counted. So it is picked only where an [OnOp] names it.
+type Match func(Request) bool
+
+// OnOp matches requests of these kinds.
+func OnOp(ops ...Op) Match {
+	return func(r Request) bool {
+		picked := slices.Contains(ops, r.Op)
+		if picked && r.named != nil {
+			*r.named = true
+		}
+		return picked
+	}
+}
+
+// OnCreate matches all requests that make a node, of whatever kind, but not a multi.
+func OnCreate() Match { return func(r Request) bool { return r.Op.creates() } }
+
+// OnPath matches requests on paths that begin with prefix, and multis with such a part.
+func OnPath(prefix string) Match {
+	return func(r Request) bool {
+		return strings.HasPrefix(r.Path, prefix) || slices.ContainsFunc(r.Parts, func(part Request) bool {
+			return strings.HasPrefix(part.Path, prefix)
+		})
+	}
+}
+
+// OnSession matches requests of one session.
+func OnSession(id int64) Match {
+	return func(r Request) bool { return r.Session == id }
+}
+
+// All matches requests that all of matches pick. None picks everything.
+func All(matches ...Match) Match {
+	return func(r Request) bool {
+		for _, m := range matches {
+			if !m(r) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// picks reports whether m picks r, and may.
+func (m Match) picks(r Request) bool {
+	named := !r.Op.housekeeping()
+	r.named = &named
+	return m(r) && named
+}
+
+// Inject makes the nth request from now, counted from 0 among those that all matches pick,
+// meet a fault. It happens once. A request meets one fault at most, that which was injected
+// first, and is not counted for those after it.
+func (s *Server) Inject(f Fault, n int, matches ...Match) *Injection {
+	i := &Injection{fault: f, left: n, match: All(matches...), met: make(chan struct{})}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.injections = append(s.injections, i)
+	return i
+}
+
+// Injection is a fault that waits for its request. All methods are safe for concurrent use.
+type Injection struct {
+	fault   Fault
+	match   Match
+	left    int // guarded by Server.mu
+	met     chan struct{}
+	request Request // set before met is closed
+}
+
+// Met reports whether a request has met the fault.
+func (i *Injection) Met() bool {
+	select {
+	case <-i.met:
+		return true
+	default:
+		return false
+	}
+}
+
+// Done is closed when a request has met the fault.
+func (i *Injection) Done() <-chan struct{} { return i.met }
+
+// String says what fault it is and what was hit, such as "lose reply: create /a".
+func (i *Injection) String() string {
+	if i.Met() {
+		return i.fault.String() + ": " + i.request.String()
+	}
+	return i.fault.String() + ": not met"
+}
+
+// hits lists the injections that wait for requests such as r, in order.
+func (s *Server) hits(r Request) []*Injection {
+	s.mu.Lock()
+	pending := slices.Clone(s.injections)
+	s.mu.Unlock()
+	return slices.DeleteFunc(pending, func(i *Injection) bool { return !i.match.picks(r) })
+}
+
+// meet counts r for those injections, and returns the fault that it meets, or 0. s.mu is
+// held.
+func (s *Server) meet(hits []*Injection, r Request) Fault {
+	for _, i := range hits {
+		switch {
+		case i.Met(): // by another request meanwhile
+		case i.left > 0:
+			i.left--
+		default:
+			i.request = r
+			close(i.met)
+			s.injections = slices.DeleteFunc(s.injections, func(other *Injection) bool { return other == i })
+			return i.fault
+		}
+	}
+	return 0
+}

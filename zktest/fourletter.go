@@ -1,0 +1,130 @@
+package zktest
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+)
+
+// words are the four-letter words that are answered.
+var words = []string{"ruok", "srvr", "stat", "mntr", "isro", "conf", "cons"}
+
+// wordsRefused are those that a real server knows, and answers only if it is told to.
+var wordsRefused = []string{"crst", "dirs", "dump", "envi", "gtmk", "hash", "lead", "orst", "srst", "stmk", "wchc", "wchp", "wchs"}
+
+// isWord reports whether the first bytes of a connection are a four-letter word. Read
+// as the length of a request they would be far too long.
+func isWord(s string) bool { return slices.Contains(words, s) || slices.Contains(wordsRefused, s) }
+
+// word answers a four-letter word.
+func (s *Server) word(word string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch word {
+	case "ruok":
+		return "imok"
+	case "isro":
+		return "rw"
+	case "srvr":
+		return version() + s.serverText()
+	case "stat":
+		return version() + "Clients:\n" + s.clientsText(false) + "\n" + s.serverText()
+	case "mntr":
+		return s.monitorText()
+	case "conf":
+		return s.configText()
+	case "cons":
+		return s.clientsText(true) + "\n"
+	}
+	return word + " is not executed because it is not in the whitelist.\n"
+}
+
+// serverVersion says whose behaviour it is. The date is in the form that go-zookeeper's
+// FLWSrvr can read, which is not today's.
+const serverVersion = "3.8.0-zktest, built on 01/01/2026 00:00 UTC"
+
+func version() string { return "Zookeeper version: " + serverVersion + "\n" }
+
+func (s *Server) serverText() string {
+	var b strings.Builder
+	b.WriteString("Latency min/avg/max: 0/0.0/0\n")
+	fmt.Fprintf(&b, "Received: %d\nSent: %d\nConnections: %d\nOutstanding: %d\n",
+		s.traffic.received, s.traffic.sent, len(s.conns), s.outstanding())
+	fmt.Fprintf(&b, "Zxid: %#x\nMode: standalone\nNode count: %d\n", s.tree.zxid, len(s.tree.nodes))
+	return b.String()
+}
+
+// outstanding is the number of requests that have arrived and were not carried out. s.mu is
+// held.
+func (s *Server) outstanding() int {
+	sum := 0
+	for c := range s.conns {
+		sum += c.in.len()
+	}
+	return sum
+}
+
+func (s *Server) clientsText(long bool) string {
+	conns := make([]*conn, 0, len(s.conns))
+	for c := range s.conns {
+		conns = append(conns, c)
+	}
+	slices.SortFunc(conns, func(a, b *conn) int { return cmp.Compare(a.since.UnixNano(), b.since.UnixNano()) })
+	var b strings.Builder
+	for _, c := range conns {
+		fmt.Fprintf(&b, " /%s[1](queued=%d,recved=%d,sent=%d", c.net.RemoteAddr(), c.in.len(), c.traffic.received, c.traffic.sent)
+		if long && c.session != nil {
+			fmt.Fprintf(&b, ",sid=%#x,lop=%s,est=%d,to=%d", c.session.id, c.last.short(), c.since.UnixMilli(), c.session.timeout.Milliseconds())
+			fmt.Fprintf(&b, ",lcxid=%#x,lzxid=%#x,lresp=0,llat=0,minlat=0,avglat=0,maxlat=0", uint32(c.lastXid), uint64(c.lastZxid))
+		}
+		b.WriteString(")\n")
+	}
+	return b.String()
+}
+
+// short is what cons calls an operation.
+func (o Op) short() string {
+	name := map[Op]string{0: "NA", OpSetWatches: "SETW", OpSetWatches2: "STW2"}[o]
+	if name == "" {
+		name = strings.ToUpper(o.String())
+	}
+	return name[:min(4, len(name))]
+}
+
+func (s *Server) monitorText() string {
+	var b strings.Builder
+	row := func(name string, value any) { fmt.Fprintf(&b, "zk_%s\t%v\n", name, value) }
+	row("version", serverVersion)
+	row("server_state", "standalone")
+	row("num_alive_connections", len(s.conns))
+	row("outstanding_requests", s.outstanding())
+	row("packets_received", s.traffic.received)
+	row("packets_sent", s.traffic.sent)
+	row("znode_count", len(s.tree.nodes))
+	row("watch_count", s.watchCount())
+	ephemerals, size := 0, 0
+	for path, n := range s.tree.nodes {
+		size += len(path) + len(n.data)
+		if n.stat.EphemeralOwner != 0 {
+			ephemerals++
+		}
+	}
+	row("ephemerals_count", ephemerals)
+	row("approximate_data_size", size)
+	row("global_sessions", len(s.sessions))
+	row("min_latency", 0)
+	row("avg_latency", "0.0")
+	row("max_latency", 0)
+	return b.String()
+}
+
+func (s *Server) configText() string {
+	_, port, err := net.SplitHostPort(s.addr)
+	if err != nil {
+		port = "0"
+	}
+	return fmt.Sprintf("clientPort=%s\ntickTime=%d\nmaxClientCnxns=0\nminSessionTimeout=%d\nmaxSessionTimeout=%d\nserverId=0\n",
+		port, s.cfg.tick.Milliseconds(), s.cfg.minTimeout.Milliseconds(), s.cfg.maxTimeout.Milliseconds())
+}

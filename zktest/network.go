@@ -1,0 +1,156 @@
+package zktest
+
+import (
+	"context"
+	"net"
+	"time"
+)
+
+// Dial connects to the server without a network, whatever the address. It is a
+// zk.Dialer. While the server is stopped or refuses connections it returns an error.
+func (s *Server) Dial(string, string, time.Duration) (net.Conn, error) {
+	client, server := net.Pipe()
+	if err := s.accept(server); err != nil {
+		_ = client.Close()
+		return nil, err
+	}
+	return client, nil
+}
+
+// DialContext is Dial with the signature of net.Dialer.DialContext.
+func (s *Server) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return s.Dial(network, address, 0)
+}
+
+// CutConnections cuts all connections. Sessions live on, and clients may come back.
+func (s *Server) CutConnections() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		c.cut()
+	}
+}
+
+// RefuseConnections makes the server turn new connections away, until told otherwise.
+func (s *Server) RefuseConnections(refuse bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refusing = refuse
+}
+
+// Freeze stops the traffic of these sessions in both directions, of everybody if none is named,
+// without closing a connection, as a network does that drops packets. The server's clock goes
+// on, so sessions end, and their clients do not hear of it. New connections are accepted, and
+// get no answer. [Server.Thaw] ends it.
+func (s *Server) Freeze(sessions ...int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.frozenAll = s.frozenAll || len(sessions) == 0
+	for _, id := range sessions {
+		s.frozen[id] = true
+	}
+}
+
+// Thaw ends what [Server.Freeze] began, for these sessions, or for everybody if none is named.
+// What was on its way arrives now.
+func (s *Server) Thaw(sessions ...int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range sessions {
+		delete(s.frozen, id)
+	}
+	if len(sessions) == 0 {
+		s.frozenAll = false
+		clear(s.frozen)
+	}
+	s.flowChanged()
+}
+
+// Pause makes the server stand still, as SIGSTOP does to a process: connections stay, but
+// nothing is read, answered or expired. Its clock stands still too (a real server's would have
+// jumped when it goes on), so that no session ends for the pause. [Server.Resume] ends it.
+func (s *Server) Pause() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.paused.IsZero() {
+		s.paused = time.Now()
+	}
+}
+
+// Resume ends what [Server.Pause] began.
+func (s *Server) Resume() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.resume()
+}
+
+// resume makes the time of the pause as if it had not been. s.mu is held.
+func (s *Server) resume() {
+	if s.paused.IsZero() {
+		return
+	}
+	stood := time.Since(s.paused)
+	s.paused = time.Time{}
+	s.began = s.began.Add(stood) // the ticks move too
+	for _, sess := range s.sessions {
+		sess.expires = sess.expires.Add(stood)
+	}
+	s.flowChanged()
+}
+
+// blocked reports whether nothing passes between the server and c's client now. s.mu is held.
+func (s *Server) blocked(c *conn) bool {
+	return s.frozenAll || !s.paused.IsZero() || s.frozen[c.peer]
+}
+
+// flowChanged wakes who waits for a link, and hears what arrived meanwhile. s.mu is held.
+func (s *Server) flowChanged() {
+	for c := range s.conns {
+		if c.unheard && !s.blocked(c) {
+			c.touch()
+		}
+	}
+	close(s.flow)
+	s.flow = make(chan struct{})
+}
+
+// flows waits until something can pass between the server and c's client. It reports false
+// when stop is closed or the server ends before.
+func (s *Server) flows(c *conn, stop <-chan struct{}) bool {
+	for {
+		s.mu.Lock()
+		blocked, changed := s.blocked(c), s.flow
+		s.mu.Unlock()
+		if !blocked {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-stop:
+			return false
+		case <-s.done:
+			return false
+		}
+	}
+}
+
+// lockRunning locks s.mu, once the server is not paused. It reports false, without the lock,
+// if the server ends before.
+func (s *Server) lockRunning() bool {
+	for {
+		s.mu.Lock()
+		if s.paused.IsZero() {
+			return true
+		}
+		changed := s.flow
+		s.mu.Unlock()
+		select {
+		case <-changed:
+		case <-s.done:
+			return false
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package zktest
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Option configures a server. [Start] refuses bad values.
+type Option func(*config) error
+
+type config struct {
+	addr          string
+	inMemory      bool
+	tick          time.Duration
+	minTimeout    time.Duration
+	maxTimeout    time.Duration
+	containerScan time.Duration
+	containers    bool
+	ttlNodes      bool
+	maxFrame      int
+}
+
+// configure applies options to the defaults.
+func configure(opts []Option) (config, error) {
+	cfg := config{
+		addr:          "127.0.0.1:0",
+		tick:          2 * time.Second,
+		containerScan: time.Minute,
+		containers:    true,
+		maxFrame:      1<<20 - 1,
+	}
+	for _, opt := range opts {
+		if opt == nil {
+			return config{}, errors.New("zktest: nil option")
+		}
+		if err := opt(&cfg); err != nil {
+			return config{}, err
+		}
+	}
+	if cfg.minTimeout == 0 {
+		cfg.minTimeout, cfg.maxTimeout = 2*cfg.tick, 20*cfg.tick
+	}
+	return cfg, nil
+}
+
+// WithAddr sets the TCP address to listen on. The default is a free port of 127.0.0.1.
+func WithAddr(addr string) Option {
+	return func(c *config) error {
+		c.addr = addr
+		return nil
+	}
+}
+
+// WithInMemory makes a server without TCP: clients reach it through [Server.Dial] only. With
+// it, and a client that has the dialer, everything works inside a testing/synctest bubble.
+func WithInMemory() Option {
+	return func(c *config) error {
+		c.inMemory = true
+		return nil
+	}
+}
+
+// WithTick sets the unit of the server's time: sessions get 2 to 20 ticks unless
+// [WithSessionTimeouts] says otherwise, and end at the end of a tick. The default is 2 s, as in
+// ZooKeeper.
+func WithTick(d time.Duration) Option {
+	return positive("tick", d, func(c *config) { c.tick = d })
+}
+
+// WithSessionTimeouts sets the shortest and longest session that is granted.
+func WithSessionTimeouts(shortest, longest time.Duration) Option {
+	return func(c *config) error {
+		if shortest <= 0 || longest < shortest {
+			return fmt.Errorf("zktest: session timeouts %v to %v", shortest, longest)
+		}
+		c.minTimeout, c.maxTimeout = shortest, longest
+		return nil
+	}
+}
+
+// WithContainerCheckInterval sets how often empty containers, and TTL nodes whose time
+// has passed, are deleted. The default is a minute, as in ZooKeeper.
+func WithContainerCheckInterval(d time.Duration) Option {
+	return positive("container check interval", d, func(c *config) { c.containerScan = d })
+}
+
+// WithoutContainers makes a server that does not know containers, like ZooKeeper 3.4: it answers
+// that the request is not implemented, and cuts the connection.
+func WithoutContainers() Option {
+	return func(c *config) error {
+		c.containers = false
+		return nil
+	}
+}
+
+// WithTTLNodes allows TTL nodes, which ZooKeeper does not by default.
+func WithTTLNodes() Option {
+	return func(c *config) error {
+		c.ttlNodes = true
+		return nil
+	}
+}
+
+// WithMaxBuffer sets the longest request that is accepted, in bytes (jute.maxbuffer). The
+// connection that sends a longer one is cut. The default is 1 MiB less one.
+func WithMaxBuffer(n int) Option {
+	return func(c *config) error {
+		if n < 64 {
+			return fmt.Errorf("zktest: max buffer %d", n)
+		}
+		c.maxFrame = n
+		return nil
+	}
+}
+
+func positive(what string, d time.Duration, set func(*config)) Option {
+	return func(c *config) error {
+		if d <= 0 {
+			return fmt.Errorf("zktest: %s %v is not positive", what, d)
+		}
+		set(c)
+		return nil
+	}
+}

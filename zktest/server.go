@@ -1,0 +1,261 @@
+package zktest
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// ErrClosed means that the server was closed.
+var ErrClosed = errors.New("zktest: server closed")
+
+// T is the part of *testing.T that a server needs.
+type T interface {
+	Helper()
+	Cleanup(func())
+	Fatalf(format string, args ...any)
+	Logf(format string, args ...any)
+}
+
+// NewServer starts a server for a test, which ends with the test. If it cannot be started the
+// test fails.
+func NewServer(t T, opts ...Option) *Server {
+	t.Helper()
+	s, err := Start(opts...)
+	if err != nil {
+		t.Fatalf("%v", err)
+		return nil
+	}
+	s.logf = t.Logf
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Logf("%v", err)
+		}
+	})
+	return s
+}
+
+// Server is a ZooKeeper server in this process. All methods are safe for concurrent use.
+type Server struct {
+	cfg  config
+	logf func(format string, args ...any)
+	done chan struct{} // closed by Close
+	wg   sync.WaitGroup
+
+	// Locks are taken in this order: mu, then that of a queue. No user's code runs, and
+	// nothing is waited for, with either.
+	mu          sync.Mutex // guards what follows
+	tree        *tree
+	sessions    map[int64]*session
+	lastSession int64
+	began       time.Time // ticks are counted from here
+	conns       map[*conn]struct{}
+	addr        string
+	listener    net.Listener // nil while stopped, and in memory
+	stopped     bool
+	closed      bool
+
+	refusing  bool
+	frozenAll bool
+	frozen    map[int64]bool // links, by session
+	paused    time.Time      // since when; zero: not paused
+	flow      chan struct{}  // closed and replaced when one of these ends
+
+	injections []*Injection // in the order in which they were made, as all that follow
+	gates      []*Gate
+	delays     []*delay
+	traces     []*trace
+	outputs    []output
+	delivering bool // somebody is busy with outputs
+	counts     Counts
+	traffic    traffic
+}
+
+// Start starts a server. Whoever starts one must [Server.Close] it. Errors are those of bad
+// options and of the network.
+func Start(opts ...Option) (*Server, error) {
+	cfg, err := configure(opts)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	s := &Server{
+		cfg:      cfg,
+		logf:     func(format string, args ...any) { slog.Warn(fmt.Sprintf(format, args...)) },
+		began:    now,
+		done:     make(chan struct{}),
+		flow:     make(chan struct{}),
+		tree:     newTree(),
+		sessions: make(map[int64]*session),
+		frozen:   make(map[int64]bool),
+		// As real servers do: the time in the upper bytes makes ids that differ from
+		// those of an earlier server.
+		lastSession: 1<<56 | int64(uint64(now.UnixMilli())<<24>>8),
+		conns:       make(map[*conn]struct{}),
+		addr:        "127.0.0.1:2181",
+		stopped:     true,
+	}
+	if err := s.listen(cfg.addr); err != nil {
+		return nil, fmt.Errorf("zktest: %w", err)
+	}
+	s.wg.Go(func() { s.repeat(s.untilTick, s.expireDue) })
+	s.wg.Go(func() { s.repeat(func() time.Duration { return cfg.containerScan }, func() { s.reap() }) })
+	return s, nil
+}
+
+// repeat runs f, with s.mu held and unless the server stands still, again and again, until
+// Close. pause says how long from now.
+func (s *Server) repeat(pause func() time.Duration, f func()) {
+	timer := time.NewTimer(pause())
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-s.done:
+			return
+		}
+		s.mu.Lock()
+		if !s.stopped && s.paused.IsZero() {
+			f()
+		}
+		s.unlock()
+		timer.Reset(pause())
+	}
+}
+
+// untilTick is the time until the next tick begins.
+func (s *Server) untilTick() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cfg.tick - time.Since(s.began)%s.cfg.tick
+}
+
+// Addr is where the server listens, as host:port. In memory it is an address that nobody
+// listens on.
+func (s *Server) Addr() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.addr
+}
+
+// Servers is Addr as a list, which is what go-zookeeper takes.
+func (s *Server) Servers() []string { return []string{s.Addr()} }
+
+// ConnectString is Addr, which is what Java takes.
+func (s *Server) ConnectString() string { return s.Addr() }
+
+// closePatience is how long Close waits before it says for what.
+const closePatience = 5 * time.Second
+
+// Close ends the server and waits for all that it started. If that takes more than five seconds
+// it says what it waits for, to the test's log, or to [log/slog] where there is no test. It may be
+// called again, from wherever but a [Server.Trace] or [Match]. The error is always nil.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.done)
+		s.halt()
+	}
+	s.mu.Unlock()
+	impatient := time.AfterFunc(closePatience, func() { s.logf("%s", s.waitsFor()) })
+	defer impatient.Stop()
+	s.wg.Wait()
+	return nil
+}
+
+// waitsFor says who keeps Close from returning.
+func (s *Server) waitsFor() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var who []string
+	for c := range s.conns {
+		who = append(who, c.String())
+	}
+	slices.Sort(who)
+	if s.delivering {
+		who = append(who, "a function given to Trace")
+	}
+	return fmt.Sprintf("zktest: Close waits for %d connections: %s", len(s.conns), strings.Join(who, "; "))
+}
+
+// Stop takes the server off the network, as the end of its process would. Data, sessions
+// and address stay; the sessions' time stands still, as it does for an ensemble without a quorum.
+// A server that is stopped stays so.
+func (s *Server) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.halt()
+}
+
+// halt cuts all connections and listens no more. What they sent and was not carried out is
+// lost. s.mu is held.
+func (s *Server) halt() {
+	s.stopped = true
+	if s.listener != nil {
+		_ = s.listener.Close()
+		s.listener = nil
+	}
+	for c := range s.conns {
+		if c.session != nil && c.session.conn == c {
+			c.session.conn = nil
+		}
+		c.cut()
+	}
+}
+
+// Restart brings the server back at the same address with the same data. Sessions get
+// their whole timeout again, as from a new leader. A running server is stopped first. A pause
+// is over, for it is a new process; what holds for the network, as [Server.Freeze] and
+// [Server.RefuseConnections], goes on. Errors are [ErrClosed], and those of the network.
+func (s *Server) Restart() error {
+	s.Stop()
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return ErrClosed
+	}
+	s.resume()
+	for _, sess := range s.sessions {
+		s.touch(sess)
+	}
+	addr := s.addr
+	s.mu.Unlock()
+	return s.listen(addr)
+}
+
+func (s *Server) listen(addr string) error {
+	if s.cfg.inMemory {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.stopped = false
+		return nil
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errors.Join(ErrClosed, l.Close())
+	}
+	s.listener, s.addr, s.stopped = l, l.Addr().String(), false
+	s.wg.Go(func() { // ends when l is closed
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if err := s.accept(c); err != nil {
+				continue // closed by accept: the client hears of it
+			}
+		}
+	})
+	return nil
+}

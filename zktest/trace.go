@@ -1,0 +1,215 @@
+package zktest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Counts are numbers of requests and bytes.
+type Counts struct {
+	Requests        map[Op]int // that were applied; handshakes are not among them
+	BytesIn         int64
+	BytesOut        int64
+	WatchEventsSent int
+}
+
+// traffic is what four-letter words tell of.
+type traffic struct{ received, sent int64 }
+
+// Requests returns what was counted since the start, or the last [Server.ResetCounts].
+func (s *Server) Requests() Counts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.counts
+	c.Requests = maps.Clone(c.Requests)
+	return c
+}
+
+// ResetCounts begins to count anew.
+func (s *Server) ResetCounts() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts = Counts{}
+}
+
+// count adds a request. s.mu is held.
+func (s *Server) count(op Op) {
+	if s.counts.Requests == nil {
+		s.counts.Requests = make(map[Op]int)
+	}
+	s.counts.Requests[op]++
+}
+
+// Event is one line of a protocol run: a request with its result, or what a watch told.
+type Event struct {
+	Session int64
+
+	// Of a request. Result is "ok", the path that was made, the children in brackets, or an
+	// error in words; it is empty if a fault kept the request from being applied.
+	Request Request
+	Result  string
+	Fault   Fault // that the request met, or 0
+
+	// Of a watch: "created", "deleted", "changed" or "children changed", and where.
+	Watch string
+	Path  string
+}
+
+// String shows the event in one line, such as
+// "create /l/n- ephemeral+sequential -> /l/n-0000000001" or "deleted /l/n-0000000000".
+func (e Event) String() string {
+	if e.Watch != "" {
+		return e.Watch + " " + e.Path
+	}
+	line := e.Request.String()
+	if e.Result != "" {
+		line += " -> " + e.Result
+	}
+	if e.Fault != 0 {
+		line += fmt.Sprintf(" (%v)", e.Fault)
+	}
+	return line
+}
+
+type trace struct{ f func(Event) }
+
+// Trace has f called with every request as it is answered, and every watch event as it is
+// sent, in order, until stop is called. Housekeeping (see [Match]) is left out. f is called
+// from one goroutine at a time, before the client can have seen the answer or the event. The
+// server answers nobody meanwhile, but f may use its other methods, except Close. After stop has
+// returned, a call that was under way may still be.
+func (s *Server) Trace(f func(Event)) (stop func()) {
+	t := &trace{f}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.traces = append(s.traces, t)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.traces = slices.DeleteFunc(slices.Clone(s.traces), func(other *trace) bool { return other == t })
+	}
+}
+
+// tell puts an event out to the traces. s.mu is held.
+func (s *Server) tell(e Event) {
+	if len(s.traces) > 0 && !e.Request.Op.housekeeping() {
+		s.put(output{kind: outputTrace, event: e})
+	}
+}
+
+// result is a request's outcome in words.
+func result(op Op, code code, body []byte) string {
+	if code != ok {
+		return code.String()
+	}
+	r := reader{buf: body}
+	switch op {
+	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
+		return r.string()
+	case OpGetChildren, OpGetChildren2:
+		return "[" + strings.Join(r.strings(), " ") + "]"
+	case OpMulti:
+		return multiResult(&r)
+	}
+	return "ok"
+}
+
+// multiResult is the error that made a multi fail, or ok.
+func multiResult(r *reader) string {
+	for {
+		op, done := Op(r.int32()), r.bool()
+		code := code(r.int32())
+		if done || op != opError || r.err != nil {
+			return ok.String()
+		}
+		r.int32() // the code again
+		if code != ok && code != errRuntimeInconsistency {
+			return code.String()
+		}
+	}
+}
+
+type outputKind int
+
+const (
+	outputFrame   outputKind = iota
+	outputHold               // hold back what comes after, for this connection
+	outputRelease            // send what was held back
+	outputLast               // nothing comes after: hang up
+	outputTrace
+)
+
+// output is something on its way to a client, or to the traces.
+type output struct {
+	kind  outputKind
+	to    *conn
+	frame []byte
+	event Event
+}
+
+// put adds an output. There is one order for all of them: a client sees an answer after the
+// traces have, and events in the order of transactions. s.mu is held.
+func (s *Server) put(o output) { s.outputs = append(s.outputs, o) }
+
+// unlock delivers what was put out while s.mu was held, and lets go of s.mu. Traces are called
+// without the lock, so that they may use the server: what that puts out is delivered here too,
+// after what is there already, and not by the unlock of whoever put it.
+func (s *Server) unlock() {
+	if s.delivering {
+		s.mu.Unlock()
+		return
+	}
+	s.delivering = true
+	defer func() { // also if a trace ends its goroutine, as a failing test does
+		s.delivering = false
+		s.mu.Unlock()
+	}()
+	for len(s.outputs) > 0 {
+		o := s.outputs[0]
+		s.outputs = s.outputs[1:]
+		if o.kind == outputTrace {
+			s.callTraces(o.event)
+		} else {
+			o.to.deliver(o)
+		}
+	}
+	s.outputs = nil
+}
+
+// callTraces lets go of s.mu meanwhile.
+func (s *Server) callTraces(e Event) {
+	traces := s.traces
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	for _, t := range traces {
+		t.f(e)
+	}
+}
+
+// deliver queues an output for the network, or behind an answer that is held back. Server.mu
+// is held.
+func (c *conn) deliver(o output) {
+	switch o.kind {
+	case outputHold:
+		c.holding = true
+	case outputRelease:
+		for _, frame := range c.behind {
+			c.out.push(frame)
+		}
+		c.holding, c.behind = false, nil
+	case outputLast:
+		c.out.end()
+	case outputFrame:
+		s := c.server
+		s.counts.BytesOut += int64(len(o.frame))
+		s.traffic.sent++
+		c.traffic.sent++
+		if c.holding {
+			c.behind = append(c.behind, o.frame)
+		} else {
+			c.out.push(o.frame)
+		}
+	}
+}
