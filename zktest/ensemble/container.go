@@ -1,0 +1,164 @@
+package ensemble
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/ory/dockertest/v3/docker"
+)
+
+const (
+	defaultImage = "zookeeper:3.9"
+	builtImage   = "curator-zookeeper:debian" // made by scripts/zookeeper-image.sh
+	clientPort   = "2181/tcp"
+
+	// What we make is labelled with who made it, so that what a killed process left behind is
+	// found.
+	ownerLabel = "io.gocurator.owner"
+)
+
+// image finds an image, and pulls it if need be.
+func (e *Ensemble) image(ctx context.Context) (string, error) {
+	wanted := []string{e.cfg.image}
+	if wanted[0] == "" {
+		wanted[0] = os.Getenv("ZOOKEEPER_IMAGE")
+	}
+	if wanted[0] == "" {
+		wanted = []string{defaultImage, builtImage}
+	}
+	for _, name := range wanted {
+		if _, err := e.docker.InspectImage(name); err == nil {
+			return name, nil
+		}
+	}
+	repository, tag, _ := strings.Cut(wanted[0], ":")
+	err := e.docker.PullImage(docker.PullImageOptions{Repository: repository, Tag: tag, Context: ctx}, docker.AuthConfiguration{})
+	if err != nil {
+		return "", fmt.Errorf("%w: %s cannot be pulled (scripts/zookeeper-image.sh builds one): %w", ErrNoImage, wanted[0], err)
+	}
+	return wanted[0], nil
+}
+
+func (e *Ensemble) network(ctx context.Context, name string) (*docker.Network, error) {
+	return e.docker.CreateNetwork(docker.CreateNetworkOptions{Name: name, Driver: "bridge", Labels: owner(), Context: ctx})
+}
+
+// create makes a container, which does not run yet, and its proxy.
+func (e *Ensemble) create(ctx context.Context, image string, s *server, i int) error {
+	env := append(e.cfg.environment(), "ZOO_MY_ID="+strconv.Itoa(i+1), "ZOO_SERVERS="+e.members())
+	if len(e.cfg.extra) > 0 {
+		env = append(env, "ZOO_CFG_EXTRA="+strings.Join(e.cfg.extra, " "))
+	}
+	if e.cfg.servers == 1 {
+		env = append(env, "ZOO_STANDALONE_ENABLED=true")
+	}
+	container, err := e.docker.CreateContainer(docker.CreateContainerOptions{
+		Name: s.host,
+		Config: &docker.Config{
+			Image:        image,
+			Env:          env,
+			Labels:       owner(),
+			ExposedPorts: map[docker.Port]struct{}{clientPort: {}},
+		},
+		HostConfig: &docker.HostConfig{
+			PortBindings: map[docker.Port][]docker.PortBinding{clientPort: {{HostIP: "127.0.0.1", HostPort: "0"}}},
+		},
+		NetworkingConfig: &docker.NetworkingConfig{
+			EndpointsConfig: map[string]*docker.EndpointConfig{e.clients.Name: {NetworkID: e.clients.ID}},
+		},
+		Context: ctx,
+	})
+	if err != nil {
+		return err
+	}
+	s.container = container.ID
+	if err := e.joinPeers(s); err != nil {
+		return err
+	}
+	s.proxy, err = newProxy(func() (string, error) { return e.published(s) })
+	return err
+}
+
+// members is the ensemble's configuration: the same for all.
+func (e *Ensemble) members() string {
+	var list []string
+	for i := range e.cfg.servers {
+		list = append(list, fmt.Sprintf("server.%d=%s-%d-peer:2888:3888;2181", i+1, e.name, i+1))
+	}
+	return strings.Join(list, " ")
+}
+
+func (e *Ensemble) joinPeers(s *server) error {
+	return e.docker.ConnectNetwork(e.peers.ID, docker.NetworkConnectionOptions{
+		Container:      s.container,
+		EndpointConfig: &docker.EndpointConfig{Aliases: []string{s.host + "-peer"}},
+	})
+}
+
+// published is where the server's port is on this machine, which changes with each start.
+func (e *Ensemble) published(s *server) (string, error) {
+	c, err := e.docker.InspectContainer(s.container)
+	if err != nil {
+		return "", err
+	}
+	bindings := c.NetworkSettings.Ports[clientPort]
+	if len(bindings) == 0 {
+		return "", fmt.Errorf("%s does not run", s.host)
+	}
+	return net.JoinHostPort(bindings[0].HostIP, bindings[0].HostPort), nil
+}
+
+// running reports whether the server's process can run at all: it is started, and not paused.
+func (e *Ensemble) running(s *server) (bool, error) {
+	c, err := e.docker.InspectContainer(s.container)
+	if err != nil {
+		return false, err
+	}
+	return c.State.Running && !c.State.Paused, nil
+}
+
+// owner is this process.
+func owner() map[string]string {
+	host, _ := os.Hostname() // empty is a name too
+	return map[string]string{ownerLabel: host + ":" + strconv.Itoa(os.Getpid())}
+}
+
+// abandoned reports whether the process that made something on this machine is gone.
+func abandoned(labels map[string]string) bool {
+	label, found := labels[ownerLabel]
+	if !found {
+		return false
+	}
+	host, pid, _ := strings.Cut(label, ":")
+	here, _ := os.Hostname()
+	id, err := strconv.Atoi(pid)
+	return host == here && err == nil && syscall.Kill(id, 0) == syscall.ESRCH
+}
+
+// sweep removes what processes left behind that were killed. Whatever goes wrong here will go
+// wrong again where it matters.
+func sweep(client *docker.Client) {
+	containers, err := client.ListContainers(docker.ListContainersOptions{All: true, Filters: map[string][]string{"label": {ownerLabel}}})
+	if err != nil {
+		return
+	}
+	for _, c := range containers {
+		if abandoned(c.Labels) {
+			_ = client.RemoveContainer(docker.RemoveContainerOptions{ID: c.ID, Force: true, RemoveVolumes: true})
+		}
+	}
+	networks, err := client.ListNetworks()
+	if err != nil {
+		return
+	}
+	for _, n := range networks {
+		if abandoned(n.Labels) {
+			_ = client.RemoveNetwork(n.ID)
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package ensemble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ory/dockertest/v3"
+	"github.com/ory/dockertest/v3/docker"
+)
+
+// T is the part of *testing.T that an ensemble needs.
+type T interface {
+	Helper()
+	Cleanup(func())
+	Fatalf(format string, args ...any)
+	Skipf(format string, args ...any)
+	Logf(format string, args ...any)
+}
+
+// ErrNoDocker means that no Docker engine answers.
+var ErrNoDocker = errors.New("no Docker engine answers")
+
+// ErrNoImage means that there is no ZooKeeper image, and none can be pulled.
+var ErrNoImage = errors.New("no ZooKeeper image")
+
+// startPatience is how long a start may take, image and all.
+const startPatience = 3 * time.Minute
+
+// Start starts an ensemble for a test and waits until it has a quorum. It ends with the test,
+// also if that panics. Without a Docker engine the test is skipped, or fails if
+// CURATOR_TEST_DOCKER=1.
+func Start(t T, opts ...Option) *Ensemble {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
+	defer cancel()
+	e, err := New(ctx, opts...)
+	if err != nil {
+		missing := errors.Is(err, ErrNoDocker) || errors.Is(err, ErrNoImage)
+		if missing && os.Getenv("CURATOR_TEST_DOCKER") != "1" {
+			t.Skipf("LEFT OUT, needs Docker: %v. `make test` runs it where there is an engine.", err)
+		}
+		t.Fatalf("ensemble: %v", err)
+		return nil
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Logf("ensemble: %v", err)
+		}
+	})
+	return e
+}
+
+// Ensemble is a running ensemble. All methods are safe for concurrent use. Servers are
+// counted from 0.
+type Ensemble struct {
+	docker  *docker.Client
+	cfg     config
+	name    string
+	clients *docker.Network
+	peers   *docker.Network
+	servers []*server
+
+	closing sync.Once
+	closed  error
+}
+
+// server is one member.
+type server struct {
+	container string // id
+	host      string // its name on the peers' network
+	proxy     *proxy
+
+	mu  sync.Mutex // guards what follows
+	cut bool       // off the peers' network
+}
+
+// New starts an ensemble and waits until it has a quorum. Whoever makes one must
+// [Ensemble.Close] it. Errors are [ErrNoDocker], [ErrNoImage], and those of Docker and ctx.
+func New(ctx context.Context, opts ...Option) (*Ensemble, error) {
+	cfg := defaults()
+	for _, opt := range opts {
+		if err := opt(&cfg); err != nil {
+			return nil, err
+		}
+	}
+	pool, err := dockertest.NewPool("")
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoDocker, err)
+	}
+	if err := pool.Client.PingWithContext(ctx); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoDocker, err)
+	}
+	e := &Ensemble{docker: pool.Client, cfg: cfg, name: fmt.Sprintf("curator-%d-%d", os.Getpid(), time.Now().UnixNano())}
+	if err := e.start(ctx); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+func (e *Ensemble) start(ctx context.Context) error {
+	sweep(e.docker)
+	image, err := e.image(ctx)
+	if err != nil {
+		return err
+	}
+	if e.clients, err = e.network(ctx, e.name+"-clients"); err != nil {
+		return err
+	}
+	if e.peers, err = e.network(ctx, e.name+"-peers"); err != nil {
+		return err
+	}
+	for i := range e.cfg.servers {
+		s := &server{host: fmt.Sprintf("%s-%d", e.name, i+1)}
+		e.servers = append(e.servers, s)
+		if err := e.create(ctx, image, s, i); err != nil {
+			return fmt.Errorf("server %d: %w", i, err)
+		}
+	}
+	for i := range e.servers {
+		if err := e.StartServer(i); err != nil {
+			return err
+		}
+	}
+	return e.WaitForQuorum(ctx)
+}
+
+// Close removes all containers and networks. It may be called again.
+func (e *Ensemble) Close() error {
+	e.closing.Do(func() {
+		var errs []error
+		for _, s := range e.servers {
+			if s.proxy != nil {
+				s.proxy.close()
+			}
+			if s.container != "" {
+				errs = append(errs, e.docker.RemoveContainer(docker.RemoveContainerOptions{ID: s.container, Force: true, RemoveVolumes: true}))
+			}
+		}
+		for _, n := range []*docker.Network{e.clients, e.peers} {
+			if n != nil {
+				errs = append(errs, e.docker.RemoveNetwork(n.ID))
+			}
+		}
+		e.closed = errors.Join(errs...)
+	})
+	return e.closed
+}
+
+// Servers lists the addresses at which clients reach the servers.
+func (e *Ensemble) Servers() []string {
+	list := make([]string, len(e.servers))
+	for i, s := range e.servers {
+		list[i] = s.proxy.addr()
+	}
+	return list
+}
+
+// ConnectString is Servers, joined by commas.
+func (e *Ensemble) ConnectString() string { return strings.Join(e.Servers(), ",") }
+
+// Size is the number of servers, running or not.
+func (e *Ensemble) Size() int { return len(e.servers) }
+
+// WaitForQuorum returns when the ensemble has a leader that serves, and every server that
+// runs and can be reached serves too.
+func (e *Ensemble) WaitForQuorum(ctx context.Context) error {
+	return poll(ctx, "a quorum", func() error {
+		serving, leaders := 0, 0
+		for i, s := range e.servers {
+			running, err := e.running(s)
+			if err != nil {
+				return err
+			}
+			if !running || !s.proxy.open() {
+				continue
+			}
+			mode, err := e.Mode(ctx, i)
+			if err != nil {
+				return fmt.Errorf("server %d: %w", i, err)
+			}
+			serving++
+			if mode == "leader" || mode == "standalone" {
+				leaders++
+			}
+		}
+		if leaders != 1 || 2*serving <= len(e.servers) {
+			return fmt.Errorf("%d servers serve, %d of them lead", serving, leaders)
+		}
+		return nil
+	})
+}
+
+// Mode is what a server says it is: leader, follower or standalone. A server that is not part
+// of a quorum has none, which is an error.
+func (e *Ensemble) Mode(ctx context.Context, i int) (string, error) {
+	text, err := e.word(ctx, i, "srvr")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(text) {
+		if mode, found := strings.CutPrefix(line, "Mode: "); found {
+			return strings.TrimSpace(mode), nil
+		}
+	}
+	return "", fmt.Errorf("not serving: %s", strings.TrimSpace(text))
+}
+
+// Leader waits for a leader and returns its number.
+func (e *Ensemble) Leader(ctx context.Context) (int, error) {
+	leader := -1
+	err := poll(ctx, "a leader", func() error {
+		for i := range e.servers {
+			if mode, err := e.Mode(ctx, i); err == nil && (mode == "leader" || mode == "standalone") {
+				leader = i
+				return nil
+			}
+		}
+		return errors.New("nobody leads")
+	})
+	return leader, err
+}
+
+// pollEvery is how often something outside of this process is looked at.
+const pollEvery = 50 * time.Millisecond
+
+// poll repeats f until it succeeds. There is no signal to wait for: what it looks at is in
+// another process.
+func poll(ctx context.Context, what string, f func() error) error {
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	for {
+		err := f()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("waited in vain for %s: %w: %w", what, context.Cause(ctx), err)
+		}
+	}
+}

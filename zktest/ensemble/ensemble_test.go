@@ -1,0 +1,275 @@
+package ensemble_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/ory/dockertest/v3/docker"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/zktest/ensemble"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is when a test gives up.
+func patience(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// quiet drops what go-zookeeper prints.
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+// connect returns a connection that has a session.
+func connect(t *testing.T, servers ...string) *zk.Conn {
+	t.Helper()
+	conn, events, err := zk.Connect(servers, 10*time.Second, zk.WithLogger(quiet{}))
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		conn.Close()
+		for range events { // until its last goroutine ends
+		}
+	})
+	for {
+		select {
+		case e := <-events:
+			if e.State == zk.StateHasSession {
+				return conn
+			}
+		case <-patience(t).Done():
+			t.Fatal("no session")
+		}
+	}
+}
+
+// write succeeds when there is a quorum.
+func write(t *testing.T, conn *zk.Conn) error {
+	t.Helper()
+	_, err := conn.Create(fmt.Sprintf("/write-%d", time.Now().UnixNano()), nil, 0, zk.WorldACL(zk.PermAll))
+	return err
+}
+
+func TestEnsemble(t *testing.T) {
+	e := ensemble.Start(t)
+	ctx := patience(t)
+	require.Equal(t, 3, e.Size())
+	require.Len(t, e.Servers(), 3)
+
+	t.Run("it has a quorum and takes writes", func(t *testing.T) {
+		modes := map[string]int{}
+		for i := range e.Size() {
+			mode, err := e.Mode(ctx, i)
+			require.NoError(t, err)
+			modes[mode]++
+			require.NoError(t, write(t, connect(t, e.Servers()[i])))
+		}
+		require.Equal(t, map[string]int{"leader": 1, "follower": 2}, modes)
+	})
+
+	t.Run("a killed session's nodes are gone", func(t *testing.T) {
+		owner, other := connect(t, e.Servers()...), connect(t, e.Servers()...)
+		id := owner.SessionID()
+		_, err := owner.Create("/owned", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		require.NoError(t, e.KillSession(ctx, id))
+		_, err = other.Sync("/owned")
+		require.NoError(t, err)
+		found, _, err := other.Exists("/owned")
+		require.NoError(t, err)
+		require.False(t, found)
+		require.NoError(t, e.KillSession(ctx, id), "again")
+	})
+
+	t.Run("a killed leader is replaced and comes back with its data, at its address", func(t *testing.T) {
+		before := e.Servers()
+		leader, err := e.Leader(ctx)
+		require.NoError(t, err)
+		_, err = connect(t, before...).Create("/kept", []byte("data"), 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		require.NoError(t, e.KillServer(leader))
+		require.NoError(t, e.WaitForQuorum(ctx))
+		next, err := e.Leader(ctx)
+		require.NoError(t, err)
+		require.NotEqual(t, leader, next)
+		require.NoError(t, e.StartServer(leader))
+		require.NoError(t, e.WaitForQuorum(ctx))
+		require.Equal(t, before, e.Servers())
+		conn := connect(t, before[leader])
+		_, err = conn.Sync("/kept")
+		require.NoError(t, err)
+		data, _, err := conn.Get("/kept")
+		require.NoError(t, err)
+		require.Equal(t, "data", string(data))
+	})
+
+	t.Run("a stopped server comes back", func(t *testing.T) {
+		require.NoError(t, e.StopServer(0))
+		_, err := e.Mode(ctx, 0)
+		require.Error(t, err)
+		require.NoError(t, e.WaitForQuorum(ctx))
+		require.NoError(t, e.StartServer(0))
+		require.NoError(t, e.WaitForQuorum(ctx))
+		_, err = e.Mode(ctx, 0)
+		require.NoError(t, err)
+	})
+
+	t.Run("a paused server stands still and goes on", func(t *testing.T) {
+		require.NoError(t, e.PauseServer(1))
+		_, err := e.Mode(ctx, 1)
+		require.Error(t, err)
+		require.NoError(t, e.ResumeServer(1))
+		require.NoError(t, e.WaitForQuorum(ctx))
+	})
+
+	t.Run("a server cut off from its peers leaves the quorum, and heals", func(t *testing.T) {
+		leader, err := e.Leader(ctx)
+		require.NoError(t, err)
+		follower := (leader + 1) % e.Size()
+		require.NoError(t, e.Partition(follower))
+		require.NoError(t, e.Partition(follower), "again")
+		assert.Eventually(t, func() bool {
+			_, err := e.Mode(ctx, follower)
+			return err != nil // it has noticed, and says so to clients that still reach it
+		}, 40*time.Second, 100*time.Millisecond)
+		require.NoError(t, write(t, connect(t, e.Servers()[leader])))
+		require.NoError(t, e.Heal())
+		require.NoError(t, e.WaitForQuorum(ctx))
+		_, err = e.Mode(ctx, follower)
+		require.NoError(t, err)
+	})
+
+	t.Run("a frozen link passes nothing and closes nothing", func(t *testing.T) {
+		conn := connect(t, e.Servers()...)
+		e.FreezeAll()
+		done := make(chan error, 1)
+		go func() { done <- write(t, conn) }()
+		select {
+		case err := <-done:
+			t.Fatalf("got through, or was cut: %v", err)
+		case <-time.After(500 * time.Millisecond): // nothing to wait for: it is nothing that happens
+		}
+		require.NoError(t, e.Heal())
+		require.NoError(t, <-done)
+	})
+
+	t.Run("there is no server that is not there", func(t *testing.T) {
+		require.Error(t, e.KillServer(3))
+		require.Error(t, e.Partition(-1))
+		require.Error(t, e.KillSession(ctx, 0))
+	})
+}
+
+func TestStandalone(t *testing.T) {
+	e := ensemble.Start(t, ensemble.WithServers(1), ensemble.WithTick(200*time.Millisecond), ensemble.WithConfig("minSessionTimeout=100"))
+	mode, err := e.Mode(patience(t), 0)
+	require.NoError(t, err)
+	require.Equal(t, "standalone", mode)
+	require.NoError(t, write(t, connect(t, e.Servers()...)))
+}
+
+// TestNothingIsLeftBehind also when the test that uses it panics.
+func TestNothingIsLeftBehind(t *testing.T) {
+	client, err := docker.NewClientFromEnv()
+	require.NoError(t, err)
+	mine := func() int {
+		containers, err := client.ListContainers(docker.ListContainersOptions{All: true, Filters: map[string][]string{"label": {"io.gocurator.owner"}}})
+		if err != nil {
+			t.Skipf("LEFT OUT, needs Docker: %v", err)
+		}
+		return len(containers)
+	}
+	before := mine()
+	test := &fakeT{}
+	func() {
+		defer func() { _ = recover() }()
+		defer test.end()
+		ensemble.Start(test, ensemble.WithServers(1))
+		require.Equal(t, before+1, mine())
+		panic("the test")
+	}()
+	if test.skipped != "" {
+		t.Skip(test.skipped)
+	}
+	require.Equal(t, before, mine())
+}
+
+func TestWithoutDockerTheTestIsSkippedOrFails(t *testing.T) {
+	t.Setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+	for promised, want := range map[string]string{"": "skipped", "1": "failed"} {
+		t.Setenv("CURATOR_TEST_DOCKER", promised)
+		test := &fakeT{}
+		func() {
+			defer func() { _ = recover() }()
+			ensemble.Start(test)
+		}()
+		got := "skipped"
+		if test.failed != "" {
+			got = "failed"
+		}
+		assert.Equal(t, want, got)
+		assert.Contains(t, test.failed+test.skipped, "no Docker engine answers")
+	}
+}
+
+func TestBadOptionsAreRefused(t *testing.T) {
+	for name, opt := range map[string]ensemble.Option{
+		"no servers": ensemble.WithServers(0), "too many": ensemble.WithServers(10), "tick": ensemble.WithTick(0),
+	} {
+		_, err := ensemble.New(t.Context(), opt)
+		assert.Error(t, err, name)
+	}
+}
+
+// fakeT is a test that can fail without this one failing.
+type fakeT struct {
+	cleanups        []func()
+	failed, skipped string
+}
+
+func (f *fakeT) Helper()             {}
+func (f *fakeT) Cleanup(c func())    { f.cleanups = append(f.cleanups, c) }
+func (f *fakeT) Logf(string, ...any) {}
+
+func (f *fakeT) Fatalf(format string, args ...any) {
+	f.failed = fmt.Sprintf(format, args...)
+	panic(f.failed)
+}
+
+func (f *fakeT) Skipf(format string, args ...any) {
+	f.skipped = fmt.Sprintf(format, args...)
+	panic(f.skipped)
+}
+
+func (f *fakeT) end() {
+	for _, c := range f.cleanups {
+		c()
+	}
+}
+
+func Example() {
+	ctx := context.Background()
+	e, err := ensemble.New(ctx) // in a test: ensemble.Start(t)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer e.Close()
+	leader, err := e.Leader(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	// Whatever uses e.Servers() must live with this.
+	if err := e.KillServer(leader); err != nil {
+		fmt.Println(err)
+	}
+}

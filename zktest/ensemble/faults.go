@@ -1,0 +1,197 @@
+package ensemble
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/ory/dockertest/v3/docker"
+)
+
+// StartServer starts a server that was stopped or killed. Its data are as they were. It does
+// not wait for the server to serve: see [Ensemble.WaitForQuorum].
+func (e *Ensemble) StartServer(i int) error {
+	return e.on(i, "start", func(s *server) error { return e.docker.StartContainer(s.container, nil) })
+}
+
+// StopServer stops a server in good order.
+func (e *Ensemble) StopServer(i int) error {
+	return e.on(i, "stop", func(s *server) error { return e.docker.StopContainer(s.container, 10) })
+}
+
+// KillServer kills a server's process (SIGKILL).
+func (e *Ensemble) KillServer(i int) error {
+	return e.on(i, "kill", func(s *server) error {
+		return e.docker.KillContainer(docker.KillContainerOptions{ID: s.container, Signal: docker.SIGKILL})
+	})
+}
+
+// PauseServer makes a server stand still: its process is frozen, its connections stay.
+func (e *Ensemble) PauseServer(i int) error {
+	return e.on(i, "pause", func(s *server) error { return e.docker.PauseContainer(s.container) })
+}
+
+// ResumeServer ends what PauseServer began.
+func (e *Ensemble) ResumeServer(i int) error {
+	return e.on(i, "resume", func(s *server) error { return e.docker.UnpauseContainer(s.container) })
+}
+
+// Partition cuts a server off from its peers. Clients still reach it.
+func (e *Ensemble) Partition(i int) error {
+	return e.on(i, "partition", func(s *server) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.cut {
+			return nil
+		}
+		s.cut = true
+		return e.docker.DisconnectNetwork(e.peers.ID, docker.NetworkConnectionOptions{Container: s.container, Force: true})
+	})
+}
+
+// Freeze stops all traffic between clients and a server, in both directions, and closes
+// nothing: as a network does that drops packets.
+func (e *Ensemble) Freeze(i int) error {
+	return e.on(i, "freeze", func(s *server) error {
+		s.proxy.freeze()
+		return nil
+	})
+}
+
+// FreezeAll is Freeze for all servers.
+func (e *Ensemble) FreezeAll() {
+	for _, s := range e.servers {
+		s.proxy.freeze()
+	}
+}
+
+// Heal ends all partitions and freezes. Paused and stopped servers stay as they are.
+func (e *Ensemble) Heal() error {
+	var errs []error
+	for i, s := range e.servers {
+		s.proxy.thaw()
+		errs = append(errs, e.on(i, "heal", func(s *server) error {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if !s.cut {
+				return nil
+			}
+			s.cut = false
+			return e.joinPeers(s)
+		}))
+	}
+	return errors.Join(errs...)
+}
+
+func (e *Ensemble) on(i int, what string, f func(*server) error) error {
+	if i < 0 || i >= len(e.servers) {
+		return fmt.Errorf("ensemble: %s server %d: there are %d", what, i, len(e.servers))
+	}
+	if err := f(e.servers[i]); err != nil {
+		return fmt.Errorf("ensemble: %s server %d: %w", what, i, err)
+	}
+	return nil
+}
+
+// word asks a server a four-letter word.
+func (e *Ensemble) word(ctx context.Context, i int, word string) (string, error) {
+	conn, err := e.dial(ctx, i)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, word); err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(conn)
+	if err == nil && len(text) == 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return string(text), err
+}
+
+// dial connects to a server past its proxy, which may be frozen.
+func (e *Ensemble) dial(ctx context.Context, i int) (net.Conn, error) {
+	address, err := e.published(e.servers[i])
+	if err != nil {
+		return nil, err
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	// A server that stands still accepts, and does not answer.
+	return conn, conn.SetDeadline(time.Now().Add(2 * time.Second))
+}
+
+// KillSession ends a session, whoever has it and wherever it is connected: its ephemeral nodes
+// go at once, and its client is told when it reconnects. It takes the session over, with
+// the password that servers derive from the id, and closes it. It returns when the session is
+// gone; that it was gone before is fine.
+func (e *Ensemble) KillSession(ctx context.Context, id int64) error {
+	if id == 0 {
+		return errors.New("ensemble: 0 is no session")
+	}
+	// Its owner reconnects at once, and may take the session back before it is closed.
+	return poll(ctx, fmt.Sprintf("the end of session %#x", id), func() error {
+		var errs []error
+		for i := range e.servers {
+			gone, err := e.closeSession(ctx, i, id)
+			if gone {
+				return nil
+			}
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// closeSession takes a session over and closes it. gone means that the server knew it no
+// more; that it was closed now is seen in the next try.
+func (e *Ensemble) closeSession(ctx context.Context, i int, id int64) (gone bool, err error) {
+	conn, err := e.dial(ctx, i)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	// Both requests at once, so that the owner has little time to come between.
+	req := binary.BigEndian.AppendUint32(nil, 44)    // length of the connect request
+	req = binary.BigEndian.AppendUint32(req, 0)      // protocol version
+	req = binary.BigEndian.AppendUint64(req, 0)      // last zxid seen
+	req = binary.BigEndian.AppendUint32(req, 10_000) // timeout, ms
+	req = binary.BigEndian.AppendUint64(req, uint64(id))
+	req = binary.BigEndian.AppendUint32(req, 16)
+	req = append(req, password(id)...)
+	req = binary.BigEndian.AppendUint32(req, 8)           // length of the close request
+	req = binary.BigEndian.AppendUint32(req, 1)           // xid
+	req = binary.BigEndian.AppendUint32(req, ^uint32(10)) // closeSession, -11
+	if _, err := conn.Write(req); err != nil {
+		return false, err
+	}
+	var reply [20]byte // length, version, timeout, id
+	if _, err := io.ReadFull(conn, reply[:]); err != nil {
+		return false, err
+	}
+	if binary.BigEndian.Uint64(reply[12:]) == 0 {
+		return true, nil
+	}
+	_, _ = io.Copy(io.Discard, conn) // until the server hangs up, when it is done
+	return false, fmt.Errorf("session %#x lived until now", id)
+}
+
+// password is how a server makes a session's: the first 16 bytes of java.util.Random with a
+// seed made of the id.
+func password(id int64) []byte {
+	const mask = 1<<48 - 1
+	seed := (uint64(id) ^ 0xB3415C00 ^ 0x5DEECE66D) & mask
+	p := make([]byte, 16)
+	for i := 0; i < len(p); i += 4 {
+		seed = (seed*0x5DEECE66D + 0xB) & mask
+		binary.LittleEndian.PutUint32(p[i:], uint32(seed>>16))
+	}
+	return p
+}
