@@ -1,0 +1,358 @@
+package framework_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// newClient connects to server.
+func newClient(t *testing.T, server *zktest.Server, opts ...framework.Option) *framework.Client {
+	t.Helper()
+	return testbed.On(server).Client(t, opts...)
+}
+
+func TestBadOptionsAreRefused(t *testing.T) {
+	servers := []string{"127.0.0.1:1"}
+	for name, opt := range map[string]framework.Option{
+		"nil": nil, "session timeout": framework.WithSessionTimeout(0), "long session": framework.WithSessionTimeout(1 << 62),
+		"connection timeout": framework.WithConnectionTimeout(-1), "policy": framework.WithRetryPolicy(nil),
+		"acl": framework.WithACLProvider(nil), "auth": framework.WithAuth("", nil), "dialer": framework.WithDialer(nil),
+		"tls": framework.WithTLS(nil), "list": framework.WithServerList(nil), "percent 0": framework.WithExpirationPercent(0),
+		"percent 101": framework.WithExpirationPercent(101), "logger": framework.WithLogger(nil),
+		"namespace with a slash": framework.WithNamespace("/a"), // CUR-CLI-49
+		"two lists":              framework.WithServerList(func(context.Context) ([]string, error) { return servers, nil }),
+	} {
+		_, err := framework.New(servers, opt)
+		assert.ErrorIs(t, err, framework.ErrBadArgument, name)
+	}
+	_, err := framework.New(servers, framework.WithNamespace("a//b"))
+	assert.ErrorIs(t, err, framework.ErrBadPath)
+	for _, servers := range [][]string{nil, {""}, {":2181"}, {"host:port"}, {"host:0"}, {"host:99999"}} { // KZ-CLI-03
+		_, err := framework.New(servers)
+		assert.ErrorIs(t, err, framework.ErrBadArgument, "%q", servers)
+	}
+}
+
+func TestPaths(t *testing.T) { // KZ-CLI-05
+	for _, path := range []string{"/", "/a", "/a/b", "/ä", "/a.b", "/..."} {
+		assert.NoError(t, framework.ValidatePath(path), path)
+	}
+	for _, path := range []string{"", "a", "a/b", "/a/", "//a", "/a//b", "/.", "/a/..", "/a\x00", "/a\x1f", "/\xff", "/\uf000"} {
+		assert.ErrorIs(t, framework.ValidatePath(path), framework.ErrBadPath, "%q", path)
+	}
+	assert.Equal(t, "/a", framework.Join("/", "a"))
+	assert.Equal(t, "/a/b", framework.Join("/a", "b"))
+	for path, want := range map[string][2]string{"/": {"/", ""}, "/a": {"/", "a"}, "/a/b": {"/a", "b"}} {
+		parent, child := framework.Split(path)
+		assert.Equal(t, want, [2]string{parent, child})
+	}
+}
+
+func TestProtectedNames(t *testing.T) { // CUR-CLI-22
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	path, err := client.Create(t.Context(), "/lock-", nil, framework.As(framework.EphemeralSequential), framework.Protected())
+	require.NoError(t, err)
+	_, child := framework.Split(path)
+	require.Regexp(t, `^_c_[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}-lock-0000000000$`, child)
+	name, id := framework.Unprotected(child)
+	require.Equal(t, "lock-0000000000", name)
+	require.Len(t, id, 36)
+	for _, foreign := range []string{"", "_c_", "_c_x", "lock-1", "_c_" + id} {
+		name, id := framework.Unprotected(foreign)
+		assert.Equal(t, foreign, name)
+		assert.Empty(t, id)
+	}
+}
+
+func TestClosedAtOnce(t *testing.T) { // CUR-CLI-02
+	client, err := framework.New([]string{"127.0.0.1:1"})
+	require.NoError(t, err)
+	require.NoError(t, client.Close())
+	_, _, err = client.Get(t.Context(), "/")
+	require.ErrorIs(t, err, framework.ErrClosed)
+	_, err = client.Create(t.Context(), "/a", nil, framework.Protected())
+	require.ErrorIs(t, err, framework.ErrClosed)
+	require.ErrorIs(t, client.WaitConnected(t.Context()), framework.ErrClosed)
+	require.NoError(t, client.Close(), "again")
+}
+
+func TestWithoutAServerAnOperationFailsAfterItsRetries(t *testing.T) { // CUR-CLI-13, CUR-CST-12, -13
+	synctest.Test(t, func(t *testing.T) {
+		client, err := framework.New([]string{"127.0.0.1:1"},
+			framework.WithDialer(func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("nobody there") }),
+			framework.WithConnectionTimeout(time.Second),
+			framework.WithRetryPolicy(retry.NTimes(2, time.Second)))
+		require.NoError(t, err)
+		defer client.Close()
+		began := time.Now()
+		_, _, err = client.Get(t.Context(), "/a")
+		require.ErrorIs(t, err, zk.ErrNoServer)
+		require.ErrorIs(t, err, retry.ErrExhausted)
+		require.Equal(t, 5*time.Second, time.Since(began), "three tries, two pauses")
+		var op *framework.OpError
+		require.ErrorAs(t, err, &op)
+		require.Equal(t, "get", op.Op)
+		require.Equal(t, "/a", op.Path)
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorIs(t, client.WaitConnected(ctx), context.DeadlineExceeded)
+	})
+}
+
+func TestCloseUnblocksEverybody(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	gate := server.Block(zktest.OnPath("/stuck"))
+	defer gate.Open()
+	const n = 50 // more than go-zookeeper's queue holds
+	results := make(chan error, n)
+	for range n {
+		go func() {
+			_, _, err := client.Get(context.Background(), "/stuck")
+			results <- err
+		}()
+	}
+	testbed.Receive(t, gate.Arrived(), "the first request")
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		client.Close()
+	}()
+	for range n {
+		require.ErrorIs(t, testbed.Receive(t, results, "an unblocked caller"), framework.ErrClosed)
+	}
+	testbed.Receive(t, closed, "the end of Close")
+}
+
+func TestCloseTakesEphemeralNodesAlong(t *testing.T) { // CUR-CLI-08
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	_, err := client.Create(t.Context(), "/ephemeral", nil, framework.As(framework.Ephemeral))
+	require.NoError(t, err)
+	_, err = client.Create(t.Context(), "/persistent", []byte("data"))
+	require.NoError(t, err)
+	require.NoError(t, client.Close())
+	require.Equal(t, "/persistent \"data\"\n", server.Tree())
+	require.Empty(t, server.Sessions())
+}
+
+func TestCloseFromAListener(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	closed := make(chan struct{})
+	_, err := client.Listen(func(connstate.State) {
+		client.Close()
+		close(closed)
+	})
+	require.NoError(t, err)
+	server.CutConnections()
+	testbed.Receive(t, closed, "the end of Close")
+}
+
+func TestNamespaceViews(t *testing.T) { // CUR-CLI-50, -51, -55
+	server := zktest.NewServer(t)
+	client := newClient(t, server, framework.WithNamespace("billing"))
+	other, err := client.Namespace("a/b")
+	require.NoError(t, err)
+	root, err := client.Namespace("")
+	require.NoError(t, err)
+	ctx := t.Context()
+	for _, c := range []*framework.Client{client, other, root} {
+		path, err := c.Create(ctx, "/x/y", []byte("d"), framework.PersistentParents())
+		require.NoError(t, err)
+		require.Equal(t, "/x/y", path)
+	}
+	for _, path := range []string{"/billing/x/y", "/a/b/x/y", "/x/y"} {
+		_, err := server.Get(path)
+		require.NoError(t, err)
+	}
+	children, _, err := client.Children(ctx, "/")
+	require.NoError(t, err)
+	require.Equal(t, []string{"x"}, children)
+	_, _, watch, err := client.GetW(ctx, "/x/y")
+	require.NoError(t, err)
+	require.NoError(t, client.Delete(ctx, "/x/y", -1))
+	testbed.Receive(t, watch.Done(), "the deletion")
+	require.Equal(t, "/x/y", watch.Event().Path)
+	_, _, err = client.Get(ctx, "/x/y")
+	require.ErrorContains(t, err, "get /x/y: ")
+	_, err = client.Namespace("/bad")
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	require.NoError(t, other.Close())
+	_, _, err = client.Get(ctx, "/x")
+	require.ErrorIs(t, err, framework.ErrClosed, "views share the life of their client")
+}
+
+func TestACLProviderIsAskedForEachLevelByItsRealPath(t *testing.T) { // CUR-CLI-43, CURATOR-221
+	server := zktest.NewServer(t)
+	var mu sync.Mutex
+	var asked []string
+	readOnly := zk.WorldACL(zk.PermRead)
+	client := newClient(t, server, framework.WithNamespace("ns"), framework.WithACLProvider(func(path string) []zk.ACL {
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, path)
+		if path == "/ns/a/b" {
+			return readOnly
+		}
+		return nil
+	}))
+	_, err := client.Create(t.Context(), "/a/b", nil, framework.Parents())
+	require.NoError(t, err)
+	slices.Sort(asked)
+	require.Equal(t, []string{"/ns", "/ns/a", "/ns/a/b"}, slices.Compact(asked))
+	acl, _, err := client.GetACL(t.Context(), "/a/b")
+	require.NoError(t, err)
+	require.Equal(t, readOnly, acl)
+	acl, _, err = client.GetACL(t.Context(), "/a")
+	require.NoError(t, err)
+	require.Equal(t, zk.WorldACL(zk.PermAll), acl)
+}
+
+func TestCredentialsArePresentedOnEveryConnection(t *testing.T) { // KZ-CLI-10
+	server := zktest.NewServer(t)
+	user := newClient(t, server, framework.WithAuth("digest", []byte("user:password")))
+	stranger := newClient(t, server)
+	_, err := user.Create(t.Context(), "/mine", []byte("secret"), framework.ACL(zk.AuthACL(zk.PermAll)))
+	require.NoError(t, err)
+	_, _, err = stranger.Get(t.Context(), "/mine")
+	require.ErrorIs(t, err, zk.ErrNoAuth)
+	server.CutConnections()
+	data, _, err := user.Get(t.Context(), "/mine")
+	require.NoError(t, err)
+	require.Equal(t, "secret", string(data))
+
+	refused, err := framework.New([]string{server.Addr()}, framework.WithAuth("kerberos", nil))
+	require.NoError(t, err)
+	defer refused.Close()
+	_, _, err = refused.Get(testbed.Context(t), "/")
+	require.ErrorIs(t, err, zk.ErrAuthFailed)
+}
+
+func TestTLS(t *testing.T) {
+	server := zktest.NewServer(t)
+	certificate, pool := selfSigned(t)
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate}})
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer listener.Close()
+	wg.Go(func() {
+		for {
+			outside, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			inside, err := net.Dial("tcp", server.Addr())
+			if err != nil {
+				_ = outside.Close()
+				return
+			}
+			for _, way := range [][2]net.Conn{{outside, inside}, {inside, outside}} {
+				wg.Go(func() {
+					defer way[0].Close()
+					defer way[1].Close()
+					_, _ = io.Copy(way[0], way[1])
+				})
+			}
+		}
+	})
+	client, err := framework.New([]string{listener.Addr().String()}, framework.WithTLS(&tls.Config{RootCAs: pool}))
+	require.NoError(t, err)
+	defer client.Close()
+	_, err = client.Create(testbed.Context(t), "/secure", nil)
+	require.NoError(t, err)
+
+	plain, err := framework.New([]string{listener.Addr().String()}, framework.WithTLS(&tls.Config{RootCAs: x509.NewCertPool()}),
+		framework.WithConnectionTimeout(100*time.Millisecond), framework.WithRetryPolicy(retry.Never()))
+	require.NoError(t, err)
+	defer plain.Close()
+	_, err = plain.Create(testbed.Context(t), "/insecure", nil)
+	require.ErrorIs(t, err, zk.ErrNoServer, "a server that cannot be trusted is none")
+}
+
+// selfSigned makes a certificate for 127.0.0.1.
+func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	require.NoError(t, err)
+	parsed, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	pool := x509.NewCertPool()
+	pool.AddCert(parsed)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+}
+
+func TestServerListIsAskedAgain(t *testing.T) { // CUR-CST-10
+	server := zktest.NewServer(t)
+	var asked atomic.Int32
+	client, err := framework.New(nil, framework.WithServerList(func(context.Context) ([]string, error) {
+		switch asked.Add(1) {
+		case 1:
+			return nil, errors.New("the registry is down")
+		case 2:
+			return []string{"127.0.0.1:1"}, nil
+		}
+		return []string{server.Addr()}, nil
+	}))
+	require.NoError(t, err)
+	defer client.Close()
+	require.NoError(t, client.WaitConnected(testbed.Context(t)))
+	require.EqualValues(t, 3, asked.Load())
+}
+
+func TestNothingIsPrintedUnlessALoggerIsGiven(t *testing.T) {
+	server := zktest.NewServer(t)
+	var mu sync.Mutex
+	var lines []string
+	client := newClient(t, server, framework.WithLogger(slog.New(slog.NewTextHandler(writerFunc(func(p []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		lines = append(lines, string(p))
+	}), &slog.HandlerOptions{Level: slog.LevelDebug}))))
+	require.NoError(t, client.Close())
+	mu.Lock()
+	defer mu.Unlock()
+	require.NotEmpty(t, lines)
+	require.Contains(t, lines[len(lines)-1]+lines[0], "level=")
+}
+
+type writerFunc func([]byte)
+
+func (f writerFunc) Write(p []byte) (int, error) {
+	f(p)
+	return len(p), nil
+}

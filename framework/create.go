@@ -1,0 +1,355 @@
+package framework
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/retry"
+)
+
+// Mode is the kind of a node.
+type Mode int32
+
+// The modes of ZooKeeper's nodes. TTL nodes are made with [TTL].
+const (
+	Persistent           Mode = zk.FlagPersistent
+	Ephemeral            Mode = zk.FlagEphemeral
+	PersistentSequential Mode = zk.FlagSequence
+	EphemeralSequential  Mode = zk.FlagEphemeralSequential
+	Container            Mode = zk.FlagContainer
+)
+
+// CreateOption says how [Client.Create] makes a node.
+type CreateOption func(*creation) error
+
+// creation is what the options of one Create add up to.
+type creation struct {
+	mode      Mode
+	acl       []zk.ACL
+	parents   bool
+	parentsAs Mode
+	protected bool
+	ttl       time.Duration
+}
+
+// As sets the node's mode. The default is [Persistent].
+func As(mode Mode) CreateOption {
+	return func(o *creation) error {
+		switch mode {
+		case Persistent, Ephemeral, PersistentSequential, EphemeralSequential, Container:
+			o.mode = mode
+			return nil
+		}
+		return fmt.Errorf("%w: create mode %d", ErrBadArgument, mode)
+	}
+}
+
+// TTL makes the server delete the node when it has had no children and was not written
+// to for d, at least a millisecond. Servers allow it only if told to
+// (extendedTypesEnabled). It goes with [Persistent] and [PersistentSequential].
+func TTL(d time.Duration) CreateOption {
+	return func(o *creation) error {
+		if d < time.Millisecond {
+			return fmt.Errorf("%w: TTL %v", ErrBadArgument, d)
+		}
+		o.ttl = d
+		return nil
+	}
+}
+
+// ACL sets the node's ACL, instead of asking the client's [ACLProvider]. Parents
+// that have to be made are not concerned.
+func ACL(acl []zk.ACL) CreateOption {
+	return func(o *creation) error {
+		if len(acl) == 0 {
+			return fmt.Errorf("%w: empty ACL", ErrBadArgument)
+		}
+		o.acl = acl
+		return nil
+	}
+}
+
+// Parents makes missing parents, as containers: the server deletes them when they
+// have become empty. Servers older than 3.5 get persistent nodes.
+func Parents() CreateOption { return parents(Container) }
+
+// PersistentParents makes missing parents, as persistent nodes.
+func PersistentParents() CreateOption { return parents(Persistent) }
+
+func parents(mode Mode) CreateOption {
+	return func(o *creation) error {
+		o.parents, o.parentsAs = true, mode
+		return nil
+	}
+}
+
+// Protected puts "_c_", an id and "-" before the node's name, as Curator does, by which
+// the node is found again when the reply to its creation is lost. Then
+// exactly one node is made, in the session that is alive when Create returns. If Create
+// fails, no node stays, even if the server makes it later.
+func Protected() CreateOption {
+	return func(o *creation) error {
+		o.protected = true
+		return nil
+	}
+}
+
+// Create makes a node and returns its path, which differs from the one asked for if it
+// is sequential or protected. nil data mean the client's default data; for a
+// node with empty data, give an empty slice that is not nil.
+//
+// Errors are zk.ErrNodeExists, zk.ErrNoNode (a parent is missing and [Parents] was
+// not given), zk.ErrNoChildrenForEphemerals and the like. Without [Protected], when a
+// reply was lost and Create is not repeated with success, [retry.Unknown] is true
+// and the node may be there.
+func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...CreateOption) (string, error) {
+	o := creation{}
+	for _, opt := range opts {
+		if err := opt(&o); err != nil {
+			return "", opError("create", path, err)
+		}
+	}
+	if err := o.check(path); err != nil {
+		return "", opError("create", path, err)
+	}
+	if data == nil {
+		data = c.core.cfg.data
+	}
+	real := c.realNew(path)
+	if o.acl == nil {
+		o.acl = c.core.acl(real)
+	}
+	var created string
+	var err error
+	if o.protected {
+		created, err = c.core.createProtected(ctx, real, data, o)
+	} else {
+		err = c.core.do(ctx, func(l *link) error {
+			created, err = c.core.createOn(ctx, l, real, data, o, nil)
+			return err
+		})
+	}
+	if err != nil {
+		return "", opError("create", path, err)
+	}
+	return c.unreal(created), nil
+}
+
+func (o creation) check(path string) error {
+	if o.ttl > 0 && o.mode != Persistent && o.mode != PersistentSequential {
+		return fmt.Errorf("%w: TTL with create mode %d", ErrBadArgument, o.mode)
+	}
+	if o.mode == PersistentSequential || o.mode == EphemeralSequential {
+		// The name may be empty: the number is one.
+		path += "0"
+	}
+	if path == "/" {
+		return fmt.Errorf("%w: the root cannot be created", ErrBadPath)
+	}
+	return ValidatePath(path)
+}
+
+// createProtected finds its node again by the id in its name. Each session gets an id of
+// its own, so a node that an old one left behind is never taken for ours.
+func (c *core) createProtected(ctx context.Context, path string, data []byte, o creation) (string, error) {
+	dir, name := Split(path)
+	var (
+		created string
+		session *Session // that the id belongs to
+		id      string
+		maybe   bool // a create with this id was sent and not answered
+	)
+	err := c.do(ctx, func(l *link) error {
+		if maybe && session == l.session {
+			var err error
+			if created, err = c.findOwn(ctx, l, dir, id); err != nil || created != "" {
+				return err
+			}
+		}
+		if maybe || session != l.session {
+			// It is not there now, but it may still come: from a server that stood
+			// still, say, with our request in its hands. So each request has an id of
+			// its own, and what bears an old one is not wanted any more.
+			if maybe {
+				c.sweep(session, dir, id)
+			}
+			session, id, maybe = l.session, newID(), false
+		}
+		owner, attempt := session, id
+		late := func(path string, err error) {
+			// Nobody waits for this node any more.
+			if err == nil {
+				c.removeInBackground(path)
+			} else if retry.Unknown(err) {
+				c.sweep(owner, dir, attempt)
+			}
+		}
+		var err error
+		created, err = c.createOn(ctx, l, Join(dir, protectedName(id, name)), data, o, late)
+		// Not ctx.Err(): ctx may have ended just after the connection did, and then nobody
+		// else knows of the node.
+		var given unanswered
+		maybe = retry.Unknown(err) && !errors.As(err, &given) // else late sees to it
+		return err
+	})
+	if err != nil && maybe {
+		c.sweep(session, dir, id)
+	}
+	return created, err
+}
+
+// findOwn looks below dir for the node that this session made with id. It returns
+// "" if there is none.
+func (c *core) findOwn(ctx context.Context, l *link, dir, id string) (string, error) {
+	children, err := c.freshChildren(ctx, l, dir)
+	if err != nil {
+		return "", err
+	}
+	for _, child := range children {
+		if !hasID(child, id) {
+			continue
+		}
+		path := Join(dir, child)
+		r, err := call(ctx, l, func(conn *zk.Conn) (withStat[bool], error) { return stated(conn.Exists(path)) }, nil)
+		if err != nil {
+			return "", err
+		}
+		if !r.value {
+			continue
+		}
+		if owner := r.stat.EphemeralOwner; owner != 0 && owner != l.session.ID() {
+			c.removeInBackground(path)
+			continue
+		}
+		return path, nil
+	}
+	return "", nil
+}
+
+// freshChildren lists dir as the leader knows it: after a reconnect the server may
+// lag behind the one that got our request. A missing dir has no children.
+func (c *core) freshChildren(ctx context.Context, l *link, dir string) ([]string, error) {
+	if _, err := call(ctx, l, func(conn *zk.Conn) (string, error) { return conn.Sync(dir) }, nil); err != nil {
+		return nil, err
+	}
+	children, err := call(ctx, l, func(conn *zk.Conn) ([]string, error) {
+		children, _, err := conn.Children(dir)
+		return children, err
+	}, nil)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	return children, err
+}
+
+// parentTries bounds how often a parent may vanish between its making and the
+// node's: a container is reaped as soon as it is seen to be empty.
+const parentTries = 20
+
+// createOn makes one node, and its parents if asked to.
+func (c *core) createOn(ctx context.Context, l *link, path string, data []byte, o creation, late func(string, error)) (string, error) {
+	for try := 1; ; try++ {
+		created, err := call(ctx, l, func(conn *zk.Conn) (string, error) {
+			switch {
+			case o.ttl > 0 && o.mode == PersistentSequential:
+				return conn.CreateTTL(path, data, zk.FlagPersistentSequentialWithTTL, o.acl, o.ttl)
+			case o.ttl > 0:
+				return conn.CreateTTL(path, data, zk.FlagTTL, o.acl, o.ttl)
+			case o.mode == Container:
+				return conn.CreateContainer(path, data, zk.FlagContainer, o.acl)
+			}
+			return conn.Create(path, data, int32(o.mode), o.acl)
+		}, late)
+		if !o.parents || try == parentTries || !errors.Is(err, zk.ErrNoNode) {
+			return created, err
+		}
+		dir, _ := Split(path)
+		if err := c.makeParent(ctx, l, dir, o.parentsAs); err != nil {
+			return "", err
+		}
+	}
+}
+
+// makeParent makes the node dir, and what is missing above it. That it exists is fine.
+func (c *core) makeParent(ctx context.Context, l *link, dir string, mode Mode) error {
+	if dir == "/" {
+		return zk.ErrNoNode // the root is always there: chroot is not supported here
+	}
+	if !c.cfg.containers || c.noContainers.Load() {
+		mode = Persistent
+	}
+	for try := 1; ; try++ {
+		_, err := c.createOn(ctx, l, dir, []byte{}, creation{mode: mode, acl: c.acl(dir)}, nil)
+		switch {
+		case errors.Is(err, zk.ErrNodeExists):
+			return nil
+		case unimplemented(err) && mode == Container:
+			// For later tries too: servers cut the connection after this answer.
+			c.noContainers.Store(true)
+			mode = Persistent
+		case errors.Is(err, zk.ErrNoNode) && try < parentTries:
+			above, _ := Split(dir)
+			if err := c.makeParent(ctx, l, above, mode); err != nil {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+}
+
+// unimplemented reports whether a server does not know a request. The text is all there
+// is: go-zookeeper has no value for this code.
+func unimplemented(err error) bool {
+	return err != nil && err.Error() == "unknown error: -6"
+}
+
+// acl says which ACL a node gets that is created without one.
+func (c *core) acl(path string) []zk.ACL {
+	if c.cfg.acl != nil {
+		if acl := c.cfg.acl(path); len(acl) > 0 {
+			return acl
+		}
+	}
+	return zk.WorldACL(zk.PermAll)
+}
+
+// Protected names, as Curator's ProtectedUtils writes them: "_c_", a UUID of 36
+// characters, "-", and the name.
+const (
+	protectedPrefix = "_c_"
+	idLength        = 36
+)
+
+func protectedName(id, name string) string { return protectedPrefix + id + "-" + name }
+
+// hasID reports whether a node's name is protected by id.
+func hasID(child, id string) bool {
+	return strings.HasPrefix(child, protectedPrefix+id+"-")
+}
+
+// Unprotected takes the protection off a node's name: the part that Create was
+// asked for, and the id. A name that is not protected comes back as it is, without
+// an id.
+func Unprotected(child string) (name, id string) {
+	rest, found := strings.CutPrefix(child, protectedPrefix)
+	if !found || len(rest) <= idLength || rest[idLength] != '-' {
+		return child, ""
+	}
+	return rest[idLength+1:], rest[:idLength]
+}
+
+// newID returns a random UUID (RFC 9562, version 4) as Java prints it.
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

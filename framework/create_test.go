@@ -1,0 +1,271 @@
+package framework_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
+)
+
+// faults is every way in which a request can fail.
+var faults = []zktest.Fault{zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter}
+
+// scenario is a client on a server of its own, with a fault somewhere ahead of it.
+type scenario struct {
+	server  *zktest.Server
+	client  *framework.Client
+	settled *atomic.Bool // set by the test: what comes now is its own, and does not fail
+}
+
+// eachRequest runs test with the client's first request failing, then its second, and so on,
+// until a run ends without meeting the fault.
+func eachRequest(t *testing.T, test func(t *testing.T, s scenario), opts ...framework.Option) {
+	for _, fault := range faults {
+		t.Run(fault.String(), func(t *testing.T) {
+			met := true
+			for n := 0; met; n++ {
+				met = false // also when -run leaves this one out
+				t.Run(fmt.Sprintf("request %d", n), func(t *testing.T) {
+					server := zktest.NewServer(t)
+					s := scenario{server, newClient(t, server, opts...), new(atomic.Bool)}
+					injected := server.Inject(fault, n, func(zktest.Request) bool { return !s.settled.Load() })
+					test(t, s)
+					met = injected.Met()
+					require.Less(t, n, 40, "the scenario never ends")
+				})
+			}
+		})
+	}
+}
+
+// checkOne checks that the node that was created is there, and no other for good.
+func (s scenario) checkOne(t *testing.T, path string) {
+	t.Helper()
+	found, _, err := s.client.Exists(testbed.Context(t), path)
+	require.NoError(t, err)
+	require.True(t, found)
+	testbed.Eventually(t, func() bool { return strings.Count(s.server.Tree(), "_c_") == 1 }, "exactly one node")
+}
+
+func TestProtectedPersistentCreateWithAnyRequestFailing(t *testing.T) { // CUR-CLI-23, CURATOR-498
+	eachRequest(t, func(t *testing.T, s scenario) {
+		path, err := s.client.Create(testbed.Context(t), "/q/n-", nil,
+			framework.As(framework.PersistentSequential), framework.Protected(), framework.Parents())
+		s.settled.Store(true)
+		require.NoError(t, err)
+		s.checkOne(t, path) // a session that ended did not take its node along: it was swept
+	})
+}
+
+func TestProtectedCreateThatIsNotRepeatedLeavesNothingOnError(t *testing.T) { // CUR-CLI-25
+	for _, mode := range []framework.Mode{framework.EphemeralSequential, framework.PersistentSequential} {
+		eachRequest(t, func(t *testing.T, s scenario) {
+			path, err := s.client.Create(testbed.Context(t), "/q/n-", nil,
+				framework.As(mode), framework.Protected(), framework.PersistentParents())
+			if err == nil {
+				s.settled.Store(true)
+				s.checkOne(t, path)
+				return
+			}
+			testbed.Eventually(t, func() bool { return !strings.Contains(s.server.Tree(), "_c_") }, "no node stays")
+		}, framework.WithRetryPolicy(retry.Never()))
+	}
+}
+
+// TestCleanUpOutlivesAFaultOfItsOwn has the reply of the create lost, and then any request of
+// the search or the clean-up fail as well.
+func TestCleanUpOutlivesAFaultOfItsOwn(t *testing.T) { // CURATOR-604, -79
+	for name, policy := range map[string]retry.Policy{"search": retry.NTimes(5, 0), "clean-up": retry.Never()} {
+		t.Run(name, func(t *testing.T) {
+			eachRequest(t, func(t *testing.T, s scenario) {
+				s.server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate))
+				path, err := s.client.Create(testbed.Context(t), "/n-", nil,
+					framework.As(framework.PersistentSequential), framework.Protected())
+				if err == nil {
+					s.settled.Store(true)
+					s.checkOne(t, path)
+					return
+				}
+				require.ErrorIs(t, err, zk.ErrConnectionClosed)
+				testbed.Eventually(t, func() bool { return s.server.Tree() == "" }, "no node stays")
+			}, framework.WithRetryPolicy(policy))
+		})
+	}
+}
+
+// TestCancelledProtectedCreateLeavesNoNode cancels while the server is busy with the create, or
+// has just made the node.
+func TestCancelledProtectedCreateLeavesNoNode(t *testing.T) { // CURATOR-79, -205
+	for _, mode := range []framework.Mode{framework.EphemeralSequential, framework.PersistentSequential, framework.Persistent} {
+		for _, made := range []bool{false, true} {
+			for _, lost := range []bool{false, true} {
+				t.Run(fmt.Sprintf("mode %d, made %v, connection lost %v", mode, made, lost), func(t *testing.T) {
+					server := zktest.NewServer(t)
+					client := newClient(t, server)
+					block := server.Block
+					if made {
+						block = server.BlockReplies
+					}
+					gate := block(zktest.OnOp(zktest.OpCreate))
+					defer gate.Open()
+					ctx, cancel := context.WithCancel(testbed.Context(t))
+					result := make(chan error, 1)
+					go func() {
+						_, err := client.Create(ctx, "/n", nil, framework.As(mode), framework.Protected())
+						result <- err
+					}()
+					testbed.Receive(t, gate.Arrived(), "the create")
+					cancel()
+					err := testbed.Receive(t, result, "the cancelled call")
+					require.ErrorIs(t, err, context.Canceled)
+					require.Equal(t, made, strings.Contains(server.Tree(), "_c_"))
+					if lost {
+						server.CutConnections()
+					}
+					gate.Open()
+					require.NoError(t, client.Sync(testbed.Context(t), "/"), "comes after the create")
+					testbed.Eventually(t, func() bool { return server.Tree() == "" }, "no node stays")
+				})
+			}
+		}
+	}
+}
+
+// TestNodeOfAnEarlierSessionIsNotTakenForOurs has the first session end after it made the node.
+func TestNodeOfAnEarlierSessionIsNotTakenForOurs(t *testing.T) { // CURATOR-498, -653
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	first, err := client.Session(testbed.Context(t))
+	require.NoError(t, err)
+	var mu sync.Mutex
+	var ids []string
+	server.Block(zktest.OnOp(zktest.OpCreate), func(r zktest.Request) bool {
+		_, child := framework.Split(r.Path)
+		_, id := framework.Unprotected(child)
+		mu.Lock()
+		defer mu.Unlock()
+		ids = append(ids, id)
+		return false
+	})
+	server.Inject(zktest.ExpireAfter, 0, zktest.OnOp(zktest.OpCreate))
+	path, err := client.Create(testbed.Context(t), "/n-", nil, framework.As(framework.PersistentSequential), framework.Protected())
+	require.NoError(t, err)
+	next, err := client.Session(testbed.Context(t))
+	require.NoError(t, err)
+	require.NotEqual(t, first.ID(), next.ID())
+	testbed.Eventually(t, func() bool { return strings.Count(server.Tree(), "_c_") == 1 }, "the old session's node is swept")
+	_, child := framework.Split(path)
+	_, id := framework.Unprotected(child)
+	mu.Lock()
+	defer mu.Unlock()
+	require.Len(t, ids, 2)
+	require.NotEqual(t, ids[0], ids[1], "each session has an id of its own")
+	require.Equal(t, ids[1], id)
+}
+
+func TestContainerThatIsReapedAtOnceIsMadeAgain(t *testing.T) { // CURATOR-308, -180
+	server := zktest.NewServer(t)
+	client, other := newClient(t, server), newClient(t, server)
+	session, err := client.Session(testbed.Context(t))
+	require.NoError(t, err)
+	// The node's second create comes after its parent was made: hold it until
+	// the parent is gone.
+	creates := 0
+	gate := server.Block(zktest.OnSession(session.ID()), zktest.OnOp(zktest.OpCreate), func(zktest.Request) bool {
+		creates++
+		return creates == 2
+	})
+	defer gate.Open()
+	result := make(chan error, 1)
+	go func() {
+		_, err := client.Create(testbed.Context(t), "/a/b/n", []byte{}, framework.Parents())
+		result <- err
+	}()
+	testbed.Receive(t, gate.Arrived(), "the second create")
+	require.Equal(t, "/a \"\" container\n/a/b \"\" container\n", server.Tree())
+	_, err = other.Create(t.Context(), "/a/b/x", nil) // no container is reaped that never had a child
+	require.NoError(t, err)
+	require.NoError(t, other.Delete(t.Context(), "/a/b/x", -1))
+	server.ReapContainers()
+	server.ReapContainers()
+	testbed.Eventually(t, func() bool { return server.Tree() == "" }, "both containers are reaped")
+	gate.Open()
+	require.NoError(t, testbed.Receive(t, result, "the create"))
+	require.Equal(t, "/a \"\" container\n/a/b \"\" container\n/a/b/n \"\"\n", server.Tree())
+}
+
+func TestParentsThatSomebodyElseMakesAreFine(t *testing.T) { // CUR-CLI-41
+	server := zktest.NewServer(t)
+	const n = 10
+	results := make(chan error, n)
+	for i := range n {
+		client := newClient(t, server)
+		go func() {
+			_, err := client.Create(testbed.Context(t), fmt.Sprintf("/a/b/c/%d", i), nil, framework.Parents())
+			results <- err
+		}()
+	}
+	for range n {
+		require.NoError(t, testbed.Receive(t, results, "a create"))
+	}
+	children, err := server.Children("/a/b/c")
+	require.NoError(t, err)
+	require.Len(t, children, n)
+}
+
+func TestParentsCannotBeMadeBelowAnEphemeralNode(t *testing.T) {
+	client := newClient(t, zktest.NewServer(t))
+	_, err := client.Create(t.Context(), "/e", nil, framework.As(framework.Ephemeral))
+	require.NoError(t, err)
+	_, err = client.Create(t.Context(), "/e/b/c", nil, framework.Parents())
+	require.ErrorIs(t, err, zk.ErrNoChildrenForEphemerals)
+	var op *framework.OpError
+	require.True(t, errors.As(err, &op))
+	require.Equal(t, "/e/b/c", op.Path, "as the caller wrote it")
+}
+
+func TestParentsInANamespaceOfTheRoot(t *testing.T) { // CUR-CLI-47, -52
+	server := zktest.NewServer(t)
+	client := newClient(t, server, framework.WithNamespace("deep/down"))
+	found, _, err := client.Exists(t.Context(), "/")
+	require.NoError(t, err)
+	require.False(t, found, "the namespace's own node")
+	_, _, err = client.Exists(t.Context(), "")
+	require.ErrorIs(t, err, framework.ErrBadPath)
+	path, err := client.Create(t.Context(), "/", []byte{}, framework.As(framework.PersistentSequential), framework.Parents())
+	require.NoError(t, err)
+	assert.Equal(t, "/0000000000", path)
+	assert.Equal(t, "/deep \"\" container\n/deep/down \"\" container\n/deep/down/0000000000 \"\"\n", server.Tree())
+	path, err = client.Create(t.Context(), "/", []byte{}, framework.As(framework.Ephemeral), framework.Protected())
+	require.ErrorIs(t, err, framework.ErrBadPath)
+	require.Empty(t, path)
+	responses, err := client.Multi(t.Context(), &zk.CreateRequest{Path: "/", Flags: zk.FlagSequence})
+	require.NoError(t, err)
+	assert.Equal(t, "/0000000001", responses[0].String)
+}
+
+func TestProtectedNodeWithoutANameAndWithForeignNeighbours(t *testing.T) { // CURATOR-43
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	for _, foreign := range []string{"/_c_x", "/_c_", "/other"} { // go-zookeeper's own protection panics here
+		_, err := client.Create(t.Context(), foreign, nil)
+		require.NoError(t, err)
+	}
+	injected := server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate))
+	path, err := client.Create(testbed.Context(t), "/", nil, framework.As(framework.EphemeralSequential), framework.Protected())
+	require.NoError(t, err)
+	require.True(t, injected.Met())
+	require.Regexp(t, `^/_c_[0-9a-f-]{36}-0000000003$`, path)
+}

@@ -1,0 +1,162 @@
+package framework_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
+)
+
+// TestGuaranteedDeleteWithAnyTwoFaults has the first and the second try fail, in every way.
+func TestGuaranteedDeleteWithAnyTwoFaults(t *testing.T) { // CURATOR-202, -486
+	server := zktest.NewServer(t)
+	client := newClient(t, server, framework.WithRetryPolicy(retry.Never()))
+	for _, first := range faults {
+		for _, second := range faults {
+			_, err := client.Create(testbed.Context(t), "/n", nil)
+			require.NoError(t, err)
+			server.Inject(first, 0, zktest.OnOp(zktest.OpDelete))
+			injected := server.Inject(second, 0, zktest.OnOp(zktest.OpDelete))
+			found, err := client.DeleteGuaranteed(testbed.Context(t), "/n")
+			require.NoError(t, err, "whatever the retry policy says")
+			require.True(t, found)
+			require.True(t, injected.Met())
+			require.Empty(t, server.Tree())
+			require.NoError(t, client.WaitConnected(testbed.Context(t)))
+		}
+	}
+}
+
+// TestGuaranteedDeleteOutlastsAnOutage has the outage last longer than session and retries.
+func TestGuaranteedDeleteOutlastsAnOutage(t *testing.T) { // CUR-CLI-28, CURATOR-106
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t, framework.WithRetryPolicy(retry.Never()))
+		_, err := client.Create(t.Context(), "/n", nil)
+		require.NoError(t, err)
+		server.Stop()
+		deleted := make(chan error, 1)
+		go func() {
+			_, err := client.DeleteGuaranteed(t.Context(), "/n")
+			deleted <- err
+		}()
+		time.Sleep(time.Hour)
+		require.Empty(t, deleted, "it goes on trying")
+		require.NoError(t, server.Restart())
+		require.NoError(t, <-deleted)
+		require.Empty(t, server.Tree())
+	})
+}
+
+func TestPlainDeleteThatFailedIsNotCarriedOutLater(t *testing.T) { // CUR-CLI-29
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t, framework.WithRetryPolicy(retry.Never()), framework.WithConnectionTimeout(time.Second))
+		_, err := client.Create(t.Context(), "/n", nil)
+		require.NoError(t, err)
+		server.Stop()
+		synctest.Wait()
+		require.ErrorIs(t, client.Delete(t.Context(), "/n", -1), zk.ErrNoServer)
+		require.NoError(t, server.Restart())
+		time.Sleep(time.Minute)
+		_, err = server.Get("/n")
+		require.NoError(t, err)
+	})
+}
+
+func TestDeleteThatLosesItsReplyHasDeleted(t *testing.T) { // CUR-CLI-38
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	for _, fault := range faults {
+		_, err := client.Create(testbed.Context(t), "/n", nil)
+		require.NoError(t, err)
+		injected := server.Inject(fault, 0, zktest.OnOp(zktest.OpDelete))
+		require.NoError(t, client.Delete(testbed.Context(t), "/n", 0), fault)
+		require.True(t, injected.Met())
+	}
+	server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpDelete))
+	_, err := client.Create(testbed.Context(t), "/n", nil)
+	require.NoError(t, err)
+	require.ErrorIs(t, client.Delete(testbed.Context(t), "/n", 7), zk.ErrBadVersion, "a wrong version stays wrong")
+}
+
+// TestGuaranteedDeleteOfACallerWhoGoesAway cancels while the server is busy with the delete.
+func TestGuaranteedDeleteOfACallerWhoGoesAway(t *testing.T) { // CURATOR-205
+	for name, fault := range map[string]func(server *zktest.Server) error{
+		"and nothing else happens":          func(*zktest.Server) error { return nil },
+		"and the connection is lost":        func(s *zktest.Server) error { s.CutConnections(); return nil },
+		"and the server bounces":            func(s *zktest.Server) error { return s.Restart() },
+		"and the request's session is over": func(s *zktest.Server) error { return s.ExpireSession(s.Sessions()[0].ID) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			client := newClient(t, server)
+			_, err := client.Create(t.Context(), "/n", nil)
+			require.NoError(t, err)
+			gate := server.Block(zktest.OnOp(zktest.OpDelete))
+			defer gate.Open()
+			ctx, cancel := context.WithCancel(testbed.Context(t))
+			result := make(chan error, 1)
+			go func() {
+				_, err := client.DeleteGuaranteed(ctx, "/n")
+				result <- err
+			}()
+			testbed.Receive(t, gate.Arrived(), "the delete")
+			cancel()
+			require.ErrorIs(t, testbed.Receive(t, result, "the cancelled call"), context.Canceled)
+			require.NoError(t, fault(server))
+			gate.Open()
+			testbed.Eventually(t, func() bool { return server.Tree() == "" }, "the node goes")
+		})
+	}
+}
+
+func TestGuaranteedDeleteOfACallerWhoWasGoneBefore(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	_, err := client.Create(t.Context(), "/n", nil)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = client.DeleteGuaranteed(ctx, "/n")
+	require.ErrorIs(t, err, context.Canceled)
+	testbed.Eventually(t, func() bool { return server.Tree() == "" }, "the node goes")
+}
+
+func TestGuaranteedDeleteEndsWithTheClient(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	gate := server.Block(zktest.OnOp(zktest.OpDelete))
+	defer gate.Open()
+	result := make(chan error, 1)
+	go func() {
+		_, err := client.DeleteGuaranteed(context.Background(), "/n")
+		result <- err
+	}()
+	testbed.Receive(t, gate.Arrived(), "the delete")
+	require.NoError(t, client.Close())
+	require.ErrorIs(t, testbed.Receive(t, result, "the delete"), framework.ErrClosed)
+	_, err := client.DeleteGuaranteed(t.Context(), "/n")
+	require.ErrorIs(t, err, framework.ErrClosed)
+}
+
+func TestGuaranteedDeleteGivesUpWhatTheServerRefuses(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	_, err := client.Create(t.Context(), "/dir", nil, framework.ACL(zk.WorldACL(zk.PermAll&^zk.PermDelete)))
+	require.NoError(t, err)
+	_, err = client.Create(t.Context(), "/dir/n", nil)
+	require.NoError(t, err)
+	_, err = client.DeleteGuaranteed(t.Context(), "/dir/n")
+	assert.ErrorIs(t, err, zk.ErrNoAuth)
+	assert.EqualError(t, err, "delete /dir/n: zk: not authenticated")
+	_, err = client.DeleteGuaranteed(t.Context(), "/dir")
+	assert.ErrorIs(t, err, zk.ErrNotEmpty)
+}

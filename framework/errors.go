@@ -1,0 +1,46 @@
+package framework
+
+import "errors"
+
+var (
+	// ErrClosed means that the client was closed, before the call or during it.
+	ErrClosed = errors.New("client is closed")
+
+	// ErrSessionLost means that the session that the call or the lock belonged
+	// to is over, or has to be taken for over because no server has
+	// confirmed it in time. Its ephemeral nodes are gone or will be.
+	ErrSessionLost = errors.New("session lost")
+
+	// ErrSuspended means that the connection was lost while the session may
+	// still live. It is the cause given to those who depend on a session
+	// under [connstate.Standard].
+	ErrSuspended = errors.New("connection suspended")
+
+	// ErrBadPath means that a path is empty, relative, ends in a slash or has
+	// an element that ZooKeeper does not allow. Nothing was sent.
+	ErrBadPath = errors.New("bad path")
+
+	// ErrBadArgument means that another argument makes no sense. Nothing was sent.
+	ErrBadArgument = errors.New("bad argument")
+)
+
+// OpError says which operation failed, and on which path (as the caller wrote
+// it, without the namespace). Err keeps what ZooKeeper said, so errors.Is(err,
+// zk.ErrNoNode) works.
+type OpError struct {
+	Op   string
+	Path string
+	Err  error
+}
+
+func (e *OpError) Error() string { return e.Op + " " + e.Path + ": " + e.Err.Error() }
+
+func (e *OpError) Unwrap() error { return e.Err }
+
+// opError wraps err, unless there is none.
+func opError(op, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &OpError{Op: op, Path: path, Err: err}
+}

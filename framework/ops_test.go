@@ -1,0 +1,366 @@
+package framework_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestOperationsAnswerWithZooKeepersOwnErrors(t *testing.T) { // KZ-CLI-07
+	client := newClient(t, zktest.NewServer(t))
+	ctx := t.Context()
+	_, err := client.Create(ctx, "/a", []byte("1"))
+	require.NoError(t, err)
+	_, err = client.Create(ctx, "/a", nil)
+	assert.ErrorIs(t, err, zk.ErrNodeExists)
+	assert.EqualError(t, err, "create /a: zk: node already exists")
+	_, err = client.Create(ctx, "/none/b", nil)
+	assert.ErrorIs(t, err, zk.ErrNoNode)
+	_, _, err = client.Get(ctx, "/none")
+	assert.ErrorIs(t, err, zk.ErrNoNode)
+	_, _, err = client.Children(ctx, "/none")
+	assert.ErrorIs(t, err, zk.ErrNoNode)
+	_, err = client.Set(ctx, "/a", []byte("2"), 7)
+	assert.ErrorIs(t, err, zk.ErrBadVersion)
+	stat, err := client.Set(ctx, "/a", []byte("2"), 0)
+	require.NoError(t, err)
+	data, again, err := client.Get(ctx, "/a")
+	require.NoError(t, err)
+	assert.Equal(t, "2", string(data))
+	assert.Equal(t, stat, again)
+	_, err = client.SetACL(ctx, "/a", nil, -1)
+	assert.ErrorIs(t, err, zk.ErrInvalidACL)
+	found, none, err := client.Exists(ctx, "/none/deeper")
+	assert.NoError(t, err)
+	assert.False(t, found)
+	assert.Nil(t, none)
+	assert.NoError(t, client.Sync(ctx, "/a"))
+	assert.ErrorIs(t, client.Delete(ctx, "/none", -1), zk.ErrNoNode)
+	assert.ErrorIs(t, client.Delete(ctx, "/a", 0), zk.ErrBadVersion) // CUR-CLI-32
+	assert.NoError(t, client.Delete(ctx, "/a", 1))
+	_, err = client.Create(ctx, "/e", nil, framework.As(framework.Ephemeral))
+	require.NoError(t, err)
+	_, err = client.Create(ctx, "/e/child", nil)
+	assert.ErrorIs(t, err, zk.ErrNoChildrenForEphemerals) // KZ-CLI-08
+}
+
+func TestBadPathsAndArgumentsAreRefusedBeforeAnythingIsSent(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	ctx := t.Context()
+	server.ResetCounts()
+	for _, path := range []string{"", "a", "/a/"} {
+		_, _, err := client.Get(ctx, path)
+		assert.ErrorIs(t, err, framework.ErrBadPath)
+		_, _, _, err = client.GetW(ctx, path)
+		assert.ErrorIs(t, err, framework.ErrBadPath)
+		_, _, _, err = client.ExistsW(ctx, path)
+		assert.ErrorIs(t, err, framework.ErrBadPath)
+		_, err = client.Create(ctx, path, nil)
+		assert.ErrorIs(t, err, framework.ErrBadPath)
+		assert.ErrorIs(t, client.Delete(ctx, path, -1), framework.ErrBadPath)
+		_, err = client.DeleteGuaranteed(ctx, path)
+		assert.ErrorIs(t, err, framework.ErrBadPath)
+		_, err = client.Multi(ctx, &zk.DeleteRequest{Path: path})
+		assert.ErrorIs(t, err, framework.ErrBadPath)
+	}
+	_, err := client.Create(ctx, "/", nil)
+	assert.ErrorIs(t, err, framework.ErrBadPath)
+	for name, opts := range map[string][]framework.CreateOption{
+		"mode": {framework.As(17)}, "empty ACL": {framework.ACL(nil)}, "TTL": {framework.TTL(0)},
+		"TTL of an ephemeral": {framework.TTL(time.Second), framework.As(framework.Ephemeral)},
+	} {
+		_, err := client.Create(ctx, "/a", nil, opts...)
+		assert.ErrorIs(t, err, framework.ErrBadArgument, name)
+	}
+	for name, ops := range map[string][]any{
+		"none": {}, "nil": {nil}, "typed nil": {(*zk.DeleteRequest)(nil)}, "a stranger": {"delete"},
+		"a container": {&zk.CreateRequest{Path: "/a", Flags: zk.FlagContainer}},
+	} {
+		_, err := client.Multi(ctx, ops...)
+		assert.ErrorIs(t, err, framework.ErrBadArgument, name)
+	}
+	assert.Empty(t, server.Requests().Requests)
+}
+
+func TestNoDataAndEmptyDataAreDifferentThings(t *testing.T) { // KZ-CLI-06
+	client := newClient(t, zktest.NewServer(t), framework.WithDefaultData([]byte("default")))
+	ctx := t.Context()
+	read := func() []byte {
+		data, _, err := client.Get(ctx, "/a")
+		require.NoError(t, err)
+		return data
+	}
+	_, err := client.Create(ctx, "/a", nil)
+	require.NoError(t, err)
+	require.Equal(t, "default", string(read()))
+	_, err = client.Set(ctx, "/a", []byte{}, -1)
+	require.NoError(t, err)
+	require.Equal(t, []byte{}, read())
+	_, err = client.Set(ctx, "/a", nil, -1)
+	require.NoError(t, err)
+	require.Nil(t, read())
+}
+
+func TestMultiIsAllOrNothing(t *testing.T) { // CUR-CLI-68, -69
+	server := zktest.NewServer(t)
+	client := newClient(t, server, framework.WithNamespace("ns"))
+	ctx := t.Context()
+	_, err := client.Create(ctx, "/a", []byte("0"), framework.Parents())
+	require.NoError(t, err)
+	request := &zk.CreateRequest{Path: "/a/child-", Flags: zk.FlagSequence}
+	responses, err := client.Multi(ctx, &zk.CheckVersionRequest{Path: "/a", Version: 0}, request, &zk.SetDataRequest{Path: "/a", Data: []byte("1"), Version: -1})
+	require.NoError(t, err)
+	require.Equal(t, "/a/child-0000000000", responses[1].String)
+	require.Equal(t, &zk.CreateRequest{Path: "/a/child-", Flags: zk.FlagSequence}, request, "the caller's is not changed")
+	responses, err = client.Multi(ctx, &zk.DeleteRequest{Path: "/a/child-0000000000", Version: -1}, &zk.CheckVersionRequest{Path: "/a", Version: 0})
+	require.ErrorIs(t, err, zk.ErrBadVersion)
+	require.Len(t, responses, 2)
+	require.ErrorIs(t, responses[1].Error, zk.ErrBadVersion)
+	_, err = server.Get("/ns/a/child-0000000000")
+	require.NoError(t, err, "nothing was done")
+}
+
+func TestCancelledContextReturnsAtOnce(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	gate := server.Block(zktest.OnPath("/stuck"))
+	defer gate.Open()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	const n = 40 // go-zookeeper's queue holds 16, and blocks then
+	results := make(chan error, n)
+	for range n {
+		go func() {
+			_, err := client.Set(ctx, "/stuck", nil, -1)
+			results <- err
+		}()
+	}
+	testbed.Receive(t, gate.Arrived(), "the first request")
+	cancel(assert.AnError)
+	unknown := 0
+	for range n {
+		err := testbed.Receive(t, results, "a cancelled caller")
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, assert.AnError)
+		if retry.Unknown(err) {
+			unknown++
+		}
+	}
+	require.Positive(t, unknown, "what was sent may be carried out")
+	_, _, err := client.Get(ctx, "/")
+	require.ErrorIs(t, err, context.Canceled, "beforehand")
+}
+
+func TestOperationOutlivesALostConnection(t *testing.T) { // CUR-RTY-01, -09, CUR-CLI-12, -14
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	_, err := client.Create(t.Context(), "/a", []byte("data"))
+	require.NoError(t, err)
+	for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter} {
+		injected := server.Inject(fault, 0, zktest.OnOp(zktest.OpGetData))
+		data, _, err := client.Get(testbed.Context(t), "/a")
+		require.NoError(t, err, fault)
+		require.Equal(t, "data", string(data))
+		require.True(t, injected.Met())
+	}
+}
+
+func TestWriteWhoseReplyWasLostSaysSo(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate))
+	_, err := client.Create(testbed.Context(t), "/a", nil)
+	require.ErrorIs(t, err, zk.ErrNodeExists, "it has met itself")
+	require.True(t, retry.Unknown(err))
+	_, err = client.Create(testbed.Context(t), "/a", nil)
+	require.ErrorIs(t, err, zk.ErrNodeExists)
+	require.False(t, retry.Unknown(err), "somebody else's")
+}
+
+func TestCreateModesAndParents(t *testing.T) { // CUR-CLI-41, -45, -46
+	ctx := t.Context()
+	for name, c := range map[string]struct {
+		server []zktest.Option
+		client []framework.Option
+		opt    framework.CreateOption
+		want   string
+	}{
+		"containers":         {opt: framework.Parents(), want: " container"},
+		"persistent":         {opt: framework.PersistentParents()},
+		"server without":     {server: []zktest.Option{zktest.WithoutContainers()}, opt: framework.Parents()},
+		"client told not to": {client: []framework.Option{framework.WithoutContainers()}, opt: framework.Parents()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t, c.server...)
+			client := newClient(t, server, c.client...)
+			path, err := client.Create(ctx, "/p/q/n-", []byte("x"), framework.As(framework.PersistentSequential), c.opt)
+			require.NoError(t, err)
+			require.Equal(t, "/p/q/n-0000000000", path)
+			require.Equal(t, fmt.Sprintf("/p \"\"%s\n/p/q \"\"%s\n/p/q/n-0000000000 \"x\"\n", c.want, c.want), server.Tree())
+		})
+	}
+	server := zktest.NewServer(t, zktest.WithTTLNodes())
+	client := newClient(t, server)
+	_, err := client.Create(ctx, "/ttl", []byte{}, framework.TTL(time.Minute))
+	require.NoError(t, err)
+	path, err := client.Create(ctx, "/ttl-", []byte{}, framework.TTL(time.Minute), framework.As(framework.PersistentSequential))
+	require.NoError(t, err)
+	require.Equal(t, "/ttl-0000000001", path)
+	_, err = client.Create(ctx, "/box", []byte{}, framework.As(framework.Container))
+	require.NoError(t, err)
+	require.Equal(t, "/box \"\" container\n/ttl \"\" ttl 1m0s\n/ttl-0000000001 \"\" ttl 1m0s\n", server.Tree())
+}
+
+// TestProtectedCreateWithAnyRequestFailing checks that one node is made, and belongs to the session
+// that is alive.
+func TestProtectedCreateWithAnyRequestFailing(t *testing.T) { // CURATOR-45, -498, -644, CUR-CLI-23
+	for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter} {
+		t.Run(fault.String(), func(t *testing.T) {
+			met := true
+			for n := 0; met; n++ {
+				met = false
+				t.Run(fmt.Sprintf("request %d", n), func(t *testing.T) {
+					server := zktest.NewServer(t)
+					client := newClient(t, server)
+					var created atomic.Bool // what comes after is the test's own
+					injected := server.Inject(fault, n, func(zktest.Request) bool { return !created.Load() })
+					path, err := client.Create(testbed.Context(t), "/q/n-", nil,
+						framework.As(framework.EphemeralSequential), framework.Protected(), framework.Parents())
+					created.Store(true)
+					require.NoError(t, err)
+					session, err := client.Session(testbed.Context(t))
+					require.NoError(t, err)
+					_, stat, err := client.Get(testbed.Context(t), path)
+					require.NoError(t, err)
+					require.Equal(t, session.ID(), stat.EphemeralOwner)
+					testbed.Eventually(t, func() bool {
+						children, err := server.Children("/q")
+						return err == nil && len(children) == 1
+					}, "exactly one node")
+					met = injected.Met()
+					require.Less(t, n, 30)
+				})
+			}
+		})
+	}
+}
+
+func TestFailedProtectedCreateLeavesNothing(t *testing.T) { // CUR-CLI-25, CURATOR-79
+	server := zktest.NewServer(t)
+	client := newClient(t, server, framework.WithRetryPolicy(retry.Never()))
+	server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate))
+	_, err := client.Create(testbed.Context(t), "/n-", nil, framework.As(framework.PersistentSequential), framework.Protected())
+	require.ErrorIs(t, err, zk.ErrConnectionClosed)
+	testbed.Eventually(t, func() bool { return server.Tree() == "" }, "it is cleaned up in the background")
+}
+
+func TestGuaranteedDeleteGoesOnInTheBackground(t *testing.T) { // CUR-CLI-28, CURATOR-106, -264
+	server := zktest.NewServer(t)
+	client := newClient(t, server, framework.WithNamespace("ns"))
+	_, err := client.Create(t.Context(), "/a", nil, framework.Parents())
+	require.NoError(t, err)
+	server.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	_, err = client.DeleteGuaranteed(ctx, "/a")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	_, err = server.Get("/ns/a")
+	require.NoError(t, err)
+	require.NoError(t, server.Restart())
+	testbed.Eventually(t, func() bool {
+		_, err := server.Get("/ns/a")
+		return err != nil
+	}, "the node goes")
+}
+
+func TestGuaranteedDeleteOfAMissingNodeIsSuccess(t *testing.T) { // CURATOR-42
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	found, err := client.DeleteGuaranteed(t.Context(), "/none")
+	require.NoError(t, err)
+	require.False(t, found)
+	_, err = client.Create(t.Context(), "/a", nil)
+	require.NoError(t, err)
+	server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpDelete))
+	found, err = client.DeleteGuaranteed(testbed.Context(t), "/a")
+	require.NoError(t, err)
+	require.True(t, found, "the first try may have removed it")
+	_, err = client.Create(t.Context(), "/a/b", nil, framework.Parents())
+	require.NoError(t, err)
+	_, err = client.DeleteGuaranteed(t.Context(), "/a")
+	require.ErrorIs(t, err, zk.ErrNotEmpty)
+}
+
+func TestWatchesOnOneNodeAreOneOnTheServer(t *testing.T) { // CURATOR-14, -654
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	ctx := t.Context()
+	_, err := client.Create(ctx, "/a", nil)
+	require.NoError(t, err)
+	var watches []*framework.Watch
+	for range 100 {
+		_, _, w, err := client.GetW(ctx, "/a")
+		require.NoError(t, err)
+		require.Equal(t, zk.Event{}, w.Event())
+		watches = append(watches, w)
+	}
+	require.Equal(t, 1, server.WatchCount())
+	_, err = client.Set(ctx, "/a", nil, -1)
+	require.NoError(t, err)
+	for _, w := range watches {
+		testbed.Receive(t, w.Done(), "the change")
+		require.Equal(t, zk.EventNodeDataChanged, w.Event().Type)
+		require.Equal(t, "/a", w.Event().Path)
+	}
+	_, _, _, err = client.GetW(ctx, "/none")
+	require.ErrorIs(t, err, zk.ErrNoNode)
+	require.Zero(t, server.WatchCount(), "no watch on a node that is not there")
+}
+
+func TestExistsWatchesBothWays(t *testing.T) {
+	client := newClient(t, zktest.NewServer(t))
+	ctx := t.Context()
+	found, _, coming, err := client.ExistsW(ctx, "/a")
+	require.NoError(t, err)
+	require.False(t, found)
+	_, err = client.Create(ctx, "/a", nil)
+	require.NoError(t, err)
+	testbed.Receive(t, coming.Done(), "the creation")
+	require.Equal(t, zk.EventNodeCreated, coming.Event().Type)
+	found, stat, going, err := client.ExistsW(ctx, "/a")
+	require.NoError(t, err)
+	require.True(t, found)
+	require.NotNil(t, stat)
+	_, _, children, err := client.ChildrenW(ctx, "/a")
+	require.NoError(t, err)
+	require.NoError(t, client.Delete(ctx, "/a", -1))
+	testbed.Receive(t, going.Done(), "the deletion")
+	require.Equal(t, zk.EventNodeDeleted, going.Event().Type)
+	testbed.Receive(t, children.Done(), "the deletion")
+	require.Equal(t, zk.EventNodeDeleted, children.Event().Type)
+}
+
+func TestWatchFiresWhenTheConnectionIsLost(t *testing.T) { // KZ-CST-15
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	_, _, w, err := client.GetW(t.Context(), "/")
+	require.NoError(t, err)
+	server.CutConnections()
+	testbed.Receive(t, w.Done(), "the end of the watch")
+	require.Equal(t, zk.EventNotWatching, w.Event().Type)
+	_, _, w, err = client.GetW(testbed.Context(t), "/")
+	require.NoError(t, err)
+	require.Equal(t, zk.Event{}, w.Event())
+	require.Equal(t, 1, server.WatchCount())
+}

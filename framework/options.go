@@ -1,0 +1,266 @@
+package framework
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/retry"
+)
+
+// Option configures a [Client]. [New] refuses bad values.
+type Option func(*config) error
+
+type config struct {
+	servers           ServerList
+	sessionTimeout    time.Duration
+	connectionTimeout time.Duration
+	policy            retry.Policy
+	namespace         string
+	acl               ACLProvider
+	auths             []auth
+	dial              DialFunc
+	tls               *tls.Config
+	data              []byte
+	containers        bool
+	errorPolicy       connstate.ErrorPolicy
+	expirationPercent int
+	log               *slog.Logger
+}
+
+type auth struct {
+	scheme string
+	cred   []byte
+}
+
+// ServerList names the servers to connect to, as host:port or host (port 2181).
+// It is asked again each time all the servers it named were tried in vain, so it
+// may follow DNS or a registry. It must return when ctx is done.
+type ServerList func(ctx context.Context) ([]string, error)
+
+// ACLProvider says which ACL a node gets that is created without one. It is
+// asked with the path on the server, namespace included. No answer (nil) means
+// that everyone may do everything. It must be safe for concurrent use.
+type ACLProvider func(path string) []zk.ACL
+
+// DialFunc opens a connection, like [net.Dialer.DialContext] and
+// [tls.Dialer.DialContext]. It must return when ctx is done, or [Client.Close] waits for it.
+type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+
+func defaults() config {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return config{
+		sessionTimeout:    60 * time.Second,
+		connectionTimeout: 15 * time.Second,
+		policy:            retry.ExponentialBackoff(100*time.Millisecond, 5),
+		dial:              new(net.Dialer).DialContext,
+		data:              []byte(host + ":" + strconv.Itoa(os.Getpid())),
+		containers:        true,
+		expirationPercent: 100,
+		log:               slog.New(slog.DiscardHandler),
+	}
+}
+
+// WithSessionTimeout asks the servers for a session of this length. They may grant
+// less or more (by default 2 to 20 of their ticks, 4 s to 40 s). It must be at
+// least a millisecond and fit 31 bits of them. The default is 60 s, as in Curator.
+func WithSessionTimeout(d time.Duration) Option {
+	return func(c *config) error {
+		if d < time.Millisecond || d.Milliseconds() > 1<<31-1 {
+			return fmt.Errorf("%w: session timeout %v", ErrBadArgument, d)
+		}
+		c.sessionTimeout = d
+		return nil
+	}
+}
+
+// WithConnectionTimeout limits how long each attempt of an operation waits for a
+// connection, when there is none, before it counts as failed. It must be positive.
+// The default is 15 s, as in Curator.
+func WithConnectionTimeout(d time.Duration) Option {
+	return func(c *config) error {
+		if d <= 0 {
+			return fmt.Errorf("%w: connection timeout %v", ErrBadArgument, d)
+		}
+		c.connectionTimeout = d
+		return nil
+	}
+}
+
+// WithRetryPolicy says how often and with which pauses operations are repeated
+// when [retry.Retryable] allows it. The default is
+// retry.ExponentialBackoff(100*time.Millisecond, 5).
+func WithRetryPolicy(p retry.Policy) Option {
+	return func(c *config) error {
+		if p == nil {
+			return fmt.Errorf("%w: nil retry policy", ErrBadArgument)
+		}
+		c.policy = p
+		return nil
+	}
+}
+
+// WithNamespace puts all paths of the client below "/"+ns. Paths in results,
+// events and errors come without it. ns must not begin with a slash; empty means none.
+func WithNamespace(ns string) Option {
+	return func(c *config) error {
+		c.namespace = ns
+		return validateNamespace(ns)
+	}
+}
+
+// WithACLProvider sets who decides about the ACL of nodes that are created
+// without one, parents included. The default gives everyone all rights.
+func WithACLProvider(p ACLProvider) Option {
+	return func(c *config) error {
+		if p == nil {
+			return fmt.Errorf("%w: nil ACL provider", ErrBadArgument)
+		}
+		c.acl = p
+		return nil
+	}
+}
+
+// WithAuth presents credentials on every connection before anything else is
+// sent, for example WithAuth("digest", []byte("user:password")). Given several
+// times, all of them are presented. A server that refuses them is not used;
+// calls then fail with [zk.ErrAuthFailed].
+func WithAuth(scheme string, cred []byte) Option {
+	return func(c *config) error {
+		if scheme == "" {
+			return fmt.Errorf("%w: empty auth scheme", ErrBadArgument)
+		}
+		c.auths = append(c.auths, auth{scheme, slices.Clone(cred)})
+		return nil
+	}
+}
+
+// WithDialer sets how connections are opened. The default is a [net.Dialer].
+func WithDialer(dial DialFunc) Option {
+	return func(c *config) error {
+		if dial == nil {
+			return fmt.Errorf("%w: nil dialer", ErrBadArgument)
+		}
+		c.dial = dial
+		return nil
+	}
+}
+
+// WithTLS speaks TLS on top of the dialer's connections. If conf has no
+// ServerName, the host part of the server's address is used.
+func WithTLS(conf *tls.Config) Option {
+	return func(c *config) error {
+		if conf == nil {
+			return fmt.Errorf("%w: nil TLS configuration", ErrBadArgument)
+		}
+		c.tls = conf.Clone()
+		return nil
+	}
+}
+
+// WithServerList takes the servers from list instead of the fixed list given
+// to [New], which must then be empty. It is Curator's EnsembleProvider.
+func WithServerList(list ServerList) Option {
+	return func(c *config) error {
+		if list == nil {
+			return fmt.Errorf("%w: nil server list", ErrBadArgument)
+		}
+		c.servers = list
+		return nil
+	}
+}
+
+// WithDefaultData sets what nodes hold that are created without data of their
+// own. The default is "host:pid", for people who look at a queue.
+func WithDefaultData(data []byte) Option {
+	return func(c *config) error {
+		c.data = slices.Clone(data)
+		return nil
+	}
+}
+
+// WithoutContainers makes parents persistent nodes even where containers were asked for.
+func WithoutContainers() Option {
+	return func(c *config) error {
+		c.containers = false
+		return nil
+	}
+}
+
+// WithErrorPolicy sets which connection states mean trouble to recipes that are not
+// told otherwise. The default is [connstate.Standard]: a suspended connection does.
+func WithErrorPolicy(p connstate.ErrorPolicy) Option {
+	return func(c *config) error {
+		c.errorPolicy = p
+		return nil
+	}
+}
+
+// WithExpirationPercent declares the session lost after this part of its
+// timeout without a confirmation, 1 to 100. The default is 100. It is Curator's
+// simulatedSessionExpirationPercent.
+func WithExpirationPercent(percent int) Option {
+	return func(c *config) error {
+		if percent < 1 || percent > 100 {
+			return fmt.Errorf("%w: expiration percent %d is not in 1..100", ErrBadArgument, percent)
+		}
+		c.expirationPercent = percent
+		return nil
+	}
+}
+
+// WithLogger sets where the client reports what nobody else is told: states at
+// Info, trouble in the background at Warn, go-zookeeper's own lines at Debug. The
+// default is nowhere.
+func WithLogger(log *slog.Logger) Option {
+	return func(c *config) error {
+		if log == nil {
+			return fmt.Errorf("%w: nil logger", ErrBadArgument)
+		}
+		c.log = log
+		return nil
+	}
+}
+
+// fixedServers is the server list of New's first argument.
+func fixedServers(servers []string) (ServerList, error) {
+	list := make([]string, len(servers))
+	for i, s := range servers {
+		address, err := withPort(s)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = address
+	}
+	return func(context.Context) ([]string, error) { return list, nil }, nil
+}
+
+// withPort completes an address with ZooKeeper's default port.
+func withPort(server string) (string, error) {
+	server = strings.TrimSpace(server)
+	host, port, err := net.SplitHostPort(server)
+	if err != nil {
+		// Not host:port; it may be a host alone.
+		host, port = strings.Trim(server, "[]"), strconv.Itoa(zk.DefaultPort)
+		if strings.Contains(host, ":") && net.ParseIP(host) == nil {
+			return "", fmt.Errorf("%w: server %q: %w", ErrBadArgument, server, err)
+		}
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); host == "" || err != nil || n == 0 {
+		return "", fmt.Errorf("%w: server %q is not host:port", ErrBadArgument, server)
+	}
+	return net.JoinHostPort(host, port), nil
+}

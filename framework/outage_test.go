@@ -1,0 +1,335 @@
+package framework_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
+)
+
+// lives reports whether the server still knows the session.
+func lives(server *zktest.Server, session *framework.Session) bool {
+	return slices.ContainsFunc(server.Sessions(), func(s zktest.Session) bool { return s.ID == session.ID() })
+}
+
+// TestFrozenLinkIsNoticedBeforeTheServerEndsTheSession freezes the link at many points of the
+// server's ticks and of the client's heartbeats.
+func TestFrozenLinkIsNoticedBeforeTheServerEndsTheSession(t *testing.T) { // CURATOR-206, -465, -247
+	for _, timeout := range []time.Duration{4 * time.Second, 6 * time.Second, 10 * time.Second} {
+		for phase := range 8 {
+			after := 17*time.Second + time.Duration(phase)*333*time.Millisecond
+			t.Run(fmt.Sprintf("%v, frozen after %v", timeout, after), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					server, client := virtual(t, framework.WithSessionTimeout(timeout))
+					session, err := client.Session(t.Context())
+					require.NoError(t, err)
+					var mu sync.Mutex
+					var order []string
+					note := func(what any) {
+						if !lives(server, session) {
+							what = fmt.Sprintf("%v, too late", what)
+						}
+						mu.Lock()
+						defer mu.Unlock()
+						order = append(order, fmt.Sprint(what))
+					}
+					_, err = client.Listen(func(s connstate.State) { note(s) })
+					require.NoError(t, err)
+					// The connection may break or the proof run out first.
+					_, err = session.Depend(connstate.Standard, func(error) { note("told") })
+					require.NoError(t, err)
+					_, err = session.Depend(connstate.Session, func(error) { note("told of the loss") })
+					require.NoError(t, err)
+
+					time.Sleep(after)
+					server.Freeze()
+					frozen := time.Now()
+					<-session.Done()
+					told := time.Now()
+					synctest.Wait()
+					mu.Lock()
+					require.Contains(t, [][]string{
+						{"told", "suspended", "told of the loss", "lost"},
+						{"told", "told of the loss", "suspended", "lost"},
+						{"told of the loss", "told", "suspended", "lost"},
+					}, order, "holders first")
+					mu.Unlock()
+					for lives(server, session) {
+						time.Sleep(10 * time.Millisecond)
+					}
+					assert.True(t, told.Before(time.Now()), "told %v after the link froze, ended by the server %v after",
+						told.Sub(frozen), time.Since(frozen))
+					server.Thaw()
+					require.NoError(t, client.WaitConnected(t.Context()))
+					_, _, err = client.Get(framework.InSession(t.Context(), session), "/")
+					require.ErrorIs(t, err, framework.ErrSessionLost)
+				})
+			})
+		}
+	}
+}
+
+// TestServerThatStandsStillIsNoticed is the same, but the server's time stands still, too.
+func TestServerThatStandsStillIsNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		states := heard(t, client)
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		server.Pause()
+		<-session.Done()
+		synctest.Wait()
+		require.Equal(t, []connstate.State{connstate.Suspended, connstate.Lost}, states())
+		server.Resume()
+		require.NoError(t, client.WaitConnected(t.Context()))
+		next, err := client.Session(t.Context())
+		require.NoError(t, err)
+		require.NotEqual(t, session.ID(), next.ID())
+	})
+}
+
+func TestShortFreezeIsNoLoss(t *testing.T) { // CUR-CST-03
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		stop, err := session.Depend(connstate.Session, func(err error) { t.Errorf("told %v", err) })
+		require.NoError(t, err)
+		defer stop()
+		for range 20 {
+			time.Sleep(10 * time.Second)
+			server.Freeze()
+			time.Sleep(5 * time.Second)
+			server.Thaw()
+		}
+		time.Sleep(10 * time.Second)
+		require.NoError(t, session.Err())
+		require.NoError(t, client.Sync(t.Context(), "/"))
+	})
+}
+
+func TestIdleSessionLives(t *testing.T) { // CURATOR-247: never too early
+	for name, depends := range map[string]bool{"nobody depends on it": false, "somebody depends on it": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, client := virtual(t, framework.WithSessionTimeout(4*time.Second))
+				states := heard(t, client)
+				session, err := client.Session(t.Context())
+				require.NoError(t, err)
+				if depends {
+					// A leader that is slow, but takes less than a quarter of the timeout.
+					server.Delay(900*time.Millisecond, zktest.OnOp(zktest.OpSync))
+					stop, err := session.Depend(connstate.Session, func(err error) { t.Errorf("told %v", err) })
+					require.NoError(t, err)
+					defer stop()
+				}
+				time.Sleep(time.Hour)
+				require.NoError(t, session.Err())
+				require.Empty(t, states())
+			})
+		})
+	}
+}
+
+// TestLostIsReportedAlthoughTheClientIsBusyLookingForServers has whatever the client does without a
+// connection take for ever.
+func TestLostIsReportedAlthoughTheClientIsBusyLookingForServers(t *testing.T) { // CURATOR-405, -525
+	for _, hangs := range []string{"server list", "dialer", "handshake", "nothing"} {
+		t.Run(hangs, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zktest.WithInMemory())
+				var down atomic.Bool
+				client, err := framework.New(nil, framework.WithSessionTimeout(10*time.Second),
+					framework.WithServerList(func(ctx context.Context) ([]string, error) {
+						if down.Load() && hangs == "server list" {
+							<-ctx.Done()
+							return nil, ctx.Err()
+						}
+						return []string{server.Addr()}, nil
+					}),
+					framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+						switch {
+						case down.Load() && hangs == "dialer":
+							<-ctx.Done()
+							return nil, ctx.Err()
+						case down.Load() && hangs == "handshake":
+							mine, theirs := net.Pipe()
+							t.Cleanup(func() { theirs.Close() })
+							return mine, nil
+						}
+						return server.DialContext(ctx, network, address)
+					}))
+				require.NoError(t, err)
+				defer client.Close()
+				require.NoError(t, client.WaitConnected(t.Context()))
+				session, err := client.Session(t.Context())
+				require.NoError(t, err)
+				lost := make(chan time.Time, 1)
+				_, err = client.Listen(func(s connstate.State) {
+					if s == connstate.Lost {
+						lost <- time.Now()
+					}
+				})
+				require.NoError(t, err)
+				down.Store(true)
+				server.Stop()
+				<-session.Done()
+				over := time.Now()
+				_, _, err = client.Get(framework.InSession(t.Context(), session), "/")
+				require.ErrorIs(t, err, framework.ErrSessionLost)
+				select {
+				case at := <-lost:
+					require.Equal(t, over, at)
+				case <-time.After(time.Minute):
+					require.Fail(t, "nobody hears of the loss")
+				}
+			})
+		})
+	}
+}
+
+// TestOperationThatWaitsInASessionEndsWithIt has the caller wait for a connection that does not come.
+func TestOperationThatWaitsInASessionEndsWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t, framework.WithConnectionTimeout(time.Hour), framework.WithRetryPolicy(retry.Forever(time.Second)))
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		server.Stop()
+		result := make(chan error, 1)
+		go func() {
+			_, err := client.Create(framework.InSession(t.Context(), session), "/a", nil, framework.Protected())
+			result <- err
+		}()
+		require.ErrorIs(t, <-result, framework.ErrSessionLost)
+		require.ErrorIs(t, session.Err(), framework.ErrSessionLost)
+		require.NoError(t, server.Restart())
+		require.NoError(t, client.WaitConnected(t.Context()))
+		require.Empty(t, server.Tree())
+	})
+}
+
+// TestSickServerIsPassedOver has one good server and one that is no good, in every way.
+func TestSickServerIsPassedOver(t *testing.T) {
+	for name, say := range map[string][]byte{
+		"silent":    nil,
+		"HTTP":      []byte("HTTP/1.1 400 Bad Request\r\n\r\n"),
+		"truncated": {0, 0, 0, 36, 0, 0},
+		"hangs up":  {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zktest.WithInMemory())
+				client, err := framework.New([]string{"good:1", "sick:1"}, framework.WithSessionTimeout(10*time.Second),
+					framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+						if address == "good:1" {
+							return server.DialContext(ctx, network, address)
+						}
+						mine, theirs := net.Pipe()
+						t.Cleanup(func() { theirs.Close() })
+						go func() { // ends with the pipe
+							_, _ = theirs.Read(make([]byte, 100))
+							_, _ = theirs.Write(say)
+							if say != nil && len(say) == 0 {
+								theirs.Close()
+							}
+						}()
+						return mine, nil
+					}))
+				require.NoError(t, err)
+				defer client.Close()
+				require.NoError(t, client.WaitConnected(t.Context()))
+				session, err := client.Session(t.Context())
+				require.NoError(t, err)
+				for range 20 {
+					server.CutConnections()
+					time.Sleep(5 * time.Second)
+					require.NoError(t, client.WaitConnected(t.Context()))
+					again, err := client.Session(t.Context())
+					require.NoError(t, err)
+					require.Same(t, session, again, "there was time enough for every server")
+				}
+			})
+		})
+	}
+}
+
+// TestEnsembleThatWasWipedIsUsedAgain has the servers know less than the client has seen.
+func TestEnsembleThatWasWipedIsUsedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var current atomic.Pointer[zktest.Server]
+		old := zktest.NewServer(t, zktest.WithInMemory())
+		current.Store(old)
+		client, err := framework.New([]string{"server:1"}, framework.WithSessionTimeout(10*time.Second),
+			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+				return current.Load().DialContext(ctx, network, address)
+			}))
+		require.NoError(t, err)
+		defer client.Close()
+		for range 10 {
+			_, err := client.Create(t.Context(), "/n-", nil, framework.As(framework.PersistentSequential))
+			require.NoError(t, err)
+		}
+		states := heard(t, client)
+		current.Store(zktest.NewServer(t, zktest.WithInMemory()))
+		old.Stop()
+		time.Sleep(12 * time.Second)
+		require.Equal(t, []connstate.State{connstate.Suspended, connstate.Lost, connstate.Reconnected}, states())
+		path, err := client.Create(t.Context(), "/n-", nil, framework.As(framework.PersistentSequential))
+		require.NoError(t, err)
+		require.Equal(t, "/n-0000000000", path)
+	})
+}
+
+// TestCloseDuringAnOutage has Close meet what the client does without a working connection.
+func TestCloseDuringAnOutage(t *testing.T) { // CUR-CLI-05, -06
+	for name, outage := range map[string]func(*zktest.Server){
+		"stopped": (*zktest.Server).Stop,
+		"frozen":  func(s *zktest.Server) { s.Freeze() },
+		"paused":  (*zktest.Server).Pause,
+	} {
+		for _, after := range []time.Duration{0, 7 * time.Second, time.Minute} {
+			t.Run(fmt.Sprintf("%s for %v", name, after), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					server, client := virtual(t)
+					session, err := client.Session(t.Context())
+					require.NoError(t, err)
+					outage(server)
+					time.Sleep(after)
+					waits := make(chan error, 3)
+					go func() { waits <- client.Sync(context.Background(), "/") }()
+					go func() { waits <- client.WaitConnected(context.Background()) }()
+					go func() {
+						_, err := client.DeleteGuaranteed(context.Background(), "/n")
+						waits <- err
+					}()
+					synctest.Wait()
+					began := time.Now()
+					require.NoError(t, client.Close())
+					require.LessOrEqual(t, time.Since(began), 3*time.Second)
+					for range 3 {
+						if err := <-waits; err != nil { // WaitConnected may have been content
+							require.ErrorIs(t, err, framework.ErrClosed)
+						}
+					}
+					require.Error(t, session.Err())
+					server.Thaw()
+					server.Resume()
+				})
+			})
+		}
+	}
+}

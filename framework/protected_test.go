@@ -1,0 +1,71 @@
+package framework_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/zktest"
+)
+
+// endsWith is a context that has ended as soon as a fault was met, but whose end nobody has
+// noticed yet. That is the instant between the end of a connection and what it causes.
+type endsWith struct {
+	context.Context
+	fault *zktest.Injection
+}
+
+func (c endsWith) Err() error {
+	if c.fault.Met() {
+		return context.Canceled
+	}
+	return nil
+}
+
+func TestProtectedCreateThatLosesReplyAndCallerAtOnceLeavesNoNode(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := testbed.On(server).Client(t)
+	_, err := client.Create(t.Context(), "/dir", nil)
+	require.NoError(t, err)
+	injected := server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate))
+	path, err := client.Create(endsWith{testbed.Context(t), injected}, "/dir/node", nil,
+		framework.As(framework.EphemeralSequential), framework.Protected())
+	require.True(t, injected.Met())
+	if err == nil { // found again
+		require.NoError(t, client.Delete(t.Context(), path, -1))
+	}
+	testbed.Eventually(t, func() bool {
+		children, err := server.Children("/dir")
+		return err == nil && len(children) == 0
+	}, "no node stays")
+}
+
+// A server that stands still can carry out a request long after its connection is gone, when the
+// client has looked for the node in vain and made another one.
+func TestCreateThatIsCarriedOutLateLeavesNoNode(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, other := newClient(t, server), newClient(t, server)
+	ctx := testbed.Context(t)
+	lost := make(chan string, 1)
+	server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpCreate), func(r zktest.Request) bool {
+		select {
+		case lost <- r.Path:
+		default:
+		}
+		return true
+	})
+	path, err := client.Create(ctx, "/n-", nil, framework.As(framework.EphemeralSequential), framework.Protected())
+	require.NoError(t, err)
+	late := testbed.Receive(t, lost, "the first create") + "0000000007"
+	_, err = other.Create(ctx, late, nil)
+	require.NoError(t, err)
+	testbed.Eventually(t, func() bool {
+		_, err := server.Get(late)
+		return err != nil
+	}, "it goes when it comes")
+	_, err = server.Get(path)
+	require.NoError(t, err, "the one that was made instead stays")
+}

@@ -1,0 +1,233 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gocurator/curator/connstate"
+)
+
+// Session is one ZooKeeper session of a client, from its making until it is over.
+// A client has one at a time; a Session that is over stays over, and the client
+// makes a new one. Ephemeral nodes, and so locks, belong to a Session.
+//
+// A session is over for us when the servers say so, when the client is closed, or when
+// no server has confirmed it for so long that the servers may end it at any moment:
+// see [connstate.Deadline]. The last is decided here, without any server, so
+// that a holder knows before the next one gets in.
+//
+// All methods are safe for concurrent use.
+type Session struct {
+	core     *core
+	deadline *connstate.Deadline
+	ctx      context.Context // done when the session is over
+	end      context.CancelCauseFunc
+	kick     chan struct{} // capacity 1: makes watch look at the clock again
+	lastZxid atomic.Int64
+
+	mu         sync.Mutex // guards what follows
+	grant      grant      // the timeout may change at each reconnect
+	suspended  bool
+	dependents map[*dependent]struct{}
+	nextLook   time.Time // when watch looks at the clock again
+}
+
+// dependent is somebody who has to know when the session is in trouble.
+type dependent struct {
+	policy connstate.ErrorPolicy
+	tell   func(cause error)
+}
+
+// newSession takes a grant that a server gave in answer to a connect request that was
+// sent at sent.
+func newSession(c *core, g grant, sent time.Time) *Session {
+	s := &Session{
+		core:       c,
+		deadline:   connstate.NewDeadline(g.timeout, sent, c.cfg.expirationPercent),
+		kick:       make(chan struct{}, 1),
+		grant:      g,
+		suspended:  true, // until there is a link
+		dependents: make(map[*dependent]struct{}),
+	}
+	s.ctx, s.end = context.WithCancelCause(context.Background())
+	return s
+}
+
+// ID is the server's name for the session: the ephemeralOwner of its nodes.
+func (s *Session) ID() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.grant.id
+}
+
+// Timeout is what the servers granted, which may differ from what was asked for.
+func (s *Session) Timeout() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.grant.timeout
+}
+
+// Done is closed when the session is over.
+func (s *Session) Done() <-chan struct{} { return s.ctx.Done() }
+
+// Err is nil until the session is over, and then [ErrSessionLost] or [ErrClosed].
+func (s *Session) Err() error { return context.Cause(s.ctx) }
+
+// Context is done when the session is over, with Err as its cause.
+func (s *Session) Context() context.Context { return s.ctx }
+
+// Depend has tell called, once, as soon as whoever depends on the session must stop to
+// do so: with [ErrSuspended] if policy takes that for trouble, with [ErrSessionLost]
+// or [ErrClosed] when the session is over. tell must not block; it is called
+// before the state listeners, and before anyone else can own what the session owned.
+//
+// stop ends the dependency. It reports whether it did: false means that tell has been or
+// is being called. If there is trouble already, Depend returns it instead.
+//
+// While somebody depends on a session, the client checks it with the leader of the
+// ensemble, and not just with its own server, several times per timeout.
+func (s *Session) Depend(policy connstate.ErrorPolicy, tell func(cause error)) (stop func() bool, err error) {
+	d := &dependent{policy, tell}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.Err(); err != nil {
+		return nil, err
+	}
+	// Also when nobody has looked at the clock yet: the process may have been
+	// stopped a moment ago, for longer than the session.
+	due := s.deadline.At(true)
+	if !time.Now().Before(due) {
+		s.wake()
+		return nil, ErrSessionLost
+	}
+	if s.suspended && policy.IsError(connstate.Suspended) {
+		return nil, ErrSuspended
+	}
+	s.dependents[d] = struct{}{}
+	if look := time.Now().Add(s.grant.timeout / heartbeats); due.Before(s.nextLook) || look.Before(s.nextLook) {
+		s.wake()
+	}
+	return func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		_, found := s.dependents[d]
+		delete(s.dependents, d)
+		return found
+	}, nil
+}
+
+// heartbeats is how many times per session timeout a session is confirmed with the
+// leader while somebody depends on it.
+const heartbeats = 8
+
+// attach notes that a server granted the session (again) on a connection.
+func (s *Session) attach(g grant, sent time.Time) {
+	s.deadline.Attached(g.timeout, sent)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.grant = g
+	s.wake()
+}
+
+// ask returns what to say to the next server, to go on with the session there.
+func (s *Session) ask() (old grant, lastZxid int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.grant, s.lastZxid.Load()
+}
+
+// answered notes a reply on the session's connection. There is one connection at
+// a time, and it calls from one goroutine.
+func (s *Session) answered(a answer) {
+	if a.zxid > s.lastZxid.Load() {
+		s.lastZxid.Store(a.zxid)
+	}
+	s.deadline.Answered(a.sent, a.received, a.viaLeader)
+}
+
+// resume ends a suspension. It reports whether the session still lives.
+func (s *Session) resume() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.suspended = false
+	return s.Err() == nil
+}
+
+// suspend tells those who do not trust a session without a connection.
+func (s *Session) suspend() {
+	s.mu.Lock()
+	s.suspended = true
+	var tell []*dependent
+	for d := range s.dependents {
+		if d.policy.IsError(connstate.Suspended) {
+			tell = append(tell, d)
+			delete(s.dependents, d)
+		}
+	}
+	s.mu.Unlock()
+	for _, d := range tell {
+		d.tell(ErrSuspended)
+	}
+}
+
+// over ends the session, unless it is over already, and tells everybody.
+func (s *Session) over(cause error) {
+	s.mu.Lock()
+	s.end(cause)
+	tell := s.dependents
+	s.dependents = make(map[*dependent]struct{})
+	s.mu.Unlock()
+	for d := range tell {
+		d.tell(s.Err())
+	}
+}
+
+// wake makes watch look at the clock again.
+func (s *Session) wake() {
+	select {
+	case s.kick <- struct{}{}:
+	default:
+	}
+}
+
+// watch ends the session at its deadline and, while somebody depends on it, has it
+// confirmed. It returns when the session is over.
+func (s *Session) watch() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var lastBeat time.Time
+	for {
+		select {
+		case <-s.Done():
+			return
+		case <-s.kick:
+		case <-timer.C:
+		}
+		now := time.Now()
+		s.mu.Lock()
+		needed := len(s.dependents) > 0
+		interval := s.grant.timeout / heartbeats
+		due := s.deadline.At(needed)
+		look := due
+		beat := needed && !now.Before(lastBeat.Add(interval))
+		if beat {
+			lastBeat = now
+		}
+		if next := lastBeat.Add(interval); needed && next.Before(look) {
+			look = next
+		}
+		s.nextLook = look
+		s.mu.Unlock()
+		if !now.Before(due) {
+			s.over(fmt.Errorf("%w: no server has confirmed it in time", ErrSessionLost))
+			return
+		}
+		if beat {
+			s.core.confirm(s)
+		}
+		timer.Reset(look.Sub(now))
+	}
+}

@@ -1,0 +1,210 @@
+package framework_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/zktest"
+)
+
+// virtual makes a server and a client inside a synctest bubble.
+func virtual(t *testing.T, opts ...framework.Option) (*zktest.Server, *framework.Client) {
+	t.Helper()
+	server := zktest.NewServer(t, zktest.WithInMemory())
+	client, err := framework.New([]string{server.Addr()}, append([]framework.Option{
+		framework.WithDialer(server.DialContext), framework.WithSessionTimeout(10 * time.Second),
+	}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { client.Close() })
+	require.NoError(t, client.WaitConnected(t.Context()))
+	return server, client
+}
+
+// heard records states, and returns what shows them.
+func heard(t *testing.T, client *framework.Client) func() []connstate.State {
+	t.Helper()
+	var mu sync.Mutex
+	var states []connstate.State
+	_, err := client.Listen(func(s connstate.State) {
+		mu.Lock()
+		defer mu.Unlock()
+		states = append(states, s)
+	})
+	require.NoError(t, err)
+	return func() []connstate.State {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(states)
+	}
+}
+
+func TestStatesOfALongOutage(t *testing.T) { // CUR-CST-01, -02
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		states := heard(t, client)
+		for range 2 {
+			server.Stop()
+			time.Sleep(time.Minute)
+			require.NoError(t, server.Restart())
+			time.Sleep(10 * time.Second)
+		}
+		require.Equal(t, []connstate.State{
+			connstate.Suspended, connstate.Lost, connstate.Reconnected,
+			connstate.Suspended, connstate.Lost, connstate.Reconnected,
+		}, states())
+		require.Equal(t, connstate.Reconnected, client.State())
+	})
+}
+
+func TestStatesOfAShortOutage(t *testing.T) { // CUR-CST-03
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		states := heard(t, client)
+		server.Stop()
+		time.Sleep(5 * time.Second)
+		require.NoError(t, server.Restart())
+		time.Sleep(5 * time.Second)
+		require.Equal(t, []connstate.State{connstate.Suspended, connstate.Reconnected}, states())
+		again, err := client.Session(t.Context())
+		require.NoError(t, err)
+		require.Same(t, session, again)
+	})
+}
+
+func TestStatesOfAnExpiredSession(t *testing.T) { // CUR-CLI-14, CURATOR-367
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		states := heard(t, client)
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, server.ExpireSession(session.ID()))
+		<-session.Done()
+		require.ErrorIs(t, session.Err(), framework.ErrSessionLost)
+		next, err := client.Session(t.Context())
+		require.NoError(t, err)
+		require.NotEqual(t, session.ID(), next.ID())
+		synctest.Wait()
+		require.Equal(t, []connstate.State{connstate.Suspended, connstate.Lost, connstate.Reconnected}, states())
+		_, _, err = client.Get(framework.InSession(t.Context(), session), "/")
+		require.ErrorIs(t, err, framework.ErrSessionLost)
+		_, _, err = client.Get(framework.InSession(t.Context(), next), "/")
+		require.NoError(t, err)
+	})
+}
+
+// TestLostComesBeforeTheServersEndTheSession freezes the link, so that only the clock can tell.
+func TestLostComesBeforeTheServersEndTheSession(t *testing.T) { // CURATOR-247, -134, -460
+	for _, timeout := range []time.Duration{4 * time.Second, 6 * time.Second, 10 * time.Second, 40 * time.Second} {
+		for _, dependent := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%v, somebody depends on it: %v", timeout, dependent), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					server, client := virtual(t, framework.WithSessionTimeout(timeout))
+					session, err := client.Session(t.Context())
+					require.NoError(t, err)
+					require.Equal(t, timeout, session.Timeout())
+					var told time.Time
+					if dependent {
+						_, err = session.Depend(connstate.Session, func(error) { told = time.Now() })
+						require.NoError(t, err)
+					}
+					time.Sleep(17 * time.Second)
+					require.NoError(t, session.Err())
+					server.Freeze()
+					began := time.Now()
+					<-session.Done()
+					require.Len(t, server.Sessions(), 1, "the server has not ended it yet")
+					require.GreaterOrEqual(t, time.Since(began), timeout/2)
+					synctest.Wait()
+					if dependent {
+						require.False(t, told.IsZero())
+					}
+					server.Thaw()
+				})
+			})
+		}
+	}
+}
+
+func TestExpirationPercentMakesLostComeSooner(t *testing.T) { // CUR-CST-05
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t, framework.WithExpirationPercent(50))
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.NoError(t, session.Err())
+		server.Stop()
+		began := time.Now()
+		<-session.Done()
+		require.LessOrEqual(t, time.Since(began), 5*time.Second)
+	})
+}
+
+func TestOnlyThoseWhoDependOnASessionCostTheLeaderAnything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		server.ResetCounts()
+		time.Sleep(time.Minute)
+		require.Zero(t, server.Requests().Requests[zktest.OpSync])
+		require.NotZero(t, server.Requests().Requests[zktest.OpPing])
+		stop, err := session.Depend(connstate.Session, func(error) {})
+		// The pings before prove nothing to the leader, so nobody can depend on
+		// them: a write must come first, as the creation of a lock's node does.
+		require.ErrorIs(t, err, framework.ErrSessionLost)
+		require.Nil(t, stop)
+		require.NoError(t, client.Sync(t.Context(), "/"))
+		stop, err = session.Depend(connstate.Session, func(error) {})
+		require.NoError(t, err)
+		server.ResetCounts()
+		time.Sleep(time.Minute)
+		require.InDelta(t, 48, server.Requests().Requests[zktest.OpSync], 4, "eight times per timeout")
+		require.NoError(t, session.Err())
+		require.True(t, stop())
+		require.False(t, stop())
+		server.ResetCounts()
+		time.Sleep(time.Minute)
+		require.LessOrEqual(t, server.Requests().Requests[zktest.OpSync], 1)
+		require.NoError(t, session.Err())
+	})
+}
+
+func TestDependentsAreToldByTheirPolicy(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	session, err := client.Session(testbed.Context(t))
+	require.NoError(t, err)
+	told := make(chan error, 10)
+	_, err = session.Depend(connstate.Standard, func(cause error) { told <- cause })
+	require.NoError(t, err)
+	patient := make(chan error, 10)
+	_, err = session.Depend(connstate.Session, func(cause error) { patient <- cause })
+	require.NoError(t, err)
+	server.CutConnections()
+	require.ErrorIs(t, testbed.Receive(t, told, "the suspension"), framework.ErrSuspended)
+	require.NoError(t, client.WaitConnected(testbed.Context(t)))
+	require.NoError(t, server.ExpireSession(session.ID()))
+	require.ErrorIs(t, testbed.Receive(t, patient, "the loss"), framework.ErrSessionLost)
+	_, err = session.Depend(connstate.Session, func(error) {})
+	require.ErrorIs(t, err, framework.ErrSessionLost)
+
+	next, err := client.Session(testbed.Context(t))
+	require.NoError(t, err)
+	_, err = next.Depend(connstate.Session, func(cause error) { patient <- cause })
+	require.NoError(t, err)
+	require.NoError(t, client.Close())
+	require.ErrorIs(t, testbed.Receive(t, patient, "the end"), framework.ErrClosed)
+	assert.Empty(t, told, "once")
+}
