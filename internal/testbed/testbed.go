@@ -1,0 +1,121 @@
+// Package testbed runs one suite of tests on the in-process server and on a real
+// ensemble in Docker.
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
+	"github.com/gocurator/curator/zktest/ensemble"
+)
+
+// Case is one test of a suite. Its name is the promise it checks.
+type Case struct {
+	Name string
+	Test func(t *testing.T, bed *Bed)
+}
+
+// Run runs all cases on each backend: each on an in-process server of its own, then all on one
+// ensemble of three real servers.
+func Run(t *testing.T, cases []Case) {
+	t.Run("inprocess", func(t *testing.T) {
+		for _, c := range cases {
+			t.Run(c.Name, func(t *testing.T) { c.Test(t, InProcess(t)) })
+		}
+	})
+	t.Run("ensemble", func(t *testing.T) {
+		ensemble := ensemble.Start(t)
+		for _, c := range cases {
+			t.Run(c.Name, func(t *testing.T) { c.Test(t, onEnsemble(t, ensemble)) })
+		}
+	})
+}
+
+// Bed is where a test runs: servers, and the means to end a session.
+type Bed struct {
+	servers []string
+	kill    func(id int64) error
+}
+
+// InProcess is a bed on a fresh in-process server.
+func InProcess(t *testing.T, opts ...zktest.Option) *Bed {
+	return On(zktest.NewServer(t, opts...))
+}
+
+// On is a bed on a given in-process server.
+func On(server *zktest.Server) *Bed {
+	return &Bed{servers: []string{server.Addr()}, kill: server.ExpireSession}
+}
+
+func onEnsemble(t *testing.T, e *ensemble.Ensemble) *Bed {
+	return &Bed{servers: e.Servers(), kill: func(id int64) error {
+		return e.KillSession(t.Context(), id)
+	}}
+}
+
+// Client makes a client with a session of its own, which is closed when the test ends.
+// It is impatient, so that a test of failures takes no longer than it must.
+func (b *Bed) Client(t *testing.T, opts ...framework.Option) *framework.Client {
+	t.Helper()
+	client, err := framework.New(b.servers, append([]framework.Option{
+		framework.WithSessionTimeout(10 * time.Second),
+		framework.WithConnectionTimeout(5 * time.Second),
+		framework.WithRetryPolicy(retry.NTimes(5, 10*time.Millisecond)),
+	}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { client.Close() })
+	require.NoError(t, client.WaitConnected(Context(t)))
+	return client
+}
+
+// KillSession ends the client's session as if it had crashed and its time had passed.
+func (b *Bed) KillSession(t *testing.T, client *framework.Client) {
+	t.Helper()
+	session, err := client.Session(Context(t))
+	require.NoError(t, err)
+	require.NoError(t, b.kill(session.ID()))
+}
+
+var paths atomic.Int64
+
+// Path is a path that no other test uses.
+func Path(t *testing.T) string {
+	return fmt.Sprintf("/%s-%d-%d/lock", "test", time.Now().UnixNano(), paths.Add(1))
+}
+
+// patience is when a test gives up. Nothing waits for it that goes well.
+const patience = 30 * time.Second
+
+// Context ends with the test, or when it is clear that it hangs.
+func Context(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Eventually waits until condition holds. It is for what happens on a server, where there is no
+// signal to wait for.
+func Eventually(t *testing.T, condition func() bool, what string) {
+	t.Helper()
+	require.Eventually(t, condition, patience, 5*time.Millisecond, what)
+}
+
+// Receive waits for a value.
+func Receive[T any](t *testing.T, c <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-Context(t).Done():
+		require.FailNow(t, "waited in vain for "+what)
+		panic("not reached")
+	}
+}

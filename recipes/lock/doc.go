@@ -1,0 +1,36 @@
+// Package lock is the queue under all lock recipes, and the place to build a recipe of
+// one's own: a [Queue] with a [Driver] that says who holds. It is Curator's
+// LockInternals and LockInternalsDriver.
+//
+// # The protocol
+//
+// It is the lock recipe of the ZooKeeper documentation, with the names of Curator:
+//
+//  1. make <base>/_c_<uuid>-<name><sequence>, ephemeral and sequential;
+//  2. list the children of base, without a watch, in the driver's order;
+//  3. ask the driver: do we hold? If not, whose going could change that?
+//  4. watch those, and go to 2 when one of them goes;
+//  5. release by deleting our node; a crash releases, since the node is ephemeral.
+//
+// # What a holder gets
+//
+// A [Hold]: a context that ends when the lock may no longer be ours, a fencing token, and
+// a guard that makes a write to ZooKeeper succeed only while the lock's node exists.
+//
+//	hold, err := queue.Acquire(ctx) // waits; ctx ends the waiting
+//	if err != nil { ... }
+//	defer hold.Release() // needs no context
+//	work(hold.Context())
+//
+// # What it promises
+//
+//   - At most max leases are held by holds whose context is not done.
+//   - After an error no node of ours stays, even if the server makes it later.
+//   - A holder is told of a loss before anyone else can hold.
+//
+// # What it cannot promise
+//
+// A process that was stopped for a while does not know how late it is. What must
+// never happen twice needs a check where it happens: [Hold.Guard] in ZooKeeper,
+// [Hold.FencingToken] anywhere else.
+package lock

@@ -1,0 +1,102 @@
+package lock
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// Driver decides who holds. Implementations must be safe for concurrent use, and
+// must decide alike in all processes that use a path. Embed [Standard] and replace what
+// differs. It is Curator's LockInternalsDriver.
+type Driver interface {
+	// Create makes our node below base and returns its full path. The node must be
+	// ephemeral, must be protected (framework.Protected), and must be made with
+	// ctx, which ties it to a session. Missing parents must be made.
+	Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error)
+
+	// SortKey is the part of a child's name that orders the queue, by comparison
+	// of bytes. ours is false for children that have nothing to do with
+	// this lock; they are left out of everything.
+	SortKey(child, name string) (key string, ours bool)
+
+	// Decide says from the sorted children, among which is own, whether own has one of
+	// maxLeases leases and, if not, whose going to wait for.
+	Decide(children []string, own string, maxLeases int) (Decision, error)
+}
+
+// Decision is a driver's answer.
+type Decision struct {
+	// Held says that the node has a lease.
+	Held bool
+
+	// Watch names the children of which at least one must go before Held can
+	// become true. It is empty if Held.
+	Watch []string
+}
+
+// Newcomer is implemented by drivers that can tell from the sorted children whether
+// a node made now would have to wait. It saves TryAcquire two writes.
+type Newcomer interface {
+	WouldWait(children []string, maxLeases int) bool
+}
+
+// Standard is the driver of Curator's mutex and semaphore: the first maxLeases nodes in
+// the order of their sequence numbers hold.
+type Standard struct{}
+
+var _ interface {
+	Driver
+	Newcomer
+} = Standard{}
+
+// Create makes a protected ephemeral sequential node, and its parents as containers.
+func (Standard) Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error) {
+	return client.Create(ctx, framework.Join(base, name), data,
+		framework.As(framework.EphemeralSequential), framework.Protected(), framework.Parents())
+}
+
+// SortKey is the sequence number.
+func (Standard) SortKey(child, name string) (key string, ours bool) {
+	if _, ours = Sequence(child, name); !ours {
+		return "", false
+	}
+	return child[strings.LastIndex(child, name)+len(name):], true
+}
+
+// Decide watches the maxLeases nodes directly ahead. When fewer than maxLeases of all
+// nodes ahead are left, at least one of those must have gone: so the release of any
+// holder that matters is noticed, not only that of one.
+func (Standard) Decide(children []string, own string, maxLeases int) (Decision, error) {
+	i := slices.Index(children, own)
+	if i < 0 {
+		return Decision{}, fmt.Errorf("%s: %w", own, ErrNodeDeleted)
+	}
+	if i < maxLeases {
+		return Decision{Held: true}, nil
+	}
+	return Decision{Watch: children[i-maxLeases : i]}, nil
+}
+
+// WouldWait reports whether all leases are taken.
+func (Standard) WouldWait(children []string, maxLeases int) bool { return len(children) >= maxLeases }
+
+// Sequence returns the number that the server gave to a child whose name, without
+// protection, begins with name. Numbers are signed: they turn negative at their end.
+func Sequence(child, name string) (n int32, ok bool) {
+	i := strings.LastIndex(child, name)
+	if i < 0 {
+		return 0, false
+	}
+	digits := child[i+len(name):]
+	// The server prints %010d: ten characters, or eleven for a minus and ten digits.
+	if len(digits) != 10 && (len(digits) != 11 || digits[0] != '-') || digits[0] == '+' {
+		return 0, false
+	}
+	v, err := strconv.ParseInt(digits, 10, 32)
+	return int32(v), err == nil
+}

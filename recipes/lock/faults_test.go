@@ -1,0 +1,174 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// faults is every way in which a request can fail.
+var faults = []zktest.Fault{zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter}
+
+// scenario is a life in the queue, with a fault somewhere in it. The subject is the one that
+// meets the fault; the other contender does not.
+type scenario struct {
+	server         *zktest.Server
+	subject, other *lock.Queue
+	expires        bool // the fault ends the session
+}
+
+// eachRequest runs test with the subject's first request failing, then its second,
+// and so on, until a run ends without meeting the fault.
+func eachRequest(t *testing.T, test func(t *testing.T, s scenario)) {
+	for _, fault := range faults {
+		t.Run(fault.String(), func(t *testing.T) {
+			met := true
+			for n := 0; met; n++ {
+				met = false // also when -run leaves this one out
+				t.Run(fmt.Sprintf("request %d", n), func(t *testing.T) {
+					server := zktest.NewServer(t)
+					bed := testbed.On(server)
+					subject, other := bed.Client(t), bed.Client(t)
+					session, err := other.Session(testbed.Context(t))
+					require.NoError(t, err)
+					injected := server.Inject(fault, n, func(r zktest.Request) bool {
+						return r.Session != session.ID()
+					})
+					test(t, scenario{
+						server:  server,
+						subject: newQueue(t, subject, "/deep/down/lock"),
+						other:   newQueue(t, other, "/deep/down/lock"),
+						expires: fault == zktest.ExpireBefore || fault == zktest.ExpireAfter,
+					})
+					met = injected.Met()
+					require.Less(t, n, 50, "the scenario never ends")
+				})
+			}
+		})
+	}
+}
+
+func newQueue(t *testing.T, client *framework.Client, path string, opts ...lock.Option) *lock.Queue {
+	t.Helper()
+	q, err := lock.New(client, path, "lock-", nil, opts...)
+	require.NoError(t, err)
+	return q
+}
+
+// finish checks what must hold after everything: the lock is free for the next one, and
+// nothing of the subject's is left.
+func (s scenario) finish(t *testing.T) {
+	t.Helper()
+	hold, err := s.other.Acquire(testbed.Context(t))
+	require.NoError(t, err, "the next contender gets in")
+	require.NoError(t, hold.Release())
+	testbed.Eventually(t, func() bool {
+		children, err := s.server.Children("/deep/down/lock")
+		return err != nil || len(children) == 0
+	}, "no node is left behind")
+}
+
+func TestFreeLockWithAnyRequestFailing(t *testing.T) {
+	eachRequest(t, func(t *testing.T, s scenario) {
+		hold, err := s.subject.Acquire(testbed.Context(t))
+		require.NoError(t, err, "one fault is no reason to fail")
+		s.checkAlone(t, hold)
+		s.checkRelease(t, hold)
+		s.finish(t)
+	})
+}
+
+func TestTryWithAnyRequestFailing(t *testing.T) {
+	eachRequest(t, func(t *testing.T, s scenario) {
+		hold, err := s.subject.TryAcquire(testbed.Context(t))
+		require.NoError(t, err)
+		s.checkAlone(t, hold)
+		s.checkRelease(t, hold)
+		s.finish(t)
+	})
+}
+
+func TestHeldLockWithAnyRequestFailing(t *testing.T) {
+	eachRequest(t, func(t *testing.T, s scenario) {
+		ahead, err := s.other.Acquire(testbed.Context(t))
+		require.NoError(t, err)
+		got := make(chan *lock.Hold, 1)
+		go func() {
+			hold, err := s.subject.Acquire(testbed.Context(t))
+			assert.NoError(t, err)
+			got <- hold
+		}()
+		waiting := func() bool {
+			ps, err := s.other.Participants(testbed.Context(t))
+			return err == nil && len(ps) >= 2
+		}
+		testbed.Eventually(t, waiting, "the subject is in the queue")
+		select {
+		case <-got:
+			t.Fatal("acquired a held lock")
+		default:
+		}
+		require.NoError(t, ahead.Release())
+		hold := testbed.Receive(t, got, "the lock")
+		require.NotNil(t, hold)
+		s.checkAlone(t, hold)
+		s.checkRelease(t, hold)
+		s.finish(t)
+	})
+}
+
+func TestGivingUpWithAnyRequestFailing(t *testing.T) {
+	eachRequest(t, func(t *testing.T, s scenario) {
+		ahead, err := s.other.Acquire(testbed.Context(t))
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		defer cancel()
+		_, err = s.subject.Acquire(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NoError(t, ahead.Err())
+		require.NoError(t, ahead.Release())
+		s.finish(t)
+	})
+}
+
+// checkAlone checks that nobody gets in as long as the hold believes in itself. A session
+// that is ended by force gives no warning, so its holder may hear of it later; one
+// that ends by the clock is a test of its own.
+func (s scenario) checkAlone(t *testing.T, hold *lock.Hold) {
+	t.Helper()
+	second, err := s.other.TryAcquire(testbed.Context(t))
+	if err == nil {
+		if s.expires {
+			testbed.Receive(t, hold.Done(), "word of the loss")
+		}
+		assert.Error(t, hold.Err(), "two holders")
+		require.NoError(t, second.Release())
+		return
+	}
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+}
+
+// checkRelease checks that Release tells the truth.
+func (s scenario) checkRelease(t *testing.T, hold *lock.Hold) {
+	t.Helper()
+	err := hold.Release()
+	if err == nil {
+		_, exists := s.server.Get(hold.Path())
+		assert.Error(t, exists, "released, so the node is gone")
+		return
+	}
+	assert.True(t, errors.Is(err, lock.ErrSessionLost) || errors.Is(err, lock.ErrSuspended), "%v", err)
+}

@@ -1,0 +1,64 @@
+package lock
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gocurator/curator/connstate"
+)
+
+// Option configures a lock. Constructors refuse bad values with [ErrBadArgument].
+type Option func(*config) error
+
+type config struct {
+	data      []byte // nil: the client's default
+	maxLeases int
+	maxHold   time.Duration // 0: no limit
+	policy    connstate.ErrorPolicy
+}
+
+// WithData sets what our nodes hold, for people who look at the queue. The default is the
+// client's default data, which is "host:pid" unless it was told otherwise.
+func WithData(data []byte) Option {
+	return func(c *config) error {
+		c.data = append([]byte{}, data...) // not nil, even if data are
+		return nil
+	}
+}
+
+// WithMaxLeases sets how many can hold at a time, at least 1, which is the default.
+func WithMaxLeases(n int) Option {
+	return func(c *config) error {
+		if n < 1 {
+			return fmt.Errorf("%w: %d leases", ErrBadArgument, n)
+		}
+		c.maxLeases = n
+		return nil
+	}
+}
+
+// WithMaxHold lets go of a lease after d, counted from the moment it was acquired: the
+// hold's context ends with [ErrMaxHold], then the node is deleted. d must be positive. The
+// default is no limit.
+func WithMaxHold(d time.Duration) Option {
+	return func(c *config) error {
+		if d <= 0 {
+			return fmt.Errorf("%w: max hold %v is not positive", ErrBadArgument, d)
+		}
+		c.maxHold = d
+		return nil
+	}
+}
+
+// WithErrorPolicy says whether a suspended connection ends a hold. The default is the
+// client's policy.
+func WithErrorPolicy(p connstate.ErrorPolicy) Option {
+	return func(c *config) error {
+		if !slices.Contains([]connstate.ErrorPolicy{connstate.Standard, connstate.Session}, p) {
+			return fmt.Errorf("%w: error policy %v", ErrBadArgument, p)
+		}
+		c.policy = p
+		return nil
+	}
+}
