@@ -1,0 +1,60 @@
+package mutex_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/zktest"
+)
+
+func Example() {
+	server, err := zktest.Start() // instead of a real ensemble
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer server.Close()
+	client, err := framework.New([]string{server.Addr()})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+
+	if err := nightly(context.Background(), client); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// alone, with a token: true
+	// somebody else: held by another
+	// from inside: <nil>
+}
+
+func nightly(ctx context.Context, client *framework.Client) error {
+	m, err := mutex.New(client, "/billing/nightly")
+	if err != nil {
+		return err
+	}
+	hold, err := m.Acquire(ctx) // waits; ctx ends the waiting
+	if err != nil {
+		return err
+	}
+	defer hold.Release() // needs no context: a lock must not stay because a caller was in a hurry
+
+	token, err := hold.FencingToken(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Println("alone, with a token:", token > 0)
+
+	_, err = m.TryAcquire(ctx)
+	if errors.Is(err, mutex.ErrNotAcquired) {
+		fmt.Println("somebody else:", mutex.ErrNotAcquired)
+	}
+	err = m.Do(hold.Context(), func(context.Context) error { return nil }) // re-enters
+	fmt.Println("from inside:", err)
+	return nil
+}
