@@ -1,0 +1,175 @@
+package rwlock_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/rwlock"
+	"github.com/gocurator/curator/zktest"
+)
+
+// scenario is a life with the lock, with a fault somewhere in it. The subject is the one
+// that meets the fault; the other contender does not.
+type scenario struct {
+	server         *zktest.Server
+	subject, other *rwlock.Lock
+	expires        bool // the fault ends the session
+}
+
+// eachRequest runs test with the subject's first request failing, then its second, and so
+// on, until a run ends without meeting the fault.
+func eachRequest(t *testing.T, test func(t *testing.T, s scenario)) {
+	for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter} {
+		t.Run(fault.String(), func(t *testing.T) {
+			met := true
+			for n := 0; met; n++ {
+				met = false // also when -run leaves this one out
+				t.Run(fmt.Sprintf("request %d", n), func(t *testing.T) {
+					server := zktest.NewServer(t)
+					bed := testbed.On(server)
+					subject, _ := newLock(t, bed, "/deep/down/lock")
+					other, client := newLock(t, bed, "/deep/down/lock")
+					session, err := client.Session(testbed.Context(t))
+					require.NoError(t, err)
+					injected := server.Inject(fault, n, func(r zktest.Request) bool { return r.Session != session.ID() })
+					s := scenario{server, subject, other, fault == zktest.ExpireBefore || fault == zktest.ExpireAfter}
+					test(t, s)
+					s.finish(t)
+					met = injected.Met()
+					require.Less(t, n, 60, "the scenario never ends")
+				})
+			}
+		})
+	}
+}
+
+// finish checks what must hold after everything: the lock is free for a writer, and
+// nothing of the subject's is left.
+func (s scenario) finish(t *testing.T) {
+	t.Helper()
+	release(t, acquire(t, s.other.Write()))
+	testbed.Eventually(t, func() bool {
+		children, err := s.server.Children("/deep/down/lock")
+		return err != nil || len(children) == 0
+	}, "no node is left behind")
+}
+
+// keepsOut checks that nobody gets in on a side as long as the hold believes in itself. A
+// session that is ended by force gives no warning, so its holder may hear of it later.
+func (s scenario) keepsOut(t *testing.T, hold *lock.Hold, side *rwlock.Side) {
+	t.Helper()
+	second, err := side.TryAcquire(testbed.Context(t))
+	if err == nil {
+		if s.expires {
+			testbed.Receive(t, hold.Done(), "word of the loss")
+		}
+		assert.Error(t, hold.Err(), "two holders")
+		release(t, second)
+		return
+	}
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+}
+
+// checkRelease checks that Release tells the truth.
+func (s scenario) checkRelease(t *testing.T, hold *lock.Hold) {
+	t.Helper()
+	err := hold.Release()
+	if err == nil {
+		_, exists := s.server.Get(hold.Path())
+		assert.Error(t, exists, "released, so the node is gone")
+		return
+	}
+	assert.True(t, lost(err), "%v", err)
+}
+
+func lost(err error) bool {
+	return errors.Is(err, lock.ErrSessionLost) || errors.Is(err, lock.ErrSuspended)
+}
+
+func sides(l *rwlock.Lock) map[string]*rwlock.Side {
+	return map[string]*rwlock.Side{"read": l.Read(), "write": l.Write()}
+}
+
+func TestFreeLockWithAnyRequestFailing(t *testing.T) {
+	for _, side := range []string{"read", "write"} {
+		t.Run(side, func(t *testing.T) {
+			eachRequest(t, func(t *testing.T, s scenario) {
+				hold, err := sides(s.subject)[side].Acquire(testbed.Context(t))
+				require.NoError(t, err, "one fault is no reason to fail")
+				s.keepsOut(t, hold, s.other.Write())
+				if side == "write" {
+					s.keepsOut(t, hold, s.other.Read())
+				}
+				s.checkRelease(t, hold)
+			})
+		})
+	}
+}
+
+func TestTryWithAnyRequestFailing(t *testing.T) {
+	for _, side := range []string{"read", "write"} {
+		t.Run(side, func(t *testing.T) {
+			eachRequest(t, func(t *testing.T, s scenario) {
+				hold, err := sides(s.subject)[side].TryAcquire(testbed.Context(t))
+				require.NoError(t, err)
+				s.keepsOut(t, hold, s.other.Write())
+				s.checkRelease(t, hold)
+			})
+		})
+	}
+}
+
+func TestHeldLockWithAnyRequestFailing(t *testing.T) {
+	for _, side := range []string{"read", "write"} {
+		t.Run(side, func(t *testing.T) {
+			eachRequest(t, func(t *testing.T, s scenario) {
+				ahead := acquire(t, s.other.Write())
+				got := make(chan *lock.Hold, 1)
+				go func() {
+					hold, err := sides(s.subject)[side].Acquire(testbed.Context(t))
+					assert.NoError(t, err)
+					got <- hold
+				}()
+				testbed.Eventually(t, func() bool {
+					ps, err := s.other.Participants(testbed.Context(t))
+					return err == nil && len(ps) >= 2
+				}, "the subject is in the queue")
+				select {
+				case <-got:
+					t.Fatal("acquired a held lock")
+				default:
+				}
+				release(t, ahead)
+				hold := testbed.Receive(t, got, "the lock")
+				require.NotNil(t, hold)
+				s.keepsOut(t, hold, s.other.Write())
+				s.checkRelease(t, hold)
+			})
+		})
+	}
+}
+
+func TestDowngradeWithAnyRequestFailing(t *testing.T) {
+	eachRequest(t, func(t *testing.T, s scenario) {
+		write, err := s.subject.Write().Acquire(testbed.Context(t))
+		require.NoError(t, err)
+		read, err := s.subject.Read().Acquire(write.Context())
+		if err != nil {
+			// The write hold may be lost by the fault, and there is nothing to
+			// downgrade then.
+			require.True(t, lost(err), "%v", err)
+			require.Error(t, write.Err())
+			require.Error(t, write.Release())
+			return
+		}
+		s.checkRelease(t, write)
+		s.keepsOut(t, read, s.other.Write())
+		s.checkRelease(t, read)
+	})
+}

@@ -1,0 +1,255 @@
+// Package rwlock is a lock that many readers or one writer can have, across all processes
+// that use the same path of a ZooKeeper ensemble. It is Curator's
+// InterProcessReadWriteLock.
+//
+// # On the wire
+//
+// Readers and writers make ephemeral sequential nodes in one queue:
+//
+//	<path>/_c_<uuid>-__READ__<sequence>
+//	<path>/_c_<uuid>-__WRIT__<sequence>
+//
+// A writer holds when nobody is ahead of it, a reader when no writer is. A waiting writer
+// watches the node just ahead, a waiting reader the nearest writer ahead. This is
+// the shared lock recipe of the ZooKeeper documentation with Curator's names, so
+// Java and Go exclude each other on one path.
+//
+// A writer may take the read lock, and so go on reading when it has released the write
+// lock (downgrade). That node has the writer's own number and is not sequential, as in
+// Curator since CURATOR-621: whoever queued behind the writer stays behind the reader.
+//
+// # What it promises
+//
+//   - A writer whose context is not done is alone; readers are among readers.
+//   - First come, first served: a stream of readers does not keep a writer waiting
+//     once it is in the queue.
+//
+// # What it cannot promise
+//
+// What no lock can: see package lock. And Java's Curator up to 5.4.0 takes its downgraded
+// read lock at the end of the queue, so that a queued writer gets in beside it.
+package rwlock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/lock"
+)
+
+// ErrUpgrade means that a reader asked for the write lock. It would have waited for itself:
+// release the read lock first, and expect others to write in between.
+var ErrUpgrade = errors.New("a reader cannot become a writer")
+
+// What Curator calls the nodes. Both have the same length there, on which its sorting
+// relies.
+const (
+	readName  = "__READ__"
+	writeName = "__WRIT__"
+)
+
+// Lock is a read/write lock at one path. It keeps no state between calls, and any number
+// of goroutines may use it.
+type Lock struct {
+	read, write *lock.Queue
+}
+
+// New makes a read/write lock at path. Nothing is sent. Errors are [lock.ErrBadPath] and
+// [lock.ErrBadArgument]; it cannot have [lock.WithMaxLeases] other than 1.
+func New(client *framework.Client, path string, opts ...lock.Option) (*Lock, error) {
+	l := &Lock{}
+	var err error
+	if l.write, err = lock.New(client, path, writeName, writer{}, opts...); err != nil {
+		return nil, err
+	}
+	if n := l.write.MaxLeases(); n != 1 {
+		return nil, fmt.Errorf("rwlock: %w: %d leases", lock.ErrBadArgument, n)
+	}
+	if l.read, err = lock.New(client, path, readName, reader{write: l.write}, opts...); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Read is the lock's side for readers.
+func (l *Lock) Read() *Side { return &Side{lock: l, queue: l.read} }
+
+// Write is the lock's side for writers.
+func (l *Lock) Write() *Side { return &Side{lock: l, queue: l.write} }
+
+// Participants lists who holds and who waits on both sides, in the order of the queue,
+// without taking part in it.
+func (l *Lock) Participants(ctx context.Context) ([]lock.Participant, error) {
+	return l.write.Participants(ctx) // the queue is the same for both
+}
+
+// Path is the path of the lock.
+func (l *Lock) Path() string { return l.write.Path() }
+
+// Side is the read or the write side of a [Lock]. Any number of goroutines may use it.
+type Side struct {
+	lock  *Lock
+	queue *lock.Queue
+}
+
+// Acquire waits until it holds this side, or ctx is done. With the context of a hold of this
+// side it re-enters. With that of a write hold, the read side is granted at once and
+// may outlive the write hold. With that of a read hold alone, the write side is
+// [ErrUpgrade]. If the hold that ctx comes from was released or lost, the error
+// says so. After an error no node of ours stays. For the other errors see
+// [lock.Queue.Acquire].
+func (s *Side) Acquire(ctx context.Context) (*lock.Hold, error) {
+	if err := s.admit(ctx); err != nil {
+		return nil, fmt.Errorf("acquire %s: %w", s.Path(), err)
+	}
+	return s.queue.Acquire(ctx)
+}
+
+// TryAcquire is Acquire without waiting for others: the error is [lock.ErrNotAcquired]
+// when somebody is in the way.
+func (s *Side) TryAcquire(ctx context.Context) (*lock.Hold, error) {
+	if err := s.admit(ctx); err != nil {
+		return nil, fmt.Errorf("try %s: %w", s.Path(), err)
+	}
+	if s.queue == s.lock.read && s.lock.write.HeldIn(ctx) != nil {
+		return s.queue.Acquire(ctx) // nobody but ourselves can be in the way
+	}
+	return s.queue.TryAcquire(ctx)
+}
+
+// Do acquires, calls f and releases. f's context ends when the lock may no longer be
+// ours, as well as with ctx. The error is Acquire's, or f's and Release's joined.
+func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error {
+	if err := s.admit(ctx); err != nil {
+		return fmt.Errorf("acquire %s: %w", s.Path(), err)
+	}
+	return s.queue.Do(ctx, f)
+}
+
+// Participants lists who holds and who waits on this side, in the order of the queue,
+// without taking part in it.
+func (s *Side) Participants(ctx context.Context) ([]lock.Participant, error) {
+	ps, err := s.queue.Participants(ctx)
+	return slices.DeleteFunc(ps, func(p lock.Participant) bool {
+		return isRead(p.Path) != (s.queue == s.lock.read)
+	}), err
+}
+
+// Path is the path of the lock.
+func (s *Side) Path() string { return s.queue.Path() }
+
+// admit refuses those who would wait for themselves, and those who say that they hold
+// but do not any more. The queue does that for holds of its own side.
+func (s *Side) admit(ctx context.Context) error {
+	w, r := s.lock.write.HeldIn(ctx), s.lock.read.HeldIn(ctx)
+	switch {
+	case s.queue == s.lock.read && r == nil && w != nil:
+		return w.Err()
+	case s.queue == s.lock.read, r == nil, w != nil && w.Err() == nil:
+		return nil
+	case r.Err() == nil:
+		return ErrUpgrade
+	default:
+		// Another hold of the same lease may be left, behind which we would wait.
+		return r.Err()
+	}
+}
+
+// rules are what both drivers share: one queue for both kinds, and who holds in it.
+type rules struct{ lock.Standard }
+
+// SortKey is the sequence number, of either kind.
+func (rules) SortKey(child, _ string) (key string, ours bool) {
+	for _, name := range []string{readName, writeName} {
+		if key, ours = (lock.Standard{}).SortKey(child, name); ours {
+			return key, true
+		}
+	}
+	return "", false
+}
+
+// Decide looks at the nodes with a lower number only: a reader that was a writer has the
+// same number as the writer that it still is.
+func (r rules) Decide(children []string, own string, _ int) (lock.Decision, error) {
+	ownKey, ours := r.SortKey(own, "")
+	if !ours || !slices.Contains(children, own) {
+		return lock.Decision{}, fmt.Errorf("%s: %w", own, lock.ErrNodeDeleted)
+	}
+	reads := isRead(own)
+	for i := len(children) - 1; i >= 0; i-- {
+		if key, _ := r.SortKey(children[i], ""); key >= ownKey || reads && isRead(children[i]) {
+			continue
+		}
+		return lock.Decision{Watch: children[i : i+1]}, nil
+	}
+	return lock.Decision{Held: true}, nil
+}
+
+func isRead(child string) bool {
+	_, ok := lock.Sequence(child, readName)
+	return ok
+}
+
+type writer struct{ rules }
+
+// WouldWait reports whether anybody is in the queue.
+func (writer) WouldWait(children []string, _ int) bool { return len(children) > 0 }
+
+type reader struct {
+	rules
+	write *lock.Queue
+}
+
+// WouldWait reports whether a writer is in the queue.
+func (reader) WouldWait(children []string, _ int) bool {
+	return slices.ContainsFunc(children, func(child string) bool { return !isRead(child) })
+}
+
+// Create makes a reader's node: at the end of the queue, or for a writer at its own place.
+func (r reader) Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error) {
+	w := r.write.HeldIn(ctx)
+	if w == nil {
+		return r.Standard.Create(ctx, client, base, name, data)
+	}
+	if err := w.Err(); err != nil {
+		return "", err // whoever was promised not to wait must not end up in the queue
+	}
+	sequence, _ := r.SortKey(w.Path(), "")
+	path, err := client.Create(ctx, framework.Join(base, name+sequence), data,
+		framework.As(framework.Ephemeral), framework.Protected(), framework.Parents())
+	if err != nil {
+		return "", err
+	}
+	// Another goroutine may have released the writer meanwhile, and then our place ahead
+	// of all others is not ours to take. If the writer's node is there now,
+	// it was there when ours was made: nodes do not come back.
+	found, _, err := client.Exists(ctx, w.Path())
+	if err == nil && found {
+		return path, nil
+	}
+	if err == nil {
+		err = cmp.Or(w.Err(), lock.ErrNodeDeleted)
+	}
+	return "", errors.Join(err, remove(client, path))
+}
+
+// patience is how long giving up a place may hold up the caller. The client goes on
+// in the background.
+const patience = time.Second
+
+// remove deletes a node that only we know of. What ended the caller's interest does not
+// matter to it: in particular not a context.
+func remove(client *framework.Client, path string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_, err := client.DeleteGuaranteed(ctx, path)
+	if ctx.Err() != nil {
+		return nil // it goes in any case
+	}
+	return err
+}

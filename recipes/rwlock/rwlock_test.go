@@ -1,0 +1,774 @@
+package rwlock_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/rwlock"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestReadWriteLock(t *testing.T) {
+	testbed.Run(t, []testbed.Case{
+		{Name: "readers hold together, and each side lists its own kind", Test: readersTogether}, // CUR-RWL-01
+		{Name: "readers share, and a writer does not join them", Test: readersKeepWriterOut},     // KZ-RWL-01
+		{Name: "a writer keeps everyone out", Test: writerAlone},                                 // KZ-RWL-02
+		{Name: "first come, first served", Test: fifo},                                           // CUR-RWL-08
+		{Name: "a stream of readers does not starve a writer", Test: noStarving},
+		{Name: "both sides re-enter", Test: reenters}, // CUR-RWL-07
+		{Name: "a hold of one lock is none of another", Test: strangers},
+		{Name: "a reader that asks for write is refused at once", Test: upgrade}, // CUR-RWL-02
+		{Name: "a writer becomes a reader and nobody comes between", Test: downgrade},
+		{Name: "a writer may read while it writes", Test: readsWhileWriting}, // CUR-RWL-03
+		{Name: "queued readers join a downgraded writer", Test: readersJoinDowngraded},
+		{Name: "a downgrade that races with the release never makes two holders", Test: downgradeRace},
+		{Name: "a downgrade that is overtaken by the release is refused", Test: downgradeOvertaken},
+		{Name: "a downgrade after the write hold ended is refused", Test: downgradeTooLate},
+		{Name: "the node has the data given", Test: nodeData},               // CUR-RWL-05
+		{Name: "the ACL provider rules the lock's path", Test: aclProvider}, // CUR-RWL-06
+		{Name: "a wait that is cancelled leaves no node", Test: cancelLeavesNothing},
+		{Name: "a crash of the writer lets readers in and tells the writer", Test: writerCrashes},
+		{Name: "a crash of a reader lets the writer in and tells the reader", Test: readerCrashes},
+		{Name: "a crash of a downgraded writer takes both nodes", Test: downgradedCrashes},
+		{Name: "foreign children neither block nor break", Test: foreignChildren},
+		{Name: "do holds inside and not after, on both sides", Test: doHolds},
+		{Name: "under load writers are alone and readers overlap", Test: load}, // CUR-RWL-04
+	})
+}
+
+func newLock(t *testing.T, bed *testbed.Bed, path string, opts ...lock.Option) (*rwlock.Lock, *framework.Client) {
+	t.Helper()
+	client := bed.Client(t)
+	l, err := rwlock.New(client, path, opts...)
+	require.NoError(t, err)
+	return l, client
+}
+
+func acquire(t *testing.T, side *rwlock.Side) *lock.Hold {
+	t.Helper()
+	return acquireIn(t, testbed.Context(t), side)
+}
+
+func acquireIn(t *testing.T, ctx context.Context, side *rwlock.Side) *lock.Hold {
+	t.Helper()
+	hold, err := side.Acquire(ctx)
+	require.NoError(t, err)
+	require.NoError(t, hold.Err())
+	return hold
+}
+
+func release(t *testing.T, holds ...*lock.Hold) {
+	t.Helper()
+	for _, hold := range holds {
+		require.NoError(t, hold.Release())
+	}
+}
+
+// acquiring is an Acquire that runs.
+type acquiring struct {
+	hold *lock.Hold
+	err  error
+}
+
+// start begins an Acquire and returns when the queue has n nodes.
+func start(t *testing.T, ctx context.Context, side *rwlock.Side, all *rwlock.Lock, n int) <-chan acquiring {
+	t.Helper()
+	done := make(chan acquiring, 1)
+	go func() {
+		hold, err := side.Acquire(ctx)
+		done <- acquiring{hold, err}
+	}()
+	queued(t, all, n)
+	return done
+}
+
+func queued(t *testing.T, l *rwlock.Lock, n int) {
+	t.Helper()
+	testbed.Eventually(t, func() bool {
+		ps, err := l.Participants(testbed.Context(t))
+		return err == nil && len(ps) == n
+	}, "the queue has the expected length")
+}
+
+func received(t *testing.T, c <-chan acquiring) *lock.Hold {
+	t.Helper()
+	got := testbed.Receive(t, c, "the lock")
+	require.NoError(t, got.err)
+	return got.hold
+}
+
+func waits(t *testing.T, c <-chan acquiring) {
+	t.Helper()
+	select {
+	case got := <-c:
+		require.Fail(t, "did not wait", "%v", got.err)
+	default:
+	}
+}
+
+func refused(t *testing.T, side *rwlock.Side) {
+	t.Helper()
+	_, err := side.TryAcquire(testbed.Context(t))
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+}
+
+func try(t *testing.T, side *rwlock.Side) *lock.Hold {
+	t.Helper()
+	hold, err := side.TryAcquire(testbed.Context(t))
+	require.NoError(t, err)
+	return hold
+}
+
+func readersTogether(t *testing.T, bed *testbed.Bed) {
+	const readers, writers = 20, 8
+	l, client := newLock(t, bed, testbed.Path(t))
+	ctx := testbed.Context(t)
+	var reading []*lock.Hold
+	for range readers {
+		reading = append(reading, acquire(t, l.Read()))
+	}
+	var wg sync.WaitGroup
+	for range writers {
+		wg.Go(func() {
+			assert.NoError(t, l.Write().Do(ctx, func(context.Context) error { return nil }))
+		})
+	}
+	queued(t, l, readers+writers)
+
+	rs, err := l.Read().Participants(ctx)
+	require.NoError(t, err)
+	require.Len(t, rs, readers)
+	for i, p := range rs {
+		assert.Equal(t, reading[i].Path(), p.Path)
+		assert.True(t, p.Holds)
+	}
+	ws, err := l.Write().Participants(ctx)
+	require.NoError(t, err)
+	require.Len(t, ws, writers)
+	session, err := client.Session(ctx)
+	require.NoError(t, err)
+	for _, p := range ws {
+		assert.False(t, p.Holds)
+		assert.Equal(t, session.ID(), p.Session)
+	}
+	for _, hold := range reading {
+		require.NoError(t, hold.Err())
+	}
+	release(t, reading...)
+	wg.Wait()
+	queued(t, l, 0)
+}
+
+func readersKeepWriterOut(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	a, _ := newLock(t, bed, path)
+	b, _ := newLock(t, bed, path)
+	c, _ := newLock(t, bed, path)
+	first := try(t, a.Read())
+	second := try(t, b.Read())
+	refused(t, c.Write())
+	queued(t, c, 2)
+	third := try(t, a.Read())
+	release(t, first, second)
+	refused(t, c.Write())
+	release(t, third)
+	release(t, try(t, c.Write()))
+}
+
+func writerAlone(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	a, _ := newLock(t, bed, path)
+	b, _ := newLock(t, bed, path)
+	hold := try(t, a.Write())
+	refused(t, a.Write())
+	refused(t, b.Write())
+	refused(t, b.Read())
+	refused(t, a.Read())
+	queued(t, a, 1)
+	release(t, hold)
+	release(t, try(t, b.Read()))
+}
+
+func fifo(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	l, _ := newLock(t, bed, path)
+	first := acquire(t, l.Write())
+	// Reader and writer take turns: w | r r | w | r | w
+	sides := []*rwlock.Side{l.Read(), l.Read(), l.Write(), l.Read(), l.Write()}
+	var got []<-chan acquiring
+	for i, side := range sides {
+		got = append(got, start(t, testbed.Context(t), side, l, i+2))
+	}
+	holders := func() []bool {
+		ps, err := l.Participants(testbed.Context(t))
+		require.NoError(t, err)
+		var holds []bool
+		for _, p := range ps {
+			holds = append(holds, p.Holds)
+		}
+		return holds
+	}
+	require.Equal(t, []bool{true, false, false, false, false, false}, holders())
+	release(t, first)
+	r1, r2 := received(t, got[0]), received(t, got[1])
+	require.Equal(t, []bool{true, true, false, false, false}, holders())
+	release(t, r2) // in any order
+	waits(t, got[2])
+	release(t, r1)
+	w := received(t, got[2])
+	require.Equal(t, []bool{true, false, false}, holders())
+	waits(t, got[3])
+	release(t, w)
+	r3 := received(t, got[3])
+	waits(t, got[4])
+	release(t, r3)
+	release(t, received(t, got[4]))
+}
+
+func noStarving(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	l, _ := newLock(t, bed, path)
+	ctx, cancel := context.WithCancel(testbed.Context(t))
+	defer cancel()
+	var wg sync.WaitGroup
+	var rounds atomic.Int32
+	for range 3 {
+		// Each holds until another one reads: there is never a moment without a reader,
+		// until the writer keeps newcomers out.
+		r, _ := newLock(t, bed, path)
+		wg.Go(func() {
+			hold, err := r.Read().Acquire(ctx)
+			for err == nil {
+				var next *lock.Hold
+				again := make(chan struct{})
+				go func() {
+					defer close(again)
+					next, err = r.Read().Acquire(ctx)
+				}()
+				select {
+				case <-again:
+				case <-time.After(20 * time.Millisecond): // a writer is in between
+				}
+				assert.NoError(t, hold.Release())
+				<-again
+				hold = next
+				rounds.Add(1)
+			}
+		})
+	}
+	testbed.Eventually(t, func() bool { return rounds.Load() > 10 }, "readers stream")
+	for range 3 {
+		hold, err := l.Write().Acquire(ctx)
+		require.NoError(t, err, "a writer gets in")
+		release(t, hold)
+	}
+	cancel()
+	wg.Wait()
+	queued(t, l, 0)
+}
+
+func reenters(t *testing.T, bed *testbed.Bed) {
+	l, _ := newLock(t, bed, testbed.Path(t))
+	for name, side := range map[string]*rwlock.Side{"read": l.Read(), "write": l.Write()} {
+		outer := acquire(t, side)
+		inner := acquireIn(t, outer.Context(), side)
+		innermost, err := side.TryAcquire(inner.Context())
+		require.NoError(t, err, name)
+		require.Equal(t, outer.Path(), innermost.Path(), "one node")
+		queued(t, l, 1)
+		release(t, outer, innermost)
+		require.NoError(t, inner.Err(), "held until the last one")
+		queued(t, l, 1)
+		release(t, inner)
+		queued(t, l, 0)
+		_, err = side.Acquire(inner.Context())
+		require.ErrorIs(t, err, lock.ErrReleased, name)
+	}
+}
+
+func strangers(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	l, client := newLock(t, bed, path)
+	other, err := rwlock.New(client, path+"-other")
+	require.NoError(t, err)
+	hold := acquire(t, l.Read())
+	inner := acquireIn(t, hold.Context(), other.Write())
+	release(t, inner)
+	twin, err := rwlock.New(client, path)
+	require.NoError(t, err)
+	_, err = twin.Write().TryAcquire(hold.Context())
+	require.ErrorIs(t, err, lock.ErrNotAcquired, "another Lock at the same path is another contender")
+	release(t, hold)
+}
+
+func upgrade(t *testing.T, bed *testbed.Bed) {
+	l, _ := newLock(t, bed, testbed.Path(t))
+	hold := acquire(t, l.Read())
+	_, err := l.Write().Acquire(hold.Context())
+	require.ErrorIs(t, err, rwlock.ErrUpgrade)
+	require.ErrorContains(t, err, l.Path())
+	_, err = l.Write().TryAcquire(hold.Context())
+	require.ErrorIs(t, err, rwlock.ErrUpgrade)
+	err = l.Write().Do(hold.Context(), func(context.Context) error { panic("not called") })
+	require.ErrorIs(t, err, rwlock.ErrUpgrade)
+	queued(t, l, 1)
+
+	inner := acquireIn(t, hold.Context(), l.Read())
+	release(t, inner)
+	_, err = l.Write().Acquire(inner.Context())
+	require.ErrorIs(t, err, lock.ErrReleased, "it would wait for the outer hold")
+	release(t, hold)
+	release(t, acquire(t, l.Write()))
+}
+
+func downgrade(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	a, _ := newLock(t, bed, path)
+	b, _ := newLock(t, bed, path)
+	write := acquire(t, a.Write())
+	writer := start(t, testbed.Context(t), b.Write(), a, 2)
+	reader := start(t, testbed.Context(t), b.Read(), a, 3)
+
+	read := acquireIn(t, write.Context(), a.Read())
+	release(t, write)
+	require.NoError(t, read.Err())
+	ps, err := a.Participants(testbed.Context(t))
+	require.NoError(t, err)
+	require.Len(t, ps, 3)
+	require.Equal(t, read.Path(), ps[0].Path, "the writer's own place")
+	require.Equal(t, []bool{true, false, false}, []bool{ps[0].Holds, ps[1].Holds, ps[2].Holds})
+	refused(t, b.Read()) // the rules of the queue: a writer is ahead
+	refused(t, b.Write())
+	waits(t, writer)
+
+	_, err = a.Write().Acquire(read.Context())
+	require.ErrorIs(t, err, rwlock.ErrUpgrade, "there is no way back")
+	again := acquireIn(t, read.Context(), a.Read())
+	release(t, read)
+	waits(t, writer)
+	release(t, again)
+	release(t, received(t, writer))
+	release(t, received(t, reader))
+	queued(t, a, 0)
+}
+
+func readsWhileWriting(t *testing.T, bed *testbed.Bed) {
+	l, _ := newLock(t, bed, testbed.Path(t))
+	write := acquire(t, l.Write())
+	read, err := l.Read().TryAcquire(write.Context())
+	require.NoError(t, err)
+	require.NotEqual(t, write.Path(), read.Path())
+	deeper := acquireIn(t, read.Context(), l.Write())
+	require.Equal(t, write.Path(), deeper.Path(), "still the writer")
+	second := acquireIn(t, write.Context(), l.Read())
+	require.NotEqual(t, read.Path(), second.Path(), "not from the first read hold's context")
+	refused(t, l.Read()) // nobody else
+	release(t, deeper, read, second)
+	require.NoError(t, write.Err(), "still writing")
+	refused(t, l.Read())
+	release(t, write)
+	queued(t, l, 0)
+}
+
+func readersJoinDowngraded(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	a, _ := newLock(t, bed, path)
+	b, _ := newLock(t, bed, path)
+	write := acquire(t, a.Write())
+	reader := start(t, testbed.Context(t), b.Read(), a, 2)
+	read := acquireIn(t, write.Context(), a.Read())
+	waits(t, reader)
+	release(t, write)
+	joined := received(t, reader)
+	require.NoError(t, read.Err())
+	third := try(t, b.Read())
+	refused(t, b.Write())
+	release(t, read, joined, third)
+}
+
+func downgradeRace(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	a, _ := newLock(t, bed, path)
+	b, _ := newLock(t, bed, path)
+	granted := 0
+	for range 30 {
+		write := acquire(t, a.Write())
+		next := start(t, testbed.Context(t), b.Write(), a, 2)
+		released := make(chan error, 1)
+		go func() { released <- write.Release() }()
+		read, err := a.Read().Acquire(write.Context())
+		require.NoError(t, testbed.Receive(t, released, "the release"))
+		if err != nil {
+			require.ErrorIs(t, err, lock.ErrReleased)
+			release(t, received(t, next))
+			continue
+		}
+		granted++
+		require.NoError(t, read.Err())
+		refused(t, b.Read())
+		waits(t, next)
+		release(t, read)
+		release(t, received(t, next))
+	}
+	queued(t, a, 0)
+	t.Logf("granted %d of 30", granted)
+}
+
+// The write hold is released, and the next writer let in, between the moment at which the
+// downgrade has seen that it is held and the making of its node.
+func downgradeOvertaken(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	b, _ := newLock(t, bed, path)
+	var write, next *lock.Hold
+	client := bed.Client(t, framework.WithACLProvider(func(path string) []zk.ACL {
+		if strings.Contains(path, "__READ__") {
+			assert.NoError(t, write.Release())
+			next = acquire(t, b.Write())
+		}
+		return nil
+	}))
+	a, err := rwlock.New(client, path)
+	require.NoError(t, err)
+	write = acquire(t, a.Write())
+	// Not in the write hold's context alone: that would end the call by itself.
+	ctx := context.WithoutCancel(write.Context())
+	_, err = a.Read().Acquire(ctx)
+	require.ErrorIs(t, err, lock.ErrReleased)
+	require.NotNil(t, next)
+	require.NoError(t, next.Err())
+	queued(t, b, 1)
+	release(t, next)
+}
+
+func downgradeTooLate(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	a, client := newLock(t, bed, path)
+	b, _ := newLock(t, bed, path)
+	write := acquire(t, a.Write())
+	release(t, write)
+	other := acquire(t, b.Write())
+	_, err := a.Read().Acquire(write.Context())
+	require.ErrorIs(t, err, lock.ErrReleased)
+	_, err = a.Read().TryAcquire(write.Context())
+	require.ErrorIs(t, err, lock.ErrReleased, "and does not wait")
+	require.ErrorIs(t, a.Read().Do(write.Context(), nil), lock.ErrReleased)
+	release(t, other)
+
+	write = acquire(t, a.Write())
+	bed.KillSession(t, client)
+	testbed.Receive(t, write.Done(), "word of the loss")
+	_, err = a.Read().Acquire(write.Context())
+	require.ErrorIs(t, err, write.Err())
+	require.Error(t, write.Release())
+	queued(t, b, 0)
+}
+
+func nodeData(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	l, client := newLock(t, bed, testbed.Path(t), lock.WithData([]byte("data")))
+	write := acquire(t, l.Write())
+	read := acquireIn(t, write.Context(), l.Read())
+	for _, hold := range []*lock.Hold{write, read} {
+		data, _, err := client.Get(ctx, hold.Path())
+		require.NoError(t, err)
+		require.Equal(t, "data", string(data))
+	}
+	release(t, read, write)
+}
+
+func aclProvider(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	acl := []zk.ACL{{Perms: zk.PermAll &^ zk.PermAdmin, Scheme: "world", ID: "anyone"}}
+	client := bed.Client(t, framework.WithNamespace("acl"), framework.WithACLProvider(func(string) []zk.ACL { return acl }))
+	l, err := rwlock.New(client, testbed.Path(t))
+	require.NoError(t, err)
+	write := acquire(t, l.Write())
+	read := acquireIn(t, write.Context(), l.Read())
+	for _, path := range []string{l.Path(), write.Path(), read.Path()} {
+		got, _, err := client.GetACL(ctx, path)
+		require.NoError(t, err)
+		assert.Equal(t, acl, got, path)
+	}
+	release(t, write, read)
+}
+
+func cancelLeavesNothing(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	a, _ := newLock(t, bed, path)
+	b, _ := newLock(t, bed, path)
+	hold := acquire(t, a.Write())
+	for _, side := range []*rwlock.Side{b.Read(), b.Write()} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		waiting := start(t, ctx, side, a, 2)
+		cancel(assert.AnError)
+		err := testbed.Receive(t, waiting, "the end of the wait").err
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, assert.AnError)
+		queued(t, a, 1)
+	}
+	require.NoError(t, hold.Err())
+
+	ctx, cancel := context.WithCancel(hold.Context())
+	cancel()
+	_, err := a.Read().Acquire(ctx)
+	require.ErrorIs(t, err, context.Canceled, "a downgrade")
+	queued(t, a, 1)
+	release(t, hold)
+
+	// A writer that gives up lets the readers behind it join those ahead.
+	reading := acquire(t, a.Read())
+	giveUp, cancel := context.WithCancel(t.Context())
+	writer := start(t, giveUp, b.Write(), a, 2)
+	behind := start(t, testbed.Context(t), b.Read(), a, 3)
+	waits(t, behind)
+	cancel()
+	require.ErrorIs(t, testbed.Receive(t, writer, "the end of the wait").err, context.Canceled)
+	release(t, received(t, behind), reading)
+	queued(t, a, 0)
+}
+
+func writerCrashes(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	a, client := newLock(t, bed, path)
+	b, _ := newLock(t, bed, path)
+	hold := acquire(t, a.Write())
+	first := start(t, testbed.Context(t), b.Read(), b, 2)
+	second := start(t, testbed.Context(t), b.Read(), b, 3)
+	bed.KillSession(t, client)
+	release(t, received(t, first), received(t, second))
+	testbed.Receive(t, hold.Done(), "word of the loss")
+	require.Error(t, hold.Release())
+	queued(t, b, 0)
+}
+
+func readerCrashes(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	a, client := newLock(t, bed, path)
+	b, _ := newLock(t, bed, path)
+	lost, kept := acquire(t, a.Read()), acquire(t, b.Read())
+	writer := start(t, testbed.Context(t), b.Write(), b, 3)
+	bed.KillSession(t, client)
+	testbed.Receive(t, lost.Done(), "word of the loss")
+	require.Error(t, lost.Release())
+	queued(t, b, 2)
+	waits(t, writer)
+	release(t, kept)
+	release(t, received(t, writer))
+}
+
+func downgradedCrashes(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	a, client := newLock(t, bed, path)
+	b, _ := newLock(t, bed, path)
+	write := acquire(t, a.Write())
+	read := acquireIn(t, write.Context(), a.Read())
+	next := start(t, testbed.Context(t), b.Write(), b, 3)
+	bed.KillSession(t, client)
+	hold := received(t, next)
+	testbed.Receive(t, write.Done(), "word of the loss")
+	testbed.Receive(t, read.Done(), "word of the loss")
+	require.Error(t, read.Release())
+	require.Error(t, write.Release())
+	queued(t, b, 1)
+	release(t, hold)
+}
+
+func foreignChildren(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	path := testbed.Path(t)
+	l, client := newLock(t, bed, path)
+	for _, name := range []string{
+		"_c_x", "__READ__", "__WRIT__", "__READ__12", "__WRIT__abcdefghij", "0000000000", "lock-0000000000",
+		"_c_00000000-0000-0000-0000-000000000000-lock-0000000000", "__READ__0000000000-x", "config",
+		"f3d7b1d2a4f64e0c8a8f0c2b6e5d4c3b__lock__0000000000", // kazoo's
+		"f3d7b1d2a4f64e0c8a8f0c2b6e5d4c3b__rlock__0000000000",
+	} {
+		_, err := client.Create(ctx, framework.Join(path, name), []byte{}, framework.Parents())
+		require.NoError(t, err)
+	}
+	write := try(t, l.Write())
+	read := acquireIn(t, write.Context(), l.Read())
+	release(t, write)
+	refused(t, l.Write())
+	ps, err := l.Participants(ctx)
+	require.NoError(t, err)
+	require.Len(t, ps, 1)
+	release(t, read)
+}
+
+func doHolds(t *testing.T, bed *testbed.Bed) {
+	l, _ := newLock(t, bed, testbed.Path(t))
+	for _, side := range []*rwlock.Side{l.Read(), l.Write()} {
+		err := side.Do(testbed.Context(t), func(ctx context.Context) error {
+			ps, err := side.Participants(ctx)
+			require.NoError(t, err)
+			require.Len(t, ps, 1)
+			require.NoError(t, l.Read().Do(ctx, func(ctx context.Context) error { return ctx.Err() }))
+			return assert.AnError
+		})
+		require.ErrorIs(t, err, assert.AnError)
+		queued(t, l, 0)
+	}
+	require.Equal(t, l.Path(), l.Read().Path())
+}
+
+// checker knows who is inside.
+type checker struct {
+	mu               sync.Mutex // guards what follows
+	readers, writers int
+	overlaps         int // times that a reader met another
+	violations       int
+}
+
+func (c *checker) enter(readers, writers int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.readers += readers
+	c.writers += writers
+	if c.writers > 1 || c.writers == 1 && c.readers > 0 {
+		c.violations++
+	}
+	if readers == 1 && c.readers > 1 {
+		c.overlaps++
+	}
+}
+
+func (c *checker) leave(readers, writers int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.readers -= readers
+	c.writers -= writers
+}
+
+func load(t *testing.T, bed *testbed.Bed) {
+	const clients, rounds = 8, 30
+	path := testbed.Path(t)
+	ctx := testbed.Context(t)
+	var c checker
+	var wg sync.WaitGroup
+	for n := range clients {
+		l, _ := newLock(t, bed, path)
+		wg.Go(func() {
+			for round := range rounds {
+				var err error
+				switch (round + n) % 10 {
+				case 0:
+					err = l.Write().Do(ctx, func(ctx context.Context) error {
+						c.enter(0, 1)
+						defer c.leave(0, 1)
+						return ctx.Err()
+					})
+				case 5:
+					err = writeThenRead(ctx, l, &c)
+				default:
+					err = l.Read().Do(ctx, func(ctx context.Context) error {
+						c.enter(1, 0)
+						defer c.leave(1, 0)
+						_, err := l.Read().Participants(ctx) // some time inside
+						return err
+					})
+				}
+				assert.NoError(t, err)
+			}
+		})
+	}
+	wg.Wait()
+	assert.Zero(t, c.violations, "a writer met somebody")
+	assert.Positive(t, c.overlaps, "readers met")
+}
+
+// writeThenRead writes, and goes on to read without letting another writer in.
+func writeThenRead(ctx context.Context, l *rwlock.Lock, c *checker) (err error) {
+	write, err := l.Write().Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	c.enter(0, 1)
+	read, err := l.Read().Acquire(write.Context())
+	if err != nil {
+		return errors.Join(err, write.Release())
+	}
+	c.leave(0, 1)
+	c.enter(1, 0)
+	err = write.Release()
+	c.leave(1, 0)
+	return errors.Join(err, read.Err(), read.Release())
+}
+
+func TestBadArgumentsAreRefusedBeforeAnythingIsSent(t *testing.T) {
+	client := testbed.InProcess(t).Client(t)
+	for _, path := range []string{"", "a/b", "/", "/a/", "/a//b", "/a/../b", "/a\x00"} {
+		_, err := rwlock.New(client, path)
+		assert.ErrorIs(t, err, lock.ErrBadPath, "%q", path)
+	}
+	_, err := rwlock.New(nil, "/a")
+	assert.ErrorIs(t, err, lock.ErrBadArgument)
+	for name, opt := range map[string]lock.Option{
+		"nil": nil, "zero max hold": lock.WithMaxHold(0), "two leases": lock.WithMaxLeases(2), "policy": lock.WithErrorPolicy(17),
+	} {
+		_, err := rwlock.New(client, "/a", opt)
+		assert.ErrorIs(t, err, lock.ErrBadArgument, name)
+	}
+}
+
+// Each waiter is woken by the one change that lets it in, and by no other.
+func TestAWaitingReaderIsNotWokenByReaders(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	a, _ := newLock(t, bed, "/lock")
+	b, _ := newLock(t, bed, "/lock")
+	write := acquire(t, a.Write())
+	ctx, cancel := context.WithCancel(t.Context())
+	ahead := start(t, ctx, a.Read(), a, 2)
+	behind := start(t, testbed.Context(t), b.Read(), a, 3)
+	testbed.Eventually(t, func() bool { return server.WatchCount() >= 2 }, "both wait")
+	server.ResetCounts()
+	cancel()
+	require.Error(t, testbed.Receive(t, ahead, "the end of the wait").err)
+	require.Zero(t, server.Requests().WatchEventsSent)
+	waits(t, behind)
+	release(t, write)
+	release(t, received(t, behind))
+}
+
+func TestADowngradeThatLosesItsCallerLeavesNoNode(t *testing.T) {
+	server := zktest.NewServer(t)
+	l, _ := newLock(t, testbed.On(server), "/lock")
+	write := acquire(t, l.Write())
+	gate := server.Block(zktest.OnOp(zktest.OpExists))
+	ctx, cancel := context.WithCancel(write.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := l.Read().Acquire(ctx)
+		done <- err
+	}()
+	testbed.Receive(t, gate.Arrived(), "the look at the writer's node")
+	cancel()
+	began := time.Now()
+	err := testbed.Receive(t, done, "the caller's release")
+	require.ErrorIs(t, err, context.Canceled)
+	require.Less(t, time.Since(began), 10*time.Second, "bounded, although the server does not answer")
+	gate.Open()
+	testbed.Eventually(t, func() bool {
+		children, err := server.Children("/lock")
+		return err == nil && slices.Equal(children, []string{write.Path()[len("/lock/"):]})
+	}, "the reader's node goes")
+	require.NoError(t, write.Err())
+	release(t, write)
+}
