@@ -1,0 +1,579 @@
+package revocable_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/revocable"
+	"github.com/gocurator/curator/recipes/rwlock"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestRevocable(t *testing.T) {
+	testbed.Run(t, []testbed.Case{
+		{Name: "asked to, the holder lets go and the asker gets in", Test: handsOver}, // CUR-RVK-01, CUR-RVK-02
+		{Name: "the callback is told which hold, and may release it", Test: callback}, // CUR-RVK-03, CUR-RVK-04
+		{Name: "both messages are understood, and no other", Test: messages},
+		{Name: "asking takes nothing away", Test: nothingTaken},
+		{Name: "the second acquire can be asked for as the first", Test: secondAcquire},
+		{Name: "all holds of a lease are asked", Test: reentered},
+		{Name: "a message from before the watch is seen", Test: messageBeforeWatch},
+		{Name: "a waiter hears of the request when it holds", Test: waiterIsAsked},
+		{Name: "the node's own data are no message", Test: ownDataAreNoMessage},
+		{Name: "force deletes what is there after the grace period", Test: force},
+		{Name: "force does not strike who lets go in time", Test: forceAndConsent},
+		{Name: "force sends a waiter to the end of the queue", Test: forceOnWaiter},
+		{Name: "a deletion without a request is no revocation", Test: deletedUnasked},
+		{Name: "readers and writers can be asked", Test: readersAndWriters},
+		{Name: "everyone in a writer's way is asked", Test: writersWay},
+		{Name: "a node that is gone is a typed error", Test: goneNode},
+		{Name: "the lock's own path is refused", Test: lockPathRefused},
+		{Name: "do passes the request on", Test: do},
+		{Name: "a lost session ends the hold and the watch", Test: sessionLost},
+		{Name: "requests work in a namespace", Test: inNamespace},
+	})
+}
+
+func newMutex(t *testing.T, client *framework.Client, path string, opts ...lock.Option) *mutex.Mutex {
+	t.Helper()
+	m, err := mutex.New(client, path, opts...)
+	require.NoError(t, err)
+	return m
+}
+
+func newLock(t *testing.T, locker revocable.Locker, opts ...revocable.Option) *revocable.Lock {
+	t.Helper()
+	l, err := revocable.New(locker, opts...)
+	require.NoError(t, err)
+	return l
+}
+
+func acquire(t *testing.T, l *revocable.Lock) *revocable.Hold {
+	t.Helper()
+	hold, err := l.Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	return hold
+}
+
+// asked waits until the holds are told.
+func asked(t *testing.T, holds ...*revocable.Hold) {
+	t.Helper()
+	for _, hold := range holds {
+		testbed.Receive(t, hold.Revoked(), "the request")
+	}
+}
+
+func notAsked(t *testing.T, holds ...*revocable.Hold) {
+	t.Helper()
+	for _, hold := range holds {
+		select {
+		case <-hold.Revoked():
+			require.Fail(t, "asked")
+		default:
+		}
+	}
+}
+
+// settle gives a message that should not come the time to do so: the node's events travel
+// ahead of the later answers of the same session.
+func settle(t *testing.T, client *framework.Client, hold *revocable.Hold) {
+	t.Helper()
+	for range 3 {
+		_, _, err := client.Get(testbed.Context(t), hold.Path())
+		require.NoError(t, err)
+	}
+}
+
+func queued(t *testing.T, p revocable.Participants, n int) {
+	t.Helper()
+	testbed.Eventually(t, func() bool {
+		ps, err := p.Participants(testbed.Context(t))
+		return err == nil && len(ps) == n
+	}, "the queue has the expected length")
+}
+
+// acquiring begins an Acquire and returns when the queue has n nodes.
+func acquiring(t *testing.T, l *revocable.Lock, p revocable.Participants, n int) <-chan *revocable.Hold {
+	t.Helper()
+	ctx := testbed.Context(t)
+	done := make(chan *revocable.Hold, 1)
+	go func() {
+		hold, err := l.Acquire(ctx)
+		assert.NoError(t, err)
+		done <- hold
+	}()
+	queued(t, p, n)
+	return done
+}
+
+func handsOver(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	path := testbed.Path(t)
+	m := newMutex(t, bed.Client(t), path)
+	hold := acquire(t, newLock(t, m))
+	released := make(chan error, 1)
+	go func() {
+		<-hold.Revoked()
+		released <- hold.Release()
+	}()
+
+	client := bed.Client(t)
+	other := newMutex(t, client, path)
+	ps, err := other.Participants(ctx)
+	require.NoError(t, err)
+	require.Len(t, ps, 1)
+	require.NoError(t, revocable.Revoke(ctx, client, ps[0].Path))
+	next, err := other.Acquire(ctx)
+	require.NoError(t, err)
+	require.NoError(t, testbed.Receive(t, released, "the release"))
+	require.ErrorIs(t, hold.Err(), lock.ErrReleased)
+	require.NoError(t, next.Release())
+}
+
+func callback(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	client := bed.Client(t)
+	told := make(chan *revocable.Hold, 2)
+	onRevoke := revocable.OnRevoke(func(h *revocable.Hold) {
+		assert.NoError(t, h.Release())
+		told <- h
+	})
+	path := testbed.Path(t)
+	a := acquire(t, newLock(t, newMutex(t, client, path+"-a"), onRevoke))
+	b := acquire(t, newLock(t, newMutex(t, client, path+"-b"), onRevoke))
+	require.NoError(t, revocable.Revoke(ctx, client, b.Path()))
+	require.Same(t, b, testbed.Receive(t, told, "the callback"))
+	require.ErrorIs(t, b.Err(), lock.ErrReleased)
+	require.NoError(t, a.Err())
+	require.NoError(t, revocable.Revoke(ctx, client, a.Path()))
+	require.Same(t, a, testbed.Receive(t, told, "the callback"))
+}
+
+func messages(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	client := bed.Client(t)
+	l := newLock(t, newMutex(t, client, testbed.Path(t)))
+	for _, message := range []string{revocable.MessageRevoke, revocable.MessageUnlock} {
+		hold := acquire(t, l)
+		for _, other := range []string{"", "UNLOCK", "unlock\n", "__REVOKE__ ", "hello"} {
+			_, err := client.Set(ctx, hold.Path(), []byte(other), -1)
+			require.NoError(t, err)
+			settle(t, client, hold)
+			notAsked(t, hold)
+		}
+		require.NoError(t, revocable.Revoke(ctx, client, hold.Path(), revocable.WithMessage(message)))
+		data, _, err := client.Get(ctx, hold.Path())
+		require.NoError(t, err)
+		require.Equal(t, message, string(data))
+		asked(t, hold)
+		require.NoError(t, hold.Release())
+	}
+	hold := acquire(t, l)
+	require.NoError(t, revocable.Revoke(ctx, client, hold.Path()))
+	data, _, err := client.Get(ctx, hold.Path())
+	require.NoError(t, err)
+	require.Equal(t, "__REVOKE__", string(data), "Curator's by default")
+	require.NoError(t, hold.Release())
+}
+
+func nothingTaken(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	client := bed.Client(t)
+	hold := acquire(t, newLock(t, newMutex(t, client, testbed.Path(t))))
+	require.NoError(t, revocable.Revoke(ctx, client, hold.Path()))
+	asked(t, hold)
+	require.NoError(t, revocable.Revoke(ctx, client, hold.Path()), "again")
+	settle(t, client, hold)
+	require.NoError(t, hold.Err())
+	_, err := hold.FencingToken(ctx)
+	require.NoError(t, err)
+	require.NoError(t, hold.Release())
+}
+
+func secondAcquire(t *testing.T, bed *testbed.Bed) {
+	client := bed.Client(t)
+	l := newLock(t, newMutex(t, client, testbed.Path(t)))
+	for range 3 {
+		hold, err := l.TryAcquire(testbed.Context(t))
+		require.NoError(t, err)
+		notAsked(t, hold)
+		require.NoError(t, revocable.Revoke(testbed.Context(t), client, hold.Path()))
+		asked(t, hold)
+		require.NoError(t, hold.Release())
+	}
+}
+
+func reentered(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	client := bed.Client(t)
+	l := newLock(t, newMutex(t, client, testbed.Path(t)))
+	outer := acquire(t, l)
+	inner, err := l.Acquire(outer.Context())
+	require.NoError(t, err)
+	require.Equal(t, outer.Path(), inner.Path())
+	require.NoError(t, revocable.Revoke(ctx, client, outer.Path()))
+	asked(t, outer, inner)
+	late, err := l.TryAcquire(inner.Context())
+	require.NoError(t, err)
+	asked(t, late)
+	require.NoError(t, outer.Release())
+	require.NoError(t, inner.Release())
+	require.NoError(t, late.Release())
+}
+
+func messageBeforeWatch(t *testing.T, bed *testbed.Bed) {
+	client := bed.Client(t)
+	hold, err := newMutex(t, client, testbed.Path(t)).Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	require.NoError(t, revocable.Revoke(testbed.Context(t), client, hold.Path()))
+	told := make(chan *revocable.Hold, 1)
+	h, err := revocable.Watch(hold, revocable.OnRevoke(func(h *revocable.Hold) { told <- h }))
+	require.NoError(t, err)
+	asked(t, h)
+	require.Same(t, h, testbed.Receive(t, told, "the callback"))
+	require.NoError(t, hold.Release(), "it is all the same")
+	require.ErrorIs(t, h.Release(), lock.ErrReleased)
+}
+
+func waiterIsAsked(t *testing.T, bed *testbed.Bed) {
+	client := bed.Client(t)
+	m := newMutex(t, client, testbed.Path(t))
+	l := newLock(t, m)
+	hold := acquire(t, l)
+	waiting := acquiring(t, l, m, 2)
+	n, err := revocable.RevokeAll(testbed.Context(t), client, m)
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	asked(t, hold)
+	require.NoError(t, hold.Release())
+	next := testbed.Receive(t, waiting, "the lock")
+	asked(t, next)
+	require.NoError(t, next.Release())
+}
+
+func ownDataAreNoMessage(t *testing.T, bed *testbed.Bed) {
+	client := bed.Client(t)
+	hold := acquire(t, newLock(t, newMutex(t, client, testbed.Path(t), lock.WithData([]byte("unlock")))))
+	settle(t, client, hold)
+	notAsked(t, hold)
+	require.NoError(t, revocable.Revoke(testbed.Context(t), client, hold.Path(), revocable.WithMessage("unlock")))
+	asked(t, hold)
+	require.NoError(t, hold.Release())
+}
+
+func force(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	path := testbed.Path(t)
+	client := bed.Client(t)
+	m := newMutex(t, bed.Client(t), path)
+	l := newLock(t, m)
+	hold := acquire(t, l)
+	began := time.Now()
+	require.NoError(t, revocable.Revoke(ctx, client, hold.Path(), revocable.WithForce(300*time.Millisecond)))
+	require.GreaterOrEqual(t, time.Since(began), 300*time.Millisecond)
+	asked(t, hold)
+	testbed.Receive(t, hold.Done(), "the end of the hold")
+	require.ErrorIs(t, hold.Err(), revocable.ErrRevoked)
+	require.ErrorIs(t, hold.Err(), lock.ErrNodeDeleted)
+	require.ErrorIs(t, hold.Release(), revocable.ErrRevoked)
+	queued(t, m, 0)
+
+	// Released before the hold's own watch has noticed.
+	for range 5 {
+		hold = acquire(t, l)
+		require.NoError(t, revocable.Revoke(ctx, client, hold.Path()))
+		asked(t, hold)
+		require.NoError(t, revocable.Revoke(ctx, client, hold.Path(), revocable.WithForce(0)))
+		require.ErrorIs(t, hold.Release(), revocable.ErrRevoked)
+	}
+}
+
+func forceAndConsent(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	client := bed.Client(t)
+	path := testbed.Path(t)
+	m := newMutex(t, bed.Client(t), path)
+	released := make(chan error, 1)
+	acquire(t, newLock(t, m, revocable.OnRevoke(func(h *revocable.Hold) { released <- h.Release() })))
+	// The grace is longer than the test may take.
+	n, err := revocable.RevokeHolders(ctx, client, m, revocable.WithForce(time.Hour))
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.NoError(t, testbed.Receive(t, released, "the release"))
+	queued(t, m, 0)
+
+	hold := acquire(t, newLock(t, m))
+	impatient, cancel := context.WithCancelCause(ctx)
+	done := make(chan error, 1)
+	go func() { done <- revocable.Revoke(impatient, client, hold.Path(), revocable.WithForce(time.Hour)) }()
+	asked(t, hold)
+	cancel(assert.AnError)
+	err = testbed.Receive(t, done, "the end of the call")
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, assert.AnError)
+	require.NoError(t, hold.Release(), "no grace period, no deletion")
+}
+
+func forceOnWaiter(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	client := bed.Client(t)
+	m := newMutex(t, client, testbed.Path(t))
+	l := newLock(t, m)
+	hold := acquire(t, l)
+	struck := acquiring(t, l, m, 2)
+	behind := acquiring(t, l, m, 3)
+	ps, err := m.Participants(ctx)
+	require.NoError(t, err)
+	require.NoError(t, revocable.Revoke(ctx, client, ps[1].Path, revocable.WithForce(0)))
+	queued(t, m, 2)
+	require.NoError(t, hold.Err())
+	require.NoError(t, hold.Release())
+	second := testbed.Receive(t, behind, "the lock")
+	queued(t, m, 2)
+	require.NoError(t, second.Release())
+	last := testbed.Receive(t, struck, "the lock")
+	require.NotEqual(t, ps[1].Path, last.Path())
+	settle(t, client, last)
+	notAsked(t, last)
+	require.NoError(t, last.Release())
+}
+
+func deletedUnasked(t *testing.T, bed *testbed.Bed) {
+	client := bed.Client(t)
+	hold := acquire(t, newLock(t, newMutex(t, client, testbed.Path(t))))
+	require.NoError(t, client.Delete(testbed.Context(t), hold.Path(), -1))
+	testbed.Receive(t, hold.Done(), "the end of the hold")
+	require.ErrorIs(t, hold.Err(), lock.ErrNodeDeleted)
+	require.NotErrorIs(t, hold.Err(), revocable.ErrRevoked)
+	notAsked(t, hold)
+	require.Error(t, hold.Release())
+}
+
+func readersAndWriters(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	client := bed.Client(t)
+	rw, err := rwlock.New(bed.Client(t), testbed.Path(t))
+	require.NoError(t, err)
+	reading, writing := newLock(t, rw.Read()), newLock(t, rw.Write())
+	a, b := acquire(t, reading), acquire(t, reading)
+	n, err := revocable.RevokeHolders(ctx, client, rw.Write())
+	require.NoError(t, err)
+	require.Zero(t, n, "nobody writes")
+	n, err = revocable.RevokeHolders(ctx, client, rw)
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	asked(t, a, b)
+	require.NoError(t, a.Release())
+	require.NoError(t, b.Release())
+
+	w := acquire(t, writing)
+	r, err := reading.Acquire(w.Context())
+	require.NoError(t, err)
+	require.NoError(t, revocable.Revoke(ctx, client, w.Path()))
+	asked(t, w)
+	require.NoError(t, w.Release())
+	notAsked(t, r)
+	require.NoError(t, revocable.Revoke(ctx, client, r.Path(), revocable.WithForce(200*time.Millisecond)))
+	asked(t, r)
+	testbed.Receive(t, r.Done(), "the end of the hold")
+	require.ErrorIs(t, r.Err(), revocable.ErrRevoked)
+	require.Error(t, r.Release())
+}
+
+func writersWay(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	client := bed.Client(t)
+	rw, err := rwlock.New(bed.Client(t), testbed.Path(t))
+	require.NoError(t, err)
+	reading, writing := newLock(t, rw.Read()), newLock(t, rw.Write())
+	a, b := acquire(t, reading), acquire(t, reading)
+	first := acquiring(t, writing, rw, 3)
+	behind := acquiring(t, reading, rw, 4)
+	ps, err := rw.Participants(ctx)
+	require.NoError(t, err)
+
+	n, err := revocable.RevokeAhead(ctx, client, rw, ps[2].Path)
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	asked(t, a, b)
+	_, err = revocable.RevokeAhead(ctx, client, rw, ps[2].Path+"0")
+	require.ErrorIs(t, err, zk.ErrNoNode)
+	require.NoError(t, a.Release())
+	n, err = revocable.RevokeAhead(ctx, client, rw, ps[2].Path, revocable.WithForce(0))
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	w := testbed.Receive(t, first, "the write lock")
+	notAsked(t, w)
+	require.ErrorIs(t, b.Release(), revocable.ErrRevoked)
+	require.NoError(t, w.Release())
+	r := testbed.Receive(t, behind, "the read lock")
+	settle(t, client, r)
+	notAsked(t, r)
+	require.NoError(t, r.Release())
+
+	n, err = revocable.RevokeAll(ctx, client, rw)
+	require.NoError(t, err)
+	require.Zero(t, n, "nobody is there")
+}
+
+func goneNode(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	client := bed.Client(t)
+	hold := acquire(t, newLock(t, newMutex(t, client, testbed.Path(t))))
+	require.NoError(t, hold.Release())
+	for _, opts := range [][]revocable.RevokeOption{nil, {revocable.WithForce(time.Hour)}} {
+		err := revocable.Revoke(ctx, client, hold.Path(), opts...)
+		require.ErrorIs(t, err, zk.ErrNoNode)
+		require.ErrorContains(t, err, hold.Path())
+	}
+}
+
+func lockPathRefused(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	client := bed.Client(t)
+	m := newMutex(t, client, testbed.Path(t))
+	hold := acquire(t, newLock(t, m))
+	before, _, err := client.Get(ctx, m.Path())
+	require.NoError(t, err)
+	require.ErrorIs(t, revocable.Revoke(ctx, client, m.Path(), revocable.WithForce(0)), lock.ErrBadArgument)
+	after, _, err := client.Get(ctx, m.Path())
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+	require.NoError(t, hold.Release())
+}
+
+func do(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	client := bed.Client(t)
+	m := newMutex(t, client, testbed.Path(t))
+	l := newLock(t, m)
+	err := l.Do(ctx, func(ctx context.Context, revoked <-chan struct{}) error {
+		n, err := revocable.RevokeHolders(ctx, client, m)
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		testbed.Receive(t, revoked, "the request")
+		require.NoError(t, ctx.Err(), "there may be something to finish")
+		inner, err := l.Acquire(ctx)
+		require.NoError(t, err, "re-enters")
+		require.NoError(t, inner.Release())
+		return assert.AnError
+	})
+	require.ErrorIs(t, err, assert.AnError)
+	queued(t, m, 0)
+
+	caller, cancel := context.WithCancelCause(ctx)
+	err = l.Do(caller, func(ctx context.Context, _ <-chan struct{}) error {
+		cancel(assert.AnError)
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	require.ErrorIs(t, err, assert.AnError)
+	require.ErrorIs(t, l.Do(caller, nil), context.Canceled)
+	queued(t, m, 0)
+
+	require.Panics(t, func() {
+		_ = l.Do(ctx, func(context.Context, <-chan struct{}) error { panic("f") })
+	})
+	queued(t, m, 0)
+}
+
+func sessionLost(t *testing.T, bed *testbed.Bed) {
+	client := bed.Client(t)
+	l := newLock(t, newMutex(t, client, testbed.Path(t)))
+	hold := acquire(t, l)
+	bed.KillSession(t, client)
+	testbed.Receive(t, hold.Done(), "the end of the hold")
+	require.Error(t, hold.Release())
+	next := acquire(t, l)
+	require.NoError(t, revocable.Revoke(testbed.Context(t), client, next.Path()))
+	asked(t, next)
+	notAsked(t, hold)
+	require.NoError(t, next.Release())
+}
+
+func inNamespace(t *testing.T, bed *testbed.Bed) {
+	client := bed.Client(t, framework.WithNamespace("billing"))
+	hold := acquire(t, newLock(t, newMutex(t, client, testbed.Path(t))))
+	require.Same(t, client, hold.Client())
+	root, err := client.Namespace("")
+	require.NoError(t, err)
+	require.ErrorIs(t, revocable.Revoke(testbed.Context(t), root, hold.Path()), zk.ErrNoNode)
+	require.NoError(t, revocable.Revoke(testbed.Context(t), root, "/billing"+hold.Path()))
+	asked(t, hold)
+	require.NoError(t, hold.Release())
+}
+
+func TestAMessageBetweenCreateAndFirstWatchIsSeen(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	m := newMutex(t, bed.Client(t), "/lock")
+	gate := server.Block(zktest.OnOp(zktest.OpGetData), func(r zktest.Request) bool { return r.Watch })
+	hold := acquire(t, newLock(t, m))
+	testbed.Receive(t, gate.Arrived(), "the first look")
+	require.NoError(t, revocable.Revoke(testbed.Context(t), bed.Client(t), hold.Path()))
+	notAsked(t, hold)
+	gate.Open()
+	asked(t, hold)
+	require.NoError(t, hold.Release())
+}
+
+func TestAskedWhileTheHolderIsDisconnected(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	asker := bed.Client(t)
+	hold := acquire(t, newLock(t, newMutex(t, bed.Client(t), "/lock", lock.WithErrorPolicy(connstate.Session))))
+	testbed.Eventually(t, func() bool { return server.WatchCount() > 0 }, "the holder watches")
+	// Its new connection is not set up before the message is written.
+	gate := server.Block(zktest.OnSession(hold.Session().ID()))
+	server.CutConnections()
+	require.NoError(t, revocable.Revoke(testbed.Context(t), asker, hold.Path()))
+	notAsked(t, hold)
+	gate.Open()
+	asked(t, hold)
+	require.NoError(t, hold.Release())
+}
+
+func TestBadArgumentsAreRefusedBeforeAnythingIsSent(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := testbed.On(server).Client(t)
+	m := newMutex(t, client, "/lock")
+	server.ResetCounts()
+	_, err := revocable.New(nil)
+	assert.ErrorIs(t, err, lock.ErrBadArgument)
+	_, err = revocable.Watch(nil)
+	assert.ErrorIs(t, err, lock.ErrBadArgument)
+	for _, opt := range []revocable.Option{nil, revocable.OnRevoke(nil)} {
+		_, err = revocable.New(m, opt)
+		assert.ErrorIs(t, err, lock.ErrBadArgument)
+	}
+	ctx := testbed.Context(t)
+	for _, path := range []string{"", "a/b", "/a/", "/a//b", "/a/../b", "/a\x00"} {
+		assert.ErrorIs(t, revocable.Revoke(ctx, client, path), lock.ErrBadPath, "%q", path)
+	}
+	assert.ErrorIs(t, revocable.Revoke(ctx, nil, "/a"), lock.ErrBadArgument)
+	_, err = revocable.RevokeAll(ctx, client, nil)
+	assert.ErrorIs(t, err, lock.ErrBadArgument)
+	for name, opt := range map[string]revocable.RevokeOption{
+		"nil": nil, "negative grace": revocable.WithForce(-1), "message": revocable.WithMessage("hello"),
+	} {
+		assert.ErrorIs(t, revocable.Revoke(ctx, client, "/a", opt), lock.ErrBadArgument, name)
+		_, err = revocable.RevokeHolders(ctx, client, m, opt)
+		assert.ErrorIs(t, err, lock.ErrBadArgument, name)
+	}
+	for op, n := range server.Requests().Requests {
+		assert.True(t, op == zktest.OpPing || n == 0, "%v was sent", op)
+	}
+}
