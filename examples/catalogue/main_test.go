@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/zktest"
+	"github.com/gocurator/curator/zktest/ensemble"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// check runs the program and looks at what it says.
+func check(t *testing.T, servers []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var out bytes.Buffer
+	s := shop{out: &out, path: "/catalogue", readers: 4, publishers: 2, editions: 3, articles: 4}
+	require.NoError(t, s.run(ctx, servers), "%s", &out)
+	require.NoError(t, s.run(ctx, servers), "again, where the first run left its catalogue")
+	require.Contains(t, out.String(), "published and proof-read: edition 3 of publisher 2\n")
+	require.Contains(t, out.String(), "editions  6 of 6\n")
+}
+
+func TestOnTheEmbeddedServer(t *testing.T) {
+	check(t, []string{zktest.NewServer(t).Addr()})
+}
+
+func TestOnAnEnsemble(t *testing.T) {
+	check(t, ensemble.Start(t).Servers())
+}
+
+func TestAViolationIsToldFromSuccess(t *testing.T) {
+	client, err := framework.New([]string{zktest.NewServer(t).Addr()})
+	require.NoError(t, err)
+	defer client.Close()
+	s := shop{path: "/catalogue", articles: 2}
+	for n, edition := range []string{"old", "new"} {
+		_, err = client.Create(t.Context(), s.article(n), []byte(edition), framework.Parents())
+		require.NoError(t, err)
+	}
+	_, err = s.read(t.Context(), client)
+	require.ErrorContains(t, err, "mixture")
+
+	var out bytes.Buffer
+	log := journal{out: &out}
+	log.published("one")
+	require.NoError(t, log.summary(1))
+	require.Error(t, log.summary(2))
+}
+
+func TestNonsenseIsRefused(t *testing.T) {
+	require.Error(t, shop{readers: 1, publishers: 1, editions: 0, articles: 1}.run(t.Context(), nil))
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/zktest"
+	"github.com/gocurator/curator/zktest/ensemble"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// check runs the program and looks at what it says.
+func check(t *testing.T, servers []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var out bytes.Buffer
+	p := plant{out: &out, path: "/handover", items: 40, urgent: 2, think: 10 * time.Millisecond, grace: time.Minute}
+	require.NoError(t, p.run(ctx, servers), "%s", &out)
+	require.NoError(t, p.run(ctx, servers), "again, where the first run left its progress")
+	require.Contains(t, out.String(), "items done once  40 of 40\n")
+	require.Contains(t, out.String(), "urgent tasks     2 of 2\n")
+	require.Contains(t, out.String(), "batch: asked to hand over", "%s", &out)
+}
+
+func TestOnTheEmbeddedServer(t *testing.T) {
+	check(t, []string{zktest.NewServer(t).Addr()})
+}
+
+func TestOnAnEnsemble(t *testing.T) {
+	check(t, ensemble.Start(t).Servers())
+}
+
+// An item that takes longer than the grace period is begun again.
+func TestABatchThatIsThrownOutStartsFromWhatWasSaved(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var out bytes.Buffer
+	p := plant{out: &out, path: "/handover", items: 3, urgent: 1, think: 400 * time.Millisecond, grace: 100 * time.Millisecond}
+	require.NoError(t, p.run(ctx, []string{zktest.NewServer(t).Addr()}), "%s", &out)
+	require.Contains(t, out.String(), "items done once  3 of 3\n")
+	require.Contains(t, out.String(), "batch: thrown out", "%s", &out)
+}
+
+func TestAViolationIsToldFromSuccess(t *testing.T) {
+	var out bytes.Buffer
+	good := &journal{out: &out, done: []int{1, 1}, urgent: 1}
+	require.NoError(t, good.summary(1))
+	require.Error(t, good.summary(2), "an urgent task was left out")
+	require.Error(t, (&journal{out: &out, done: []int{1, 0}}).summary(0))
+	require.Error(t, (&journal{out: &out, done: []int{1, 2}}).summary(0))
+	require.Error(t, plant{items: 0}.run(t.Context(), nil))
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/zktest"
+	"github.com/gocurator/curator/zktest/ensemble"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// check runs the program and looks at what it says.
+func check(t *testing.T, servers []string, workers, rounds int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var out bytes.Buffer
+	j := job{out: &out, path: "/quickstart", workers: workers, rounds: rounds, think: time.Millisecond}
+	require.NoError(t, j.run(ctx, servers), "%s", &out)
+	require.NoError(t, j.run(ctx, servers), "again, where the first run left its counter")
+	want := workers * rounds
+	require.Contains(t, out.String(), fmt.Sprintf("acquisitions  %d of %d", want, want))
+	require.Contains(t, out.String(), fmt.Sprintf("counter       %d\n", want))
+	require.Contains(t, out.String(), "violations    0\n")
+}
+
+func TestOnTheEmbeddedServer(t *testing.T) {
+	check(t, []string{zktest.NewServer(t).Addr()}, 5, 3)
+}
+
+func TestOnAnEnsemble(t *testing.T) {
+	check(t, ensemble.Start(t).Servers(), 15, 20)
+}
+
+func TestAViolationIsToldFromSuccess(t *testing.T) {
+	var out bytes.Buffer
+	good := journal{acquisitions: 6}
+	require.NoError(t, good.summary(&out, 6, "6", time.Second))
+	require.Error(t, good.summary(&out, 6, "5", time.Second), "a lost increment")
+	require.Error(t, (&journal{acquisitions: 5}).summary(&out, 6, "6", time.Second))
+
+	var overlap journal
+	overlap.enter(&out, 1, 10, 0)
+	overlap.enter(&out, 2, 11, 0)
+	require.Equal(t, 1, overlap.violations)
+	var stale journal
+	stale.enter(&out, 1, 10, 0)
+	stale.leave()
+	stale.enter(&out, 2, 10, 0)
+	require.Equal(t, 1, stale.violations, "a token that does not rise")
+}
