@@ -38,7 +38,8 @@ func TestJavaClientConnectsUnchanged(t *testing.T) {
 		"delete /nothing", "deleteall /plain", "quit", "",
 	}, "\n"))
 	text, err := client.CombinedOutput()
-	require.NoError(t, err, "%s", text); t.Logf("%s", text)
+	require.NoError(t, err, "%s", text)
+	t.Logf("%s", text)
 	for _, want := range []string{
 		"Created /plain\n", "Created /container\n", "Created /ttl\n", "Created /container/n-0000000000\n", "dataVersion = 1",
 		"NodeCreated path:/plain/child", "[container, plain, ttl, zookeeper]", "'digest,'user:", ": cdrwa", "[/container/n-0000000000]",
