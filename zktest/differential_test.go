@@ -29,8 +29,10 @@ func TestSameAsARealServer(t *testing.T) {
 	if seed := flag.Lookup("rapid.seed").Value; seed.String() == "0" {
 		require.NoError(t, seed.Set("1"))
 	}
-	real := ensemble.Start(t, ensemble.WithServers(1))
-	ours := zktest.NewServer(t, zktest.WithTTLNodes())
+	// No clean-up of containers in the middle of a run: it is a transaction.
+	real := ensemble.Start(t, ensemble.WithServers(1), ensemble.WithEnv("JVMFLAGS",
+		"-Dzookeeper.extendedTypesEnabled=true -Dznode.container.checkIntervalMs=86400000"))
+	ours := zktest.NewServer(t, zktest.WithTTLNodes(), zktest.WithContainerCheckInterval(24*time.Hour))
 	run := 0
 	rapid.Check(t, func(t *rapid.T) {
 		run++
@@ -561,7 +563,9 @@ func (s *subject) multi(r *cursor, parts []func(*subject, *cursor) string) strin
 
 // TestHandshakeIsTheSameAsARealServers compares what the random operations cannot.
 func TestHandshakeIsTheSameAsARealServers(t *testing.T) {
-	real := ensemble.Start(t, ensemble.WithServers(1))
+	// No clean-up of containers in the middle of a run: it is a transaction.
+	real := ensemble.Start(t, ensemble.WithServers(1), ensemble.WithEnv("JVMFLAGS",
+		"-Dzookeeper.extendedTypesEnabled=true -Dznode.container.checkIntervalMs=86400000"))
 	ours := zktest.NewServer(t)
 	look := func(address string) (seen []string) {
 		open := func(old *rawClient, timeout time.Duration) *rawClient {
