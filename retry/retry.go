@@ -108,22 +108,10 @@ func Do(ctx context.Context, p Policy, op func() error, notify ...Notify) error 
 				tell(err, pause, calls)
 			}
 		}
-		if !sleep(ctx, pause) {
-			return failure(fmt.Errorf("%w: %w", ctxerr.Of(ctx), err), unknown)
+		if ended := ctxerr.Sleep(ctx, pause); ended != nil {
+			return failure(fmt.Errorf("%w: %w", ended, err), unknown)
 		}
 	}
-}
-
-// sleep waits for d, and reports whether ctx is still alive after it.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	// Both may have happened, and select then picks one at random.
-	return ctx.Err() == nil
 }
 
 // failure is err, made to answer to Unknown also for the calls before the last.

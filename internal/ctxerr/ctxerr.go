@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Of returns an error in which errors.Is finds context.Canceled or
@@ -16,4 +17,19 @@ func Of(ctx context.Context) error {
 		return cause
 	}
 	return fmt.Errorf("%w: %w", err, cause)
+}
+
+// Sleep waits for d. If ctx is done by then it returns what Of says, as soon as that is so.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	// Both may have happened, and select then picks one at random.
+	if ctx.Err() != nil {
+		return Of(ctx)
+	}
+	return nil
 }

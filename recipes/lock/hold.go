@@ -101,6 +101,19 @@ func (h *Hold) Release() error {
 	return nil
 }
 
+// Do calls f and releases. f's context ends with the hold's, as well as with ctx. The error
+// is f's and Release's joined. If f panics, the lease is given back.
+func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) (err error) {
+	inner, cancel := context.WithCancelCause(h.ctx)
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	defer func() {
+		stop()
+		cancel(ErrReleased)
+		err = errors.Join(err, h.Release())
+	}()
+	return f(inner)
+}
+
 // FencingToken returns a number that is higher for every later holder of the lock: the
 // czxid of the lease's node. Hand it to whatever must refuse a holder that is late. The
 // first call asks the server. Errors are [ErrNodeDeleted], the cause of the hold's end,
@@ -136,18 +149,6 @@ func (h *Hold) again(ctx context.Context) (*Hold, error) {
 		return nil, ErrReleased
 	}
 	return t.newHold(ctx), nil
-}
-
-// do calls f with a context that ends with the hold as well as with ctx, and releases.
-func (h *Hold) do(ctx context.Context, f func(context.Context) error) (err error) {
-	inner, cancel := context.WithCancelCause(h.ctx)
-	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
-	defer func() {
-		stop()
-		cancel(ErrReleased)
-		err = errors.Join(err, h.Release())
-	}()
-	return f(inner)
 }
 
 // heldKey finds the hold that a context comes from, for one lock.

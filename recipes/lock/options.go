@@ -16,6 +16,7 @@ type config struct {
 	maxLeases int
 	maxHold   time.Duration // 0: no limit
 	policy    connstate.ErrorPolicy
+	plain     bool // a hold's context is like any other
 }
 
 // WithData sets what our nodes hold, for people who look at the queue. The default is the
@@ -59,6 +60,15 @@ func WithErrorPolicy(p connstate.ErrorPolicy) Option {
 			return fmt.Errorf("%w: error policy %v", ErrBadArgument, p)
 		}
 		c.policy = p
+		return nil
+	}
+}
+
+// WithoutReentry has Acquire take the context of a hold for a context like any other: it asks
+// for a lease of its own. That is what a semaphore does; a mutex would wait for itself.
+func WithoutReentry() Option {
+	return func(c *config) error {
+		c.plain = true
 		return nil
 	}
 }

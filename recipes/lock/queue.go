@@ -85,7 +85,8 @@ func New(client *framework.Client, path, name string, driver Driver, opts ...Opt
 //
 // With the [Hold.Context] of a hold of this same Queue, Acquire re-enters: it returns at
 // once another hold of the same lease, and the lease is given back when all its
-// holds are released. If that hold was released or lost, the error says so.
+// holds are released. If that hold was released or lost, the error says so. A Queue
+// made with [WithoutReentry] does not.
 func (q *Queue) Acquire(ctx context.Context) (*Hold, error) {
 	h, err := q.enter(ctx, true)
 	return h, q.opError("acquire", err)
@@ -106,7 +107,7 @@ func (q *Queue) Do(ctx context.Context, f func(ctx context.Context) error) (err 
 	if err != nil {
 		return err
 	}
-	return h.do(ctx, f)
+	return h.Do(ctx, f)
 }
 
 // Path is the path that the queue's nodes are below.
@@ -128,9 +129,11 @@ func (q *Queue) SetMaxLeases(n int) error {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.maxLeases = n
-	close(q.changed)
-	q.changed = make(chan struct{})
+	if n != q.maxLeases {
+		q.maxLeases = n
+		close(q.changed)
+		q.changed = make(chan struct{})
+	}
 	return nil
 }
 
@@ -143,7 +146,7 @@ func (q *Queue) leases() (int, <-chan struct{}) {
 
 // enter re-enters a hold that ctx comes from, or acquires a new one.
 func (q *Queue) enter(ctx context.Context, wait bool) (*Hold, error) {
-	if outer := q.HeldIn(ctx); outer != nil {
+	if outer := q.HeldIn(ctx); outer != nil && !q.cfg.plain {
 		return outer.again(ctx)
 	}
 	if !wait {
@@ -162,10 +165,8 @@ func (q *Queue) enter(ctx context.Context, wait bool) (*Hold, error) {
 		if pause == backoff.Stop {
 			return nil, lost.cause
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return nil, ctxerr.Of(ctx)
+		if err := ctxerr.Sleep(ctx, pause); err != nil {
+			return nil, err
 		}
 	}
 }
@@ -213,6 +214,10 @@ func (q *Queue) acquire(ctx context.Context, wait bool) (*Hold, error) {
 		p.leave()
 	}
 	switch cause := session.Err(); {
+	case cause == nil && errors.Is(err, ErrSessionLost):
+		// It is not over, but too long ago that the leader confirmed it. What
+		// was sent since then may have done so.
+		return nil, &placeLost{err}
 	case cause == nil || errors.Is(cause, ErrClosed):
 		return nil, err
 	case ctx.Err() != nil:

@@ -136,19 +136,12 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Hold, error) {
 // context ends when the lock may no longer be ours, as well as with ctx, but not when
 // f is asked: there may be something to finish. The error is Acquire's, or f's and
 // Release's joined. If f panics, the lock is released.
-func (l *Lock) Do(ctx context.Context, f func(ctx context.Context, revoked <-chan struct{}) error) (err error) {
+func (l *Lock) Do(ctx context.Context, f func(ctx context.Context, revoked <-chan struct{}) error) error {
 	hold, err := l.Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	inner, cancel := context.WithCancelCause(hold.Context())
-	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
-	defer func() {
-		stop()
-		cancel(lock.ErrReleased)
-		err = errors.Join(err, hold.Release())
-	}()
-	return f(inner, hold.Revoked())
+	return hold.Do(ctx, func(ctx context.Context) error { return f(ctx, hold.Revoked()) })
 }
 
 // Hold is a [lock.Hold] that can be asked for. All methods are safe for concurrent use.

@@ -1,0 +1,66 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Group is several holds as one: what a recipe returns that acquires all or none. It ends with
+// the first of its holds that ends.
+//
+// All methods are safe for concurrent use.
+type Group struct {
+	holds []*Hold
+	ctx   context.Context
+	end   context.CancelCauseFunc
+}
+
+// NewGroup makes one of holds, in the order in which they were acquired. It needs at least
+// one, and none may be nil: the error is [ErrBadArgument] then.
+func NewGroup(holds ...*Hold) (*Group, error) {
+	if len(holds) == 0 || slices.Contains(holds, nil) {
+		return nil, fmt.Errorf("lock: %w: a group of %d holds, with none missing", ErrBadArgument, len(holds))
+	}
+	// The last has the values of the others if each was acquired with the context of the one
+	// before, so that all of them can be re-entered.
+	g := &Group{holds: slices.Clone(holds)}
+	g.ctx, g.end = context.WithCancelCause(holds[len(holds)-1].Context())
+	for _, h := range holds {
+		context.AfterFunc(h.Context(), func() { g.end(h.Err()) }) // each hold ends some day
+	}
+	return g, nil
+}
+
+// Holds are the holds in the order in which they were acquired.
+func (g *Group) Holds() []*Hold { return slices.Clone(g.holds) }
+
+// Context ends as soon as one of the holds does, with the same cause.
+func (g *Group) Context() context.Context { return g.ctx }
+
+// Done is Context().Done().
+func (g *Group) Done() <-chan struct{} { return g.ctx.Done() }
+
+// Err is nil while all leases are ours, and then the cause of the first end.
+func (g *Group) Err() error { return context.Cause(g.ctx) }
+
+// Guards are operations for [framework.Client.Multi] that succeed only if the nodes of all
+// holds are there: see [Hold.Guard].
+func (g *Group) Guards() []any {
+	guards := make([]any, len(g.holds))
+	for i, h := range g.holds {
+		guards[i] = h.Guard()
+	}
+	return guards
+}
+
+// Release gives all leases back, the last first. The error joins those of [Hold.Release].
+func (g *Group) Release() error {
+	g.end(ErrReleased)
+	var errs []error
+	for _, h := range slices.Backward(g.holds) {
+		errs = append(errs, h.Release())
+	}
+	return errors.Join(errs...)
+}
