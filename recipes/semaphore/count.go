@@ -1,0 +1,185 @@
+package semaphore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/retry"
+)
+
+// ErrBadCount means that what the node of a [Count] holds is no number of leases: not four
+// bytes, or less than 1. Somebody has to put it right with [Count.Set].
+var ErrBadCount = errors.New("not a number of leases")
+
+// Count is the number of leases that all processes share: a node that holds it as four bytes,
+// the most significant first. It is Curator's SharedCount. Any number of goroutines may
+// use it, and any number of semaphores.
+type Count struct {
+	client *framework.Client
+	path   string
+	seed   int
+}
+
+// NewCount makes a count at path, which should not be below the path of a semaphore. seed is
+// what it is as long as nobody has set it, at least 1: the node is made with it when it is
+// missed. Nothing is sent. Errors are [lock.ErrBadPath] and [lock.ErrBadArgument].
+func NewCount(client *framework.Client, path string, seed int) (*Count, error) {
+	if client == nil {
+		return nil, fmt.Errorf("count: %w: nil client", lock.ErrBadArgument)
+	}
+	if err := framework.ValidatePath(path); err != nil {
+		return nil, fmt.Errorf("count: %w", err)
+	}
+	if path == "/" {
+		return nil, fmt.Errorf("count: %w: the root cannot be a count", lock.ErrBadPath)
+	}
+	if err := validCount(seed); err != nil {
+		return nil, fmt.Errorf("count: %w", err)
+	}
+	return &Count{client, path, seed}, nil
+}
+
+func validCount(n int) error {
+	if n < 1 || n > math.MaxInt32 {
+		return fmt.Errorf("%w: %d leases", lock.ErrBadArgument, n)
+	}
+	return nil
+}
+
+// Path is the path of the node.
+func (c *Count) Path() string { return c.path }
+
+// Get reads the count. The error is [ErrBadCount] if it is none, or one of ZooKeeper's.
+func (c *Count) Get(ctx context.Context) (int, error) {
+	r, err := c.read(ctx)
+	return r.max, err
+}
+
+// Set changes the count for everyone. n must be at least 1, or the error is
+// [lock.ErrBadArgument]. If others set it too, the last one wins.
+func (c *Count) Set(ctx context.Context, n int) error {
+	if err := validCount(n); err != nil {
+		return c.opError("set count", err)
+	}
+	for {
+		_, err := c.client.Set(ctx, c.path, encode(n), -1)
+		if !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+		if err := c.create(ctx, n); !errors.Is(err, zk.ErrNodeExists) {
+			return err
+		}
+	}
+}
+
+// reading is what a read of the count tells.
+type reading struct {
+	max   int
+	zxid  int64 // higher for what was written later
+	watch *framework.Watch
+}
+
+func (c *Count) read(ctx context.Context) (reading, error) {
+	for {
+		data, stat, watch, err := c.client.GetW(ctx, c.path)
+		if errors.Is(err, zk.ErrNoNode) {
+			if err := c.create(ctx, c.seed); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+				return reading{}, err
+			}
+			continue
+		}
+		if err != nil {
+			return reading{}, err
+		}
+		max, err := decode(data)
+		return reading{max, stat.Mzxid, watch}, c.opError("get count", err)
+	}
+}
+
+func (c *Count) create(ctx context.Context, n int) error {
+	_, err := c.client.Create(ctx, c.path, encode(n), framework.Parents())
+	return err
+}
+
+func encode(n int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(n)) }
+
+func decode(data []byte) (int, error) {
+	if len(data) != 4 {
+		return 0, fmt.Errorf("%w: %d bytes", ErrBadCount, len(data))
+	}
+	n := int(int32(binary.BigEndian.Uint32(data)))
+	if n < 1 {
+		return 0, fmt.Errorf("%w: %d", ErrBadCount, n)
+	}
+	return n, nil
+}
+
+func (c *Count) opError(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s: %w", op, c.path, err)
+}
+
+// refresh learns how many leases there are, and refuses whoever wants more.
+func (s *Semaphore) refresh(ctx context.Context, n int) error {
+	if s.count != nil {
+		r, err := s.count.read(ctx)
+		if err != nil {
+			return err
+		}
+		s.adopt(r)
+	}
+	return s.admit(n)
+}
+
+// follow adopts every change of a shared count until ctx is done. Its error is why nobody can
+// wait for n leases any more.
+func (s *Semaphore) follow(ctx context.Context, n int) error {
+	for s.count != nil {
+		r, err := s.count.read(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case retry.Retryable(err):
+			continue // out of reach; whether that is trouble is for the session to say
+		case err != nil:
+			return err
+		}
+		s.adopt(r)
+		if err := s.admit(n); err != nil {
+			return err
+		}
+		select {
+		case <-r.watch.Done():
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return nil
+}
+
+// adopt takes over what was read, unless something newer is known.
+func (s *Semaphore) adopt(r reading) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.zxid >= s.seen {
+		s.seen = r.zxid
+		_ = s.leases.SetMaxLeases(r.max) // it is at least 1
+	}
+}
+
+// admit refuses whoever wants more than there are.
+func (s *Semaphore) admit(n int) error {
+	if max := s.leases.MaxLeases(); n > max {
+		return fmt.Errorf("%w: %d of %d", ErrTooMany, n, max)
+	}
+	return nil
+}

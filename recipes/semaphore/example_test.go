@@ -1,0 +1,88 @@
+package semaphore_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/semaphore"
+	"github.com/gocurator/curator/zktest"
+)
+
+func Example() {
+	server, err := zktest.Start() // instead of a real ensemble
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer server.Close()
+	client, err := framework.New([]string{server.Addr()})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+
+	if err := query(context.Background(), client); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// a third: held by another
+	// too many: more leases than there are
+}
+
+func query(ctx context.Context, client *framework.Client) error {
+	pool, err := semaphore.New(client, "/billing/connections", 2)
+	if err != nil {
+		return err
+	}
+	lease, err := pool.Acquire(ctx) // waits; ctx ends the waiting
+	if err != nil {
+		return err
+	}
+	defer lease.Release()
+
+	return pool.Do(ctx, func(context.Context) error { // another one
+		if _, err := pool.TryAcquire(ctx); err != nil {
+			fmt.Println("a third:", semaphore.ErrNotAcquired)
+		}
+		if _, err := pool.AcquireN(ctx, 3); err != nil {
+			fmt.Println("too many:", semaphore.ErrTooMany)
+		}
+		return nil
+	})
+}
+
+func ExampleNewShared() {
+	server, err := zktest.Start()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer server.Close()
+	client, err := framework.New([]string{server.Addr()})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+
+	ctx := context.Background()
+	count, err := semaphore.NewCount(client, "/billing/connections-max", 10)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	pool, err := semaphore.NewShared(client, "/billing/connections", count)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := count.Set(ctx, 20); err != nil { // for everyone, at once
+		fmt.Println(err)
+		return
+	}
+	max, err := pool.Max(ctx)
+	fmt.Println(max, err)
+	// Output: 20 <nil>
+}

@@ -1,0 +1,316 @@
+// Package semaphore lets a number of holders at a time use something, across all processes that
+// use the same path of a ZooKeeper ensemble. It is Curator's InterProcessSemaphoreV2.
+//
+// # On the wire
+//
+// Below the semaphore's path are a queue and the leases:
+//
+//	<path>/locks/_c_<uuid>-lock-<sequence>
+//	<path>/leases/_c_<uuid>-lease-<sequence>
+//
+// The queue is a mutex. Whoever has it makes a lease node, waits until fewer than max
+// nodes are ahead of that, and gives the mutex back: so one at a time waits at the leases, and the
+// others behind it. A lease goes with its node. Java and Go share one semaphore that way.
+//
+// When nobody queues and there is room, the mutex is not needed: a lease node that is among
+// the first max when it has been made is a lease, and any other is deleted at once. Whoever
+// holds had fewer than max nodes ahead once, and they only become fewer; so there are
+// never more than max.
+//
+// # What it promises
+//
+//   - At most max leases are held by holds whose context is not done.
+//   - First come, first served, among those who wait.
+//   - Several leases at once are acquired together or not at all.
+//   - A waiter wakes when any holder releases.
+//
+// # What it cannot promise
+//
+// What no lock can: see package lock. And Java's clients take several leases one after the
+// other: two of them, each with one of two and in need of both, wait for each other
+// for ever.
+package semaphore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/ctxerr"
+	"github.com/gocurator/curator/recipes/lock"
+)
+
+// ErrNotAcquired is [lock.ErrNotAcquired]: what the Try methods return when there are not
+// enough leases, or others wait for them.
+var ErrNotAcquired = lock.ErrNotAcquired
+
+// ErrTooMany means that more leases were asked for than there are in all: nobody could ever
+// have them.
+var ErrTooMany = errors.New("more leases than there are")
+
+// What Curator calls the nodes of an InterProcessSemaphoreV2.
+const (
+	queueDir  = "locks"
+	queueName = "lock-"
+	leaseDir  = "leases"
+	leaseName = "lease-"
+)
+
+// Semaphore is a semaphore at one path. What a caller has after Acquire is a [lock.Hold] for
+// each lease; the Semaphore itself keeps no state but what it has read of a shared
+// count. Any number of goroutines may use it.
+//
+// It is not re-entrant: with the context of a hold, Acquire takes another lease.
+type Semaphore struct {
+	client *framework.Client
+	path   string
+	queue  *lock.Queue
+	leases *lock.Queue
+	count  *Count // nil: max is fixed
+
+	mu   sync.Mutex
+	seen int64 // the zxid of the latest count that was adopted; guarded by mu
+}
+
+// New makes a semaphore at path with max leases, which must be at least 1. All that use the path
+// must give the same max. Nothing is sent. Errors are [lock.ErrBadPath] and
+// [lock.ErrBadArgument]; [lock.WithMaxLeases] does not go with it.
+//
+// Options concern the leases. The queue's nodes have the client's default data, as in Curator.
+func New(client *framework.Client, path string, max int, opts ...lock.Option) (*Semaphore, error) {
+	if max < 1 {
+		return nil, fmt.Errorf("semaphore: %w: %d leases", lock.ErrBadArgument, max)
+	}
+	return newSemaphore(client, path, max, nil, opts)
+}
+
+// NewShared makes a semaphore at path whose number of leases is what count says, now and after
+// every change: for all processes, and for Java's that use the same SharedCount. More
+// leases wake those who wait. Fewer take nothing away; the surplus goes as it is
+// released. Nothing is sent. Errors are those of [New].
+func NewShared(client *framework.Client, path string, count *Count, opts ...lock.Option) (*Semaphore, error) {
+	if count == nil {
+		return nil, fmt.Errorf("semaphore: %w: nil count", lock.ErrBadArgument)
+	}
+	return newSemaphore(client, path, 1, count, opts)
+}
+
+func newSemaphore(client *framework.Client, path string, max int, count *Count, opts []lock.Option) (*Semaphore, error) {
+	leases, err := lock.New(client, path, leaseName, lock.Standard{}, opts...) // as the caller wrote it
+	if err != nil {
+		return nil, fmt.Errorf("semaphore: %w", err)
+	}
+	if n := leases.MaxLeases(); n != 1 {
+		return nil, fmt.Errorf("semaphore: %w: both a max and WithMaxLeases(%d)", lock.ErrBadArgument, n)
+	}
+	if leases, err = lock.New(client, framework.Join(path, leaseDir), leaseName, lock.Standard{},
+		slices.Concat(opts, []lock.Option{lock.WithoutReentry(), lock.WithMaxLeases(max)})...); err != nil {
+		return nil, fmt.Errorf("semaphore: %w", err)
+	}
+	// A suspended connection costs nobody the place in the queue: the node is there as long as
+	// the session is.
+	queue, err := lock.New(client, framework.Join(path, queueDir), queueName, lock.Standard{},
+		lock.WithoutReentry(), lock.WithErrorPolicy(connstate.Session))
+	if err != nil {
+		return nil, fmt.Errorf("semaphore: %w", err)
+	}
+	return &Semaphore{client: client, path: path, queue: queue, leases: leases, count: count}, nil
+}
+
+// Acquire waits until it holds a lease, or ctx is done: the error is then that of ctx. After an
+// error no node of ours stays. Other errors are [ErrBadCount], and those of
+// [lock.Queue.Acquire].
+func (s *Semaphore) Acquire(ctx context.Context) (*lock.Hold, error) {
+	return one(s.acquire(ctx, "acquire", 1, true))
+}
+
+// AcquireN waits until it holds n leases, all or none, n at least 1. The error is [ErrTooMany]
+// if there are not as many in all, also if that becomes so while it waits, and otherwise
+// as for [Semaphore.Acquire].
+func (s *Semaphore) AcquireN(ctx context.Context, n int) (*lock.Group, error) {
+	return group(s.acquire(ctx, "acquire", n, true))
+}
+
+// TryAcquire is Acquire without waiting for others: the error is [ErrNotAcquired] when no
+// lease is free, or others wait for one.
+func (s *Semaphore) TryAcquire(ctx context.Context) (*lock.Hold, error) {
+	return one(s.acquire(ctx, "try", 1, false))
+}
+
+// TryAcquireN is AcquireN without waiting for others: the error is [ErrNotAcquired] when fewer
+// than n leases are free, or others wait for them.
+func (s *Semaphore) TryAcquireN(ctx context.Context, n int) (*lock.Group, error) {
+	return group(s.acquire(ctx, "try", n, false))
+}
+
+// Do acquires a lease, calls f and releases. f's context ends when the lease may no longer be
+// ours, as well as with ctx. The error is Acquire's, or f's and Release's joined. If f
+// panics, the lease is released.
+func (s *Semaphore) Do(ctx context.Context, f func(ctx context.Context) error) error {
+	hold, err := s.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	return hold.Do(ctx, f)
+}
+
+// Participants lists who holds, in the order of the leases, and then who waits, in the order of
+// the queue, without taking part in it.
+func (s *Semaphore) Participants(ctx context.Context) ([]lock.Participant, error) {
+	if err := s.refresh(ctx, 1); err != nil && !errors.Is(err, ErrTooMany) {
+		return nil, s.opError("participants", err)
+	}
+	leases, err := s.leases.Participants(ctx)
+	if err != nil {
+		return nil, err
+	}
+	waiters, err := s.queue.Participants(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []lock.Participant
+	for _, p := range leases {
+		if p.Holds { // the others are in the queue as well, or will be gone in a moment
+			all = append(all, p)
+		}
+	}
+	for _, p := range waiters {
+		p.Holds = false // what the first one holds is the queue
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// Path is the path of the semaphore.
+func (s *Semaphore) Path() string { return s.path }
+
+// Max is how many can hold at a time. For a shared count it is what the servers say now: errors
+// are those of [Count.Get].
+func (s *Semaphore) Max(ctx context.Context) (int, error) {
+	if s.count == nil {
+		return s.leases.MaxLeases(), nil
+	}
+	return s.count.Get(ctx)
+}
+
+// acquire goes straight to the leases if nobody is in the way, and queues otherwise, if it may.
+func (s *Semaphore) acquire(ctx context.Context, op string, n int, mayWait bool) ([]*lock.Hold, error) {
+	if n < 1 {
+		return nil, s.opError(op, fmt.Errorf("%w: %d leases", lock.ErrBadArgument, n))
+	}
+	pauses := s.client.RetryPolicy().NewBackOff()
+	for {
+		holds, err := s.try(ctx, op, n)
+		if mayWait && errors.Is(err, ErrNotAcquired) {
+			holds, err = s.wait(ctx, op, n)
+		}
+		var lost *placeLost
+		if !errors.As(err, &lost) {
+			return holds, err
+		}
+		pause := pauses.NextBackOff()
+		if pause == backoff.Stop {
+			return nil, err
+		}
+		if err := ctxerr.Sleep(ctx, pause); err != nil {
+			return nil, s.opError(op, err)
+		}
+	}
+}
+
+// try takes n leases if they are free and nobody waits.
+func (s *Semaphore) try(ctx context.Context, op string, n int) ([]*lock.Hold, error) {
+	if err := s.refresh(ctx, n); err != nil {
+		return nil, s.opError(op, err)
+	}
+	queued, _, err := s.client.Children(ctx, s.queue.Path())
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, s.opError(op, err)
+	}
+	if len(queued) > 0 {
+		return nil, s.opError(op, ErrNotAcquired)
+	}
+	holds, err := take(ctx, n, s.leases.TryAcquire)
+	return holds, s.opError(op, err)
+}
+
+// placeLost means that what we had went before we had all: the queue's node or a lease's, with
+// the session or by another's hand. We may begin again.
+type placeLost struct{ error }
+
+func (e *placeLost) Unwrap() error { return e.error }
+
+// wait queues. Whoever is first takes all n leases before the next one may take any.
+func (s *Semaphore) wait(ctx context.Context, op string, n int) ([]*lock.Hold, error) {
+	front, err := s.queue.Acquire(ctx)
+	if err != nil {
+		return nil, s.opError(op, err)
+	}
+	// Given back it is in any case: what Release cannot do, the client goes on with.
+	defer front.Release()
+	first, cancel := context.WithCancelCause(ctx)
+	defer context.AfterFunc(front.Context(), func() { cancel(&placeLost{front.Err()}) })()
+	followed := make(chan struct{})
+	go func() { // ends with first
+		defer close(followed)
+		if err := s.follow(first, n); err != nil {
+			cancel(err)
+		}
+	}()
+	holds, err := take(first, n, s.leases.Acquire)
+	ours := context.Cause(first)
+	cancel(nil)
+	<-followed
+	if err != nil && ours != nil && ctx.Err() == nil {
+		err = ours
+	}
+	return holds, s.opError(op, err)
+}
+
+// take acquires n leases one after the other, and gives back what it got if it fails.
+func take(ctx context.Context, n int, acquire func(context.Context) (*lock.Hold, error)) (holds []*lock.Hold, err error) {
+	for len(holds) < n && err == nil {
+		var hold *lock.Hold
+		if hold, err = acquire(ctx); err == nil {
+			holds = append(holds, hold)
+		}
+	}
+	if i := slices.IndexFunc(holds, func(h *lock.Hold) bool { return h.Err() != nil }); err == nil && i >= 0 {
+		err = &placeLost{holds[i].Err()}
+	}
+	if err == nil {
+		return holds, nil
+	}
+	for _, h := range holds {
+		_ = h.Release() // that not all are ours is the news
+	}
+	return nil, err
+}
+
+func one(holds []*lock.Hold, err error) (*lock.Hold, error) {
+	if err != nil {
+		return nil, err
+	}
+	return holds[0], nil
+}
+
+func group(holds []*lock.Hold, err error) (*lock.Group, error) {
+	if err != nil {
+		return nil, err
+	}
+	return lock.NewGroup(holds...)
+}
+
+func (s *Semaphore) opError(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s: %w", op, s.path, err)
+}

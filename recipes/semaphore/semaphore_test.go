@@ -1,0 +1,670 @@
+package semaphore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/semaphore"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestSemaphore(t *testing.T) {
+	testbed.Run(t, []testbed.Case{
+		{Name: "as many hold as there are leases", Test: asManyHold},               // CUR-SEM-01
+		{Name: "never more than max, and everybody gets through", Test: neverMore}, // CUR-SEM-03
+		{Name: "goroutines that share a semaphore share its leases", Test: shared}, // KZ-SEM-01
+		{Name: "a waiter wakes when any holder releases", Test: anyReleaseWakes},   // CURATOR-460
+		{Name: "first come, first served", Test: fifo},                             //
+		{Name: "several leases: all or none", Test: allOrNone},                     //
+		{Name: "two that need all leases do not wait for each other", Test: bothGetAll},
+		{Name: "a wait that times out leaves no node", Test: timeoutLeavesNothing},
+		{Name: "a try without a free lease leaves no trace", Test: tryLeavesNoTrace},
+		{Name: "a try does not overtake those who wait", Test: tryDoesNotOvertake},
+		{Name: "it is not re-entrant", Test: notReentrant},
+		{Name: "do holds inside and not after", Test: doHolds},
+		{Name: "a crash frees the lease and tells the holder", Test: crashFrees},
+		{Name: "a waiter that loses its session queues again", Test: waiterQueuesAgain},
+		{Name: "a waiter whose place was deleted queues again", Test: placeDeleted},
+		{Name: "a guard commits only while the lease exists", Test: guard},
+		{Name: "participants: who holds, then who waits", Test: participants},
+		{Name: "foreign children neither block nor break", Test: foreignChildren},
+		{Name: "a shared max that rises wakes those who wait", Test: raising},
+		{Name: "a shared max that falls takes nothing away", Test: lowering},
+		{Name: "waiting for more than a shared max ends when it falls", Test: loweredBelow},
+		{Name: "a shared max that is garbage is an error, also while waiting", Test: garbage},
+		{Name: "a shared max that is missing is made", Test: seeded},
+	})
+}
+
+func newSemaphore(t *testing.T, bed *testbed.Bed, path string, max int, opts ...lock.Option) (*semaphore.Semaphore, *framework.Client) {
+	t.Helper()
+	client := bed.Client(t)
+	s, err := semaphore.New(client, path, max, opts...)
+	require.NoError(t, err)
+	return s, client
+}
+
+func newShared(t *testing.T, bed *testbed.Bed, path string, seed int) (*semaphore.Semaphore, *semaphore.Count, *framework.Client) {
+	t.Helper()
+	client := bed.Client(t)
+	count, err := semaphore.NewCount(client, path+"-max", seed)
+	require.NoError(t, err)
+	s, err := semaphore.NewShared(client, path, count)
+	require.NoError(t, err)
+	return s, count, client
+}
+
+func acquire(t *testing.T, s *semaphore.Semaphore) *lock.Hold {
+	t.Helper()
+	hold, err := s.Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	require.NoError(t, hold.Err())
+	return hold
+}
+
+func release(t *testing.T, holds ...interface{ Release() error }) {
+	t.Helper()
+	for _, h := range holds {
+		require.NoError(t, h.Release())
+	}
+}
+
+// acquiring is an AcquireN that runs.
+type acquiring struct {
+	group *lock.Group
+	err   error
+}
+
+// start begins an AcquireN and returns when it waits, behind others: so there are waiters after it.
+func start(t *testing.T, ctx context.Context, s *semaphore.Semaphore, n, waiters int) <-chan acquiring {
+	t.Helper()
+	done := make(chan acquiring, 1)
+	go func() {
+		group, err := s.AcquireN(ctx, n)
+		done <- acquiring{group, err}
+	}()
+	waiting(t, s, waiters)
+	return done
+}
+
+// waiting waits until n participants wait.
+func waiting(t *testing.T, s *semaphore.Semaphore, n int) {
+	t.Helper()
+	testbed.Eventually(t, func() bool {
+		_, waiters := census(t, s)
+		return waiters == n
+	}, "the queue has the expected length")
+}
+
+// census counts who holds and who waits; -1 if that cannot be told.
+func census(t *testing.T, s *semaphore.Semaphore) (holders, waiters int) {
+	ps, err := s.Participants(testbed.Context(t))
+	if err != nil {
+		return -1, -1
+	}
+	for _, p := range ps {
+		if p.Holds {
+			holders++
+		} else {
+			waiters++
+		}
+	}
+	return holders, waiters
+}
+
+// empty waits until nobody holds or waits and no node is left.
+func empty(t *testing.T, client *framework.Client, path string) {
+	t.Helper()
+	testbed.Eventually(t, func() bool {
+		for _, dir := range []string{"/locks", "/leases"} {
+			children, _, err := client.Children(testbed.Context(t), path+dir)
+			if len(children) > 0 || err != nil && !errors.Is(err, zk.ErrNoNode) {
+				return false
+			}
+		}
+		return true
+	}, "no node is left")
+}
+
+func undecided(t *testing.T, c <-chan acquiring) {
+	t.Helper()
+	select {
+	case got := <-c:
+		t.Fatalf("did not wait: %+v", got)
+	default:
+	}
+}
+
+func asManyHold(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	a, client := newSemaphore(t, bed, path, 3)
+	b, _ := newSemaphore(t, bed, path, 3)
+	one, two, three := acquire(t, a), acquire(t, b), acquire(t, a)
+	waiter := start(t, testbed.Context(t), b, 1, 1)
+	undecided(t, waiter)
+	release(t, two)
+	got := testbed.Receive(t, waiter, "a lease")
+	require.NoError(t, got.err)
+	release(t, got.group, one, three)
+	empty(t, client, path)
+}
+
+// contend lets each semaphore take n leases again and again, and counts those that are out.
+func contend(t *testing.T, semaphores []*semaphore.Semaphore, rounds, max int, n func(i int) int) {
+	t.Helper()
+	var out, most, entered atomic.Int64
+	var wg sync.WaitGroup
+	ctx := testbed.Context(t)
+	for i, s := range semaphores {
+		wg.Go(func() {
+			for range rounds {
+				group, err := s.AcquireN(ctx, n(i))
+				if !assert.NoError(t, err) {
+					return
+				}
+				now := out.Add(int64(n(i)))
+				for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
+				}
+				entered.Add(1)
+				out.Add(-int64(n(i)))
+				assert.NoError(t, group.Release())
+			}
+		})
+	}
+	wg.Wait()
+	assert.LessOrEqual(t, most.Load(), int64(max))
+	assert.EqualValues(t, len(semaphores)*rounds, entered.Load())
+}
+
+func neverMore(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	var all []*semaphore.Semaphore
+	for range 6 {
+		s, _ := newSemaphore(t, bed, path, 3)
+		all = append(all, s)
+	}
+	contend(t, all, 8, 3, func(i int) int { return 1 + i%3 })
+}
+
+func shared(t *testing.T, bed *testbed.Bed) {
+	s, _ := newSemaphore(t, bed, testbed.Path(t), 2)
+	var all []*semaphore.Semaphore
+	for range 10 {
+		all = append(all, s)
+	}
+	contend(t, all, 4, 2, func(int) int { return 1 })
+}
+
+func anyReleaseWakes(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	s, _ := newSemaphore(t, bed, path, 3)
+	other, _ := newSemaphore(t, bed, path, 3)
+	for i := range 3 {
+		holds := []*lock.Hold{acquire(t, s), acquire(t, s), acquire(t, s)}
+		waiter := start(t, testbed.Context(t), other, 1, 1)
+		release(t, holds[i])
+		got := testbed.Receive(t, waiter, "a lease")
+		require.NoError(t, got.err)
+		release(t, got.group)
+		for j, h := range holds {
+			if j != i {
+				release(t, h)
+			}
+		}
+	}
+}
+
+func fifo(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	s, _ := newSemaphore(t, bed, path, 2)
+	first, second := acquire(t, s), acquire(t, s)
+	var waiters []<-chan acquiring
+	for i := range 4 {
+		other, _ := newSemaphore(t, bed, path, 2)
+		waiters = append(waiters, start(t, testbed.Context(t), other, 1, i+1))
+	}
+	release(t, first)
+	for i, w := range waiters {
+		got := testbed.Receive(t, w, "the next lease")
+		require.NoError(t, got.err)
+		for _, later := range waiters[i+1:] {
+			undecided(t, later)
+		}
+		release(t, got.group)
+	}
+	release(t, second)
+}
+
+func allOrNone(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	s, client := newSemaphore(t, bed, path, 3)
+	other, _ := newSemaphore(t, bed, path, 3)
+	group, err := s.AcquireN(testbed.Context(t), 2)
+	require.NoError(t, err)
+	require.Len(t, group.Holds(), 2)
+
+	_, err = other.TryAcquireN(testbed.Context(t), 2)
+	require.ErrorIs(t, err, semaphore.ErrNotAcquired)
+	ctx, cancel := context.WithCancel(testbed.Context(t))
+	waiter := start(t, ctx, other, 2, 1)
+	cancel()
+	require.ErrorIs(t, testbed.Receive(t, waiter, "the end of waiting").err, context.Canceled)
+	testbed.Eventually(t, func() bool {
+		holders, waiters := census(t, s)
+		return holders == 2 && waiters == 0
+	}, "it gave back what it got")
+
+	require.NoError(t, group.Err())
+	release(t, group.Holds()[0])
+	testbed.Receive(t, group.Done(), "the end of a group with a lease less")
+	require.ErrorIs(t, group.Err(), lock.ErrReleased)
+	require.Error(t, group.Release(), "one of them was released before")
+	group, err = other.TryAcquireN(testbed.Context(t), 3)
+	require.NoError(t, err)
+	release(t, group)
+	empty(t, client, path)
+
+	for _, n := range []int{0, -1} {
+		_, err = s.AcquireN(testbed.Context(t), n)
+		require.ErrorIs(t, err, lock.ErrBadArgument)
+		_, err = s.TryAcquireN(testbed.Context(t), n)
+		require.ErrorIs(t, err, lock.ErrBadArgument)
+	}
+	_, err = s.AcquireN(testbed.Context(t), 4)
+	require.ErrorIs(t, err, semaphore.ErrTooMany)
+	_, err = s.TryAcquireN(testbed.Context(t), 4)
+	require.ErrorIs(t, err, semaphore.ErrTooMany)
+}
+
+func bothGetAll(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	var all []*semaphore.Semaphore
+	for range 4 {
+		s, _ := newSemaphore(t, bed, path, 2)
+		all = append(all, s)
+	}
+	contend(t, all, 5, 2, func(int) int { return 2 })
+}
+
+func timeoutLeavesNothing(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	s, _ := newSemaphore(t, bed, path, 1)
+	other, _ := newSemaphore(t, bed, path, 1)
+	hold := acquire(t, s)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := other.Acquire(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	waiting(t, s, 0)
+	require.NoError(t, hold.Err())
+	release(t, hold)
+}
+
+func tryLeavesNoTrace(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	s, client := newSemaphore(t, bed, path, 1)
+	other, _ := newSemaphore(t, bed, path, 1)
+	hold, err := s.TryAcquire(testbed.Context(t))
+	require.NoError(t, err)
+	_, before, err := client.Children(testbed.Context(t), path+"/leases")
+	require.NoError(t, err)
+	_, err = other.TryAcquire(testbed.Context(t))
+	require.ErrorIs(t, err, semaphore.ErrNotAcquired)
+	_, after, err := client.Children(testbed.Context(t), path+"/leases")
+	require.NoError(t, err)
+	if before.Cversion != after.Cversion {
+		// A server that lags may not have shown the lease; then a node came and went.
+		require.EqualValues(t, before.Cversion+2, after.Cversion)
+	}
+	release(t, hold)
+}
+
+func tryDoesNotOvertake(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	s, client := newSemaphore(t, bed, path, 2)
+	other, _ := newSemaphore(t, bed, path, 2)
+	hold := acquire(t, s)
+	waiter := start(t, testbed.Context(t), other, 2, 1)
+	require.NoError(t, client.Sync(testbed.Context(t), path))
+	_, err := s.TryAcquire(testbed.Context(t))
+	require.ErrorIs(t, err, semaphore.ErrNotAcquired, "a lease is free, but it is spoken for")
+	release(t, hold)
+	got := testbed.Receive(t, waiter, "both leases")
+	require.NoError(t, got.err)
+	release(t, got.group)
+}
+
+func notReentrant(t *testing.T, bed *testbed.Bed) {
+	s, _ := newSemaphore(t, bed, testbed.Path(t), 2)
+	one := acquire(t, s)
+	two, err := s.Acquire(one.Context())
+	require.NoError(t, err)
+	require.NotEqual(t, one.Path(), two.Path())
+	_, err = s.TryAcquire(two.Context())
+	require.ErrorIs(t, err, semaphore.ErrNotAcquired)
+	release(t, one)
+	require.NoError(t, two.Err(), "each lease stands alone")
+	release(t, two)
+}
+
+func doHolds(t *testing.T, bed *testbed.Bed) {
+	s, client := newSemaphore(t, bed, testbed.Path(t), 1)
+	failure := errors.New("failure")
+	var inner context.Context
+	err := s.Do(testbed.Context(t), func(ctx context.Context) error {
+		inner = ctx
+		_, err := s.TryAcquire(t.Context())
+		assert.ErrorIs(t, err, semaphore.ErrNotAcquired)
+		return errors.Join(failure, ctx.Err())
+	})
+	require.ErrorIs(t, err, failure)
+	require.Error(t, inner.Err())
+	empty(t, client, s.Path())
+}
+
+func crashFrees(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	s, client := newSemaphore(t, bed, path, 1)
+	other, _ := newSemaphore(t, bed, path, 1)
+	hold := acquire(t, s)
+	waiter := start(t, testbed.Context(t), other, 1, 1)
+	bed.KillSession(t, client)
+	got := testbed.Receive(t, waiter, "the lease of the dead")
+	require.NoError(t, got.err)
+	testbed.Receive(t, hold.Done(), "word of the loss")
+	require.Error(t, hold.Release())
+	release(t, got.group)
+}
+
+func waiterQueuesAgain(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	s, _ := newSemaphore(t, bed, path, 1)
+	other, client := newSemaphore(t, bed, path, 1)
+	hold := acquire(t, s)
+	waiter := start(t, testbed.Context(t), other, 1, 1)
+	bed.KillSession(t, client)
+	waiting(t, s, 1)
+	undecided(t, waiter)
+	release(t, hold)
+	got := testbed.Receive(t, waiter, "a lease")
+	require.NoError(t, got.err)
+	release(t, got.group)
+}
+
+func placeDeleted(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	s, client := newSemaphore(t, bed, path, 1)
+	other, _ := newSemaphore(t, bed, path, 1)
+	hold := acquire(t, s)
+	waiter := start(t, testbed.Context(t), other, 1, 1)
+	var place string
+	testbed.Eventually(t, func() bool {
+		ps, err := s.Participants(testbed.Context(t))
+		if err != nil || len(ps) != 2 {
+			return false
+		}
+		place = ps[1].Path
+		return true
+	}, "the waiter is listed")
+	require.NoError(t, client.Delete(testbed.Context(t), place, -1))
+	testbed.Eventually(t, func() bool {
+		ps, err := s.Participants(testbed.Context(t))
+		return err == nil && len(ps) == 2 && ps[1].Path != place
+	}, "it queues again")
+	release(t, hold)
+	got := testbed.Receive(t, waiter, "a lease")
+	require.NoError(t, got.err)
+	release(t, got.group)
+	empty(t, client, path)
+}
+
+func guard(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	path := testbed.Path(t)
+	s, client := newSemaphore(t, bed, path, 2)
+	_, err := client.Create(ctx, path+"-data", []byte("before"), framework.Parents())
+	require.NoError(t, err)
+	group, err := s.AcquireN(ctx, 2)
+	require.NoError(t, err)
+	write := func() error {
+		_, err := client.Multi(ctx, append(group.Guards(), &zk.SetDataRequest{Path: path + "-data", Data: []byte("after"), Version: -1})...)
+		return err
+	}
+	require.NoError(t, write())
+	release(t, group.Holds()[1])
+	require.ErrorIs(t, write(), zk.ErrNoNode)
+	release(t, group.Holds()[0])
+}
+
+func participants(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	s, _ := newSemaphore(t, bed, path, 2, lock.WithData([]byte("the first")))
+	ps, err := s.Participants(testbed.Context(t))
+	require.NoError(t, err)
+	require.Empty(t, ps, "the path is missing")
+	one, two := acquire(t, s), acquire(t, s)
+	ctx, cancel := context.WithCancel(testbed.Context(t))
+	var waiters []<-chan acquiring
+	for i := range 2 {
+		other, _ := newSemaphore(t, bed, path, 2)
+		waiters = append(waiters, start(t, ctx, other, 1, i+1))
+	}
+	ps, err = s.Participants(testbed.Context(t))
+	require.NoError(t, err)
+	require.Len(t, ps, 4)
+	for i, p := range ps {
+		require.Equal(t, i < 2, p.Holds, "%+v", p)
+	}
+	require.Equal(t, one.Path(), ps[0].Path)
+	require.Equal(t, two.Path(), ps[1].Path)
+	require.Equal(t, "the first", string(ps[0].Data))
+	cancel()
+	for _, w := range waiters {
+		require.Error(t, testbed.Receive(t, w, "the end of waiting").err)
+	}
+	release(t, one, two)
+}
+
+func foreignChildren(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	path := testbed.Path(t)
+	s, client := newSemaphore(t, bed, path, 1)
+	for _, name := range []string{"_c_x", "readme", "0123456789abcdef0123456789abcdef__lease__0000000001", "lease-x"} {
+		_, err := client.Create(ctx, path+"/leases/"+name, nil, framework.Parents())
+		require.NoError(t, err)
+	}
+	hold := acquire(t, s)
+	_, err := s.TryAcquire(ctx)
+	require.ErrorIs(t, err, semaphore.ErrNotAcquired)
+	release(t, hold)
+}
+
+func raising(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	path := testbed.Path(t)
+	s, _, _ := newShared(t, bed, path, 1)
+	other, count, _ := newShared(t, bed, path, 1)
+	hold := acquire(t, s)
+	one, two := start(t, ctx, s, 1, 1), start(t, ctx, s, 1, 2)
+	undecided(t, one)
+	require.NoError(t, count.Set(ctx, 3))
+	got, and := testbed.Receive(t, one, "a lease"), testbed.Receive(t, two, "another")
+	require.NoError(t, got.err)
+	require.NoError(t, and.err)
+	testbed.Eventually(t, func() bool {
+		max, err := other.Max(ctx)
+		return err == nil && max == 3
+	}, "everybody knows")
+	release(t, hold, got.group, and.group)
+}
+
+func lowering(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	path := testbed.Path(t)
+	s, count, client := newShared(t, bed, path, 2)
+	one, two := acquire(t, s), acquire(t, s)
+	require.NoError(t, count.Set(ctx, 1))
+	require.NoError(t, client.Sync(ctx, path))
+	require.NoError(t, one.Err())
+	require.NoError(t, two.Err())
+	release(t, one)
+	_, err := s.TryAcquire(ctx)
+	require.ErrorIs(t, err, semaphore.ErrNotAcquired, "one holds, and one may")
+	release(t, two)
+	release(t, acquire(t, s))
+}
+
+func loweredBelow(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	s, count, client := newShared(t, bed, testbed.Path(t), 2)
+	hold := acquire(t, s)
+	waiter := start(t, ctx, s, 2, 1)
+	require.NoError(t, count.Set(ctx, 1))
+	err := testbed.Receive(t, waiter, "the end of waiting").err
+	require.ErrorIs(t, err, semaphore.ErrTooMany)
+	require.NotErrorIs(t, err, context.Canceled)
+	_, err = s.TryAcquireN(ctx, 2)
+	require.ErrorIs(t, err, semaphore.ErrTooMany)
+	release(t, hold)
+	empty(t, client, s.Path())
+}
+
+func garbage(t *testing.T, bed *testbed.Bed) {
+	for _, data := range []string{"", "2", "\x00\x00\x00\x00", "\xff\xff\xff\xff", "\x00\x00\x00\x00\x02"} {
+		ctx := testbed.Context(t)
+		s, count, client := newShared(t, bed, testbed.Path(t), 1)
+		hold := acquire(t, s)
+		waiter := start(t, ctx, s, 1, 1)
+		_, err := client.Set(ctx, count.Path(), []byte(data), -1)
+		require.NoError(t, err)
+		require.ErrorIs(t, testbed.Receive(t, waiter, "the end of waiting").err, semaphore.ErrBadCount)
+		_, err = s.Acquire(ctx)
+		require.ErrorIs(t, err, semaphore.ErrBadCount)
+		_, err = s.TryAcquire(ctx)
+		require.ErrorIs(t, err, semaphore.ErrBadCount)
+		_, err = s.Max(ctx)
+		require.ErrorIs(t, err, semaphore.ErrBadCount)
+		_, err = s.Participants(ctx)
+		require.ErrorIs(t, err, semaphore.ErrBadCount)
+		require.NoError(t, count.Set(ctx, 1))
+		release(t, hold)
+		release(t, acquire(t, s))
+	}
+}
+
+func seeded(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	path := testbed.Path(t)
+	s, count, client := newShared(t, bed, path, 7)
+	max, err := s.Max(ctx)
+	require.NoError(t, err)
+	require.Equal(t, 7, max)
+	data, _, err := client.Get(ctx, count.Path())
+	require.NoError(t, err)
+	require.Equal(t, "\x00\x00\x00\x07", string(data), "as Java writes it")
+	require.NoError(t, client.Delete(ctx, count.Path(), -1))
+	require.NoError(t, count.Set(ctx, 5))
+	max, err = count.Get(ctx)
+	require.NoError(t, err)
+	require.Equal(t, 5, max)
+	for _, n := range []int{0, -1} {
+		require.ErrorIs(t, count.Set(ctx, n), lock.ErrBadArgument)
+	}
+}
+
+func TestBadArguments(t *testing.T) {
+	client := testbed.InProcess(t).Client(t)
+	for name, path := range map[string]string{"empty": "", "relative": "a", "root": "/", "slash at the end": "/a/"} {
+		t.Run(name, func(t *testing.T) {
+			_, err := semaphore.New(client, path, 1)
+			require.ErrorIs(t, err, lock.ErrBadPath)
+			_, err = semaphore.NewCount(client, path, 1)
+			require.ErrorIs(t, err, lock.ErrBadPath)
+		})
+	}
+	for _, max := range []int{0, -1} {
+		_, err := semaphore.New(client, "/a", max)
+		require.ErrorIs(t, err, lock.ErrBadArgument)
+		_, err = semaphore.NewCount(client, "/a", max)
+		require.ErrorIs(t, err, lock.ErrBadArgument)
+	}
+	_, err := semaphore.New(nil, "/a", 1)
+	require.ErrorIs(t, err, lock.ErrBadArgument)
+	_, err = semaphore.NewCount(nil, "/a", 1)
+	require.ErrorIs(t, err, lock.ErrBadArgument)
+	_, err = semaphore.New(client, "/a", 1, lock.WithMaxLeases(2))
+	require.ErrorIs(t, err, lock.ErrBadArgument)
+	_, err = semaphore.New(client, "/a", 1, nil)
+	require.ErrorIs(t, err, lock.ErrBadArgument)
+	_, err = semaphore.NewShared(client, "/a", nil)
+	require.ErrorIs(t, err, lock.ErrBadArgument)
+}
+
+func TestClosedClient(t *testing.T) {
+	bed := testbed.InProcess(t)
+	s, client := newSemaphore(t, bed, "/a", 1)
+	hold := acquire(t, s)
+	other, otherClient := newSemaphore(t, bed, "/a", 1)
+	waiter := start(t, testbed.Context(t), other, 1, 1)
+	require.NoError(t, otherClient.Close())
+	require.ErrorIs(t, testbed.Receive(t, waiter, "the end of waiting").err, lock.ErrClosed)
+	require.NoError(t, client.Close())
+	require.ErrorIs(t, hold.Err(), lock.ErrClosed)
+	_, err := s.Acquire(t.Context())
+	require.ErrorIs(t, err, lock.ErrClosed)
+	_, err = s.TryAcquire(t.Context())
+	require.ErrorIs(t, err, lock.ErrClosed)
+}
+
+// TestWireFormat checks the names that Java's InterProcessSemaphoreV2 makes and expects.
+func TestWireFormat(t *testing.T) {
+	server := zktest.NewServer(t)
+	s, _ := newSemaphore(t, testbed.On(server), "/pool", 1)
+	hold := acquire(t, s)
+	require.Regexp(t, `^/pool/leases/_c_[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}-lease-\d{10}$`, hold.Path())
+	waiter := start(t, testbed.Context(t), s, 1, 1)
+	children, err := server.Children("/pool/locks")
+	require.NoError(t, err)
+	require.Len(t, children, 1)
+	require.Regexp(t, `^_c_[0-9a-f-]{36}-lock-\d{10}$`, children[0])
+	release(t, hold)
+	got := testbed.Receive(t, waiter, "a lease")
+	require.NoError(t, got.err)
+	release(t, got.group)
+}
+
+// TestOneWaitsAtTheLeases makes sure that a release wakes one waiter, however many there are.
+func TestOneWaitsAtTheLeases(t *testing.T) {
+	server := zktest.NewServer(t)
+	s, _ := newSemaphore(t, testbed.On(server), "/pool", 2)
+	one, two := acquire(t, s), acquire(t, s)
+	var waiters []<-chan acquiring
+	for i := range 10 {
+		waiters = append(waiters, start(t, testbed.Context(t), s, 1, i+1))
+	}
+	testbed.Eventually(t, func() bool {
+		children, err := server.Children("/pool/leases")
+		return err == nil && len(children) == 3
+	}, "two hold and one waits")
+	release(t, one, two)
+	for i, w := range waiters {
+		got := testbed.Receive(t, w, fmt.Sprintf("lease %d", i))
+		require.NoError(t, got.err)
+		release(t, got.group)
+	}
+}
