@@ -1,0 +1,235 @@
+// Pool keeps the connections of many services to one database below the limit that the
+// database sets, with a semaphore that they all share.
+//
+// The database turns away whoever comes when it is full, as databases do. Half-way through, its
+// administrator gives it room for more and raises the shared number of leases; those
+// who wait get in at once.
+//
+//	go run ./examples/pool
+//	go run ./examples/pool -servers host:port,... -services 8 -queries 20 -limit 3 -raise 6
+//
+// It exits with 1 if anybody was turned away.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/gocurator/curator/examples/internal/demo"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/semaphore"
+)
+
+func main() {
+	job := job{out: os.Stdout}
+	servers := demo.Servers()
+	flag.IntVar(&job.services, "services", 8, "number of services, each with its own session")
+	flag.IntVar(&job.queries, "queries", 10, "queries per service")
+	flag.IntVar(&job.limit, "limit", 3, "connections that the database takes")
+	flag.IntVar(&job.raise, "raise", 6, "connections that it takes after half of the queries")
+	flag.DurationVar(&job.query, "query", 10*time.Millisecond, "longest time that a query takes")
+	flag.StringVar(&job.path, "path", "/curator-pool", "where to put the semaphore and its limit")
+	flag.Parse()
+
+	demo.Main(func(ctx context.Context) error {
+		list, stop, err := demo.Connect(job.out, *servers)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		return job.run(ctx, list)
+	})
+}
+
+// job is one run of all services.
+type job struct {
+	out               io.Writer
+	path              string
+	services, queries int
+	limit, raise      int
+	query             time.Duration
+}
+
+func (j job) run(ctx context.Context, servers []string) error {
+	if j.services < 1 || j.queries < 1 || j.limit < 1 || j.raise < j.limit || j.query < 0 {
+		return errors.New("services, queries and limit must be positive, raise not below limit, query not negative")
+	}
+	client, err := framework.New(servers)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	count, err := j.count(client)
+	if err != nil {
+		return err
+	}
+	if err := count.Set(ctx, j.limit); err != nil { // also where an earlier run left another
+		return err
+	}
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	db := &database{limit: j.limit}
+	var wg sync.WaitGroup
+	began := time.Now()
+	for n := range j.services {
+		wg.Go(func() {
+			if err := j.serve(ctx, servers, n+1, db); err != nil {
+				cancel(fmt.Errorf("service %d: %w", n+1, err)) // one failure ends the run
+			}
+		})
+	}
+	wg.Go(func() {
+		if err := j.administer(ctx, db, count); err != nil {
+			cancel(fmt.Errorf("administrator: %w", err))
+		}
+	})
+	wg.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return db.summary(j.out, j.services*j.queries, time.Since(began))
+}
+
+func (j job) count(client *framework.Client) (*semaphore.Count, error) {
+	return semaphore.NewCount(client, framework.Join(j.path, "limit"), j.limit)
+}
+
+// serve is one service: a session, and its queries.
+func (j job) serve(ctx context.Context, servers []string, service int, db *database) error {
+	client, err := framework.New(servers)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	count, err := j.count(client)
+	if err != nil {
+		return err
+	}
+	pool, err := semaphore.NewShared(client, framework.Join(j.path, "connections"), count)
+	if err != nil {
+		return err
+	}
+	for range j.queries {
+		asked := time.Now()
+		err := pool.Do(ctx, func(ctx context.Context) error {
+			waited := time.Since(asked)
+			open, err := db.connect()
+			if err != nil {
+				return err
+			}
+			defer db.disconnect()
+			fmt.Fprintf(j.out, "service %2d  waited %-9s  %d connections\n", service, waited.Round(10*time.Microsecond), open)
+			select {
+			case <-time.After(rand.N(j.query + 1)):
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx) // the lease may be somebody else's now
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// administer raises the limit half-way: first where it is enforced, then where it is shared.
+func (j job) administer(ctx context.Context, db *database, count *semaphore.Count) error {
+	if err := db.served(ctx, j.services*j.queries/2); err != nil {
+		return err
+	}
+	db.setLimit(j.raise)
+	if err := count.Set(ctx, j.raise); err != nil {
+		return err
+	}
+	fmt.Fprintf(j.out, "administrator: %d connections from now on\n", j.raise)
+	return nil
+}
+
+// errTooMany is what a full database says.
+var errTooMany = errors.New("too many connections")
+
+// database stands for one. It counts.
+type database struct {
+	mu         sync.Mutex // guards what follows
+	limit      int
+	open, most int
+	queries    int
+	turnedAway int
+	watchers   []waiter
+}
+
+// waiter is told when so many queries have been served.
+type waiter struct {
+	queries int
+	done    chan struct{}
+}
+
+func (d *database) connect() (open int, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.open >= d.limit {
+		d.turnedAway++
+		return d.open, errTooMany
+	}
+	d.open++
+	d.most = max(d.most, d.open)
+	return d.open, nil
+}
+
+func (d *database) disconnect() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.open--
+	d.queries++
+	for _, w := range d.watchers {
+		if w.queries == d.queries {
+			close(w.done)
+		}
+	}
+}
+
+func (d *database) setLimit(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.limit = n
+}
+
+// served waits until n queries have been served.
+func (d *database) served(ctx context.Context, n int) error {
+	done := make(chan struct{})
+	d.mu.Lock()
+	if d.queries >= n {
+		close(done)
+	} else {
+		d.watchers = append(d.watchers, waiter{n, done})
+	}
+	d.mu.Unlock()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// summary prints the result, and is the verdict.
+func (d *database) summary(out io.Writer, want int, took time.Duration) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	fmt.Fprintf(out, "\nqueries       %d of %d in %v\n", d.queries, want, took.Round(time.Millisecond))
+	fmt.Fprintf(out, "connections   at most %d of %d\n", d.most, d.limit)
+	fmt.Fprintf(out, "turned away   %d\n", d.turnedAway)
+	if d.turnedAway > 0 || d.queries != want || d.most > d.limit {
+		return fmt.Errorf("%d of %d queries, %d turned away", d.queries, want, d.turnedAway)
+	}
+	return nil
+}

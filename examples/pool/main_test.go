@@ -1,0 +1,65 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/zktest"
+	"github.com/gocurator/curator/zktest/ensemble"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// safeBuffer is a bytes.Buffer that several goroutines may write to.
+type safeBuffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+// check runs the program and looks at what it says.
+func check(t *testing.T, servers []string, services, queries int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var out safeBuffer
+	j := job{out: &out, path: "/pool", services: services, queries: queries, limit: 2, raise: 4, query: time.Millisecond}
+	require.NoError(t, j.run(ctx, servers), "%s", &out)
+	require.NoError(t, j.run(ctx, servers), "again, where the first run left its limit")
+	want := services * queries
+	require.Contains(t, out.String(), fmt.Sprintf("queries       %d of %d", want, want))
+	require.Contains(t, out.String(), "turned away   0\n")
+	require.Contains(t, out.String(), "administrator: 4 connections from now on")
+}
+
+func TestOnTheEmbeddedServer(t *testing.T) {
+	check(t, []string{zktest.NewServer(t).Addr()}, 6, 6)
+}
+
+func TestOnAnEnsemble(t *testing.T) {
+	check(t, ensemble.Start(t).Servers(), 8, 10)
+}
+
+func TestAFullDatabaseIsToldFromSuccess(t *testing.T) {
+	db := &database{limit: 1}
+	_, err := db.connect()
+	require.NoError(t, err)
+	_, err = db.connect()
+	require.ErrorIs(t, err, errTooMany)
+	db.disconnect()
+	require.Error(t, db.summary(&bytes.Buffer{}, 1, time.Second))
+	require.NoError(t, (&database{limit: 1, queries: 1}).summary(&bytes.Buffer{}, 1, time.Second))
+	require.Error(t, (&database{limit: 1, queries: 1}).summary(&bytes.Buffer{}, 2, time.Second))
+}
