@@ -36,6 +36,18 @@ type creation struct {
 	parentsAs Mode
 	protected bool
 	ttl       time.Duration
+	sent      func() // nil, or see OnSent
+}
+
+type sentKey struct{}
+
+// OnSent returns a context with which [Client.Create] calls f when the request has been
+// written to the network, before its answer: for a request that is to follow on
+// its heels. ZooKeeper answers the requests of a session in order, so a list that is sent then
+// will show the node. f is called again if the request is repeated, on a goroutine of the
+// client's, and must not block.
+func OnSent(ctx context.Context, f func()) context.Context {
+	return context.WithValue(ctx, sentKey{}, f)
 }
 
 // As sets the node's mode. The default is [Persistent].
@@ -125,6 +137,7 @@ func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...C
 	if o.acl == nil {
 		o.acl = c.core.acl(real)
 	}
+	o.sent, _ = ctx.Value(sentKey{}).(func())
 	var created string
 	var err error
 	if o.protected {
@@ -254,6 +267,9 @@ const parentTries = 20
 
 // createOn makes one node, and its parents if asked to.
 func (c *core) createOn(ctx context.Context, l *link, path string, data []byte, o creation, late func(string, error)) (string, error) {
+	if o.sent != nil {
+		defer l.wire.expect(path, o.sent)()
+	}
 	for try := 1; ; try++ {
 		created, err := call(ctx, l, func(conn *zk.Conn) (string, error) {
 			switch {

@@ -130,6 +130,7 @@ type wire struct {
 
 	mu       sync.Mutex // guards what follows
 	inFlight []sentRequest
+	awaited  map[string]func() // by the path of a create: see expect
 }
 
 // answer is what a reply tells about the session.
@@ -160,17 +161,40 @@ func (w *wire) Write(frame []byte) (int, error) {
 		w.greeted = true // the connect request: answered by pending
 		return len(frame), nil
 	}
+	var sent func()
 	if xid, op, ok := requestHeader(frame); ok {
 		w.mu.Lock()
 		// Noted before the write: the instant must not be later than
 		// the server's.
 		w.inFlight = append(w.inFlight, sentRequest{xid, op, time.Now()})
+		if len(w.awaited) > 0 {
+			sent = w.awaited[createPath(op, frame)]
+		}
 		w.mu.Unlock()
 	}
 	if _, err := w.Conn.Write(frame); err != nil {
 		w.Close() // the receive loop finds out and tells everybody
 	}
+	if sent != nil {
+		sent()
+	}
 	return len(frame), nil
+}
+
+// expect has sent called when a create of this path has been written. It runs on the Conn's
+// goroutine and must not block. forget ends that.
+func (w *wire) expect(path string, sent func()) (forget func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.awaited == nil {
+		w.awaited = make(map[string]func())
+	}
+	w.awaited[path] = sent
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.awaited, path)
+	}
 }
 
 func (w *wire) Read(p []byte) (int, error) {
@@ -291,6 +315,24 @@ func requestHeader(frame []byte) (xid, op int32, ok bool) {
 		return 0, 0, false
 	}
 	return int32(binary.BigEndian.Uint32(frame[4:])), int32(binary.BigEndian.Uint32(frame[8:])), true
+}
+
+// createPath is the path of a request that makes a node, and empty for any other.
+func createPath(op int32, frame []byte) string {
+	switch op {
+	case opCreate, opCreate2, opCreateContainer, opCreateTTL:
+	default:
+		return ""
+	}
+	if len(frame) < 16 {
+		return ""
+	}
+	rest := frame[16:]
+	n := binary.BigEndian.Uint32(frame[12:])
+	if uint64(n) > uint64(len(rest)) {
+		return ""
+	}
+	return string(rest[:n])
 }
 
 func replyHeader(frame []byte) (xid int32, zxid int64, code int32, ok bool) {

@@ -10,7 +10,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/retry"
 )
 
 // Hold is a lease that we have: what Acquire returns. It ends once, by Release or by a
@@ -89,6 +88,7 @@ func (h *Hold) Release() error {
 		// First the holder hears of it, then the next one may come in. The other
 		// way round both would believe in the lock while the delete travels.
 		t.finish(ErrReleased)
+		t.place.queue.pace.held.note(time.Since(t.began))
 		err = t.remove()
 	case last && errors.Is(lost, ErrSuspended):
 		_ = t.remove() // the loss is the news
@@ -164,6 +164,7 @@ func (q *Queue) HeldIn(ctx context.Context) *Hold {
 // tenure is the time for which a node has a lease. All holds of the lease share it.
 type tenure struct {
 	place *place
+	began time.Time
 	ctx   context.Context // ends with the tenure
 	end   context.CancelCauseFunc
 
@@ -189,7 +190,7 @@ const watchAfter = 5 * time.Millisecond
 // newHold begins the tenure of a place whose turn it is. It fails if the session is in
 // trouble, or if it is so long since a server confirmed it that it may be.
 func newHold(ctx context.Context, p *place) (*Hold, error) {
-	t := &tenure{place: p, deleted: ErrNodeDeleted}
+	t := &tenure{place: p, deleted: ErrNodeDeleted, began: time.Now()}
 	t.ctx, t.end = context.WithCancelCause(context.Background())
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -198,7 +199,13 @@ func newHold(ctx context.Context, p *place) (*Hold, error) {
 		t.end(err)
 		return nil, err
 	}
-	t.stops = append(t.stops, stop, time.AfterFunc(watchAfter, t.watch).Stop)
+	if err := p.begin(t); err != nil {
+		stop()
+		t.end(err)
+		return nil, err
+	}
+	p.watch(watchAfter)
+	t.stops = append(t.stops, stop)
 	if d := p.queue.cfg.maxHold; d > 0 {
 		t.stops = append(t.stops, time.AfterFunc(d, func() { t.lose(ErrMaxHold) }).Stop)
 	}
@@ -242,16 +249,20 @@ func (t *tenure) lose(cause error) {
 	t.lost = cause
 	t.mu.Unlock()
 	t.finish(cause)
-	if errors.Is(cause, ErrMaxHold) || errors.Is(cause, ErrSessionLost) {
+	switch {
+	case errors.Is(cause, ErrMaxHold), errors.Is(cause, ErrSessionLost):
 		// In the second case the servers do it as well, but it may take them a
 		// while: we gave the session up before they did.
 		t.place.leaveSoon()
+	case errors.Is(cause, ErrNodeDeleted), errors.Is(cause, ErrClosed):
+		t.place.end(false)
 	}
 }
 
 // finish tells the holds, and ends what runs for the tenure.
 func (t *tenure) finish(cause error) {
 	t.end(cause)
+	t.place.unwatchNode()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, stop := range t.stops {
@@ -309,28 +320,6 @@ func (t *tenure) deletion() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.deleted
-}
-
-// watch ends the tenure when somebody else deletes the node. It returns with the tenure.
-func (t *tenure) watch() {
-	ctx := framework.InSession(t.ctx, t.place.session)
-	for {
-		found, _, watch, err := t.place.queue.client.ExistsW(ctx, t.place.path)
-		switch {
-		case err == nil && !found:
-			t.lose(t.deletion())
-			return
-		case retry.Retryable(err):
-			continue // out of reach; whether that is trouble is for the session to say
-		case err != nil:
-			return // it is over
-		}
-		select {
-		case <-watch.Done():
-		case <-t.ctx.Done():
-			return
-		}
-	}
 }
 
 // token asks for the czxid of our node, once.

@@ -9,19 +9,19 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
 	"github.com/go-zookeeper/zk"
 
-	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/ctxerr"
 )
 
 // Queue is a queue for the leases at one path. All that contend for them, in this
 // process and others, must use the same name, driver and number of leases. It
-// keeps no state between calls but the number of leases.
+// keeps no state between calls but the number of leases, and what it has seen of how fast things go.
 //
 // All methods are safe for concurrent use.
 type Queue struct {
@@ -31,10 +31,33 @@ type Queue struct {
 	driver Driver
 	cfg    config
 
+	pace pace
+
 	mu        sync.Mutex // guards what follows
 	maxLeases int
-	changed   chan struct{} // closed and replaced when maxLeases changes
+	several   bool             // maxLeases is or was more than 1
+	changed   chan struct{}    // closed and replaced when maxLeases changes
+	places    map[int64]*place // ours, by number
 }
+
+// pace is what a Queue has seen of how fast things go.
+type pace struct {
+	trip average // of a write to the servers and back
+	held average // from a lease's beginning to its release
+}
+
+// average is that of the last durations, roughly. It is safe for concurrent use.
+type average struct{ nanos atomic.Int64 }
+
+func (a *average) note(d time.Duration) {
+	old := a.nanos.Load()
+	if old == 0 {
+		old = int64(d)
+	}
+	a.nanos.Store(old + (int64(d)-old)/8) // that a note is lost now and then does not matter
+}
+
+func (a *average) duration() time.Duration { return time.Duration(a.nanos.Load()) }
 
 // New makes a queue at path for nodes called name (as in "lock-"), to which the server
 // adds a number. driver says who holds; nil means [Standard]. Nothing is sent. Errors are
@@ -71,7 +94,9 @@ func New(client *framework.Client, path, name string, driver Driver, opts ...Opt
 		driver:    driver,
 		cfg:       cfg,
 		maxLeases: cfg.maxLeases,
+		several:   cfg.maxLeases > 1,
 		changed:   make(chan struct{}),
+		places:    make(map[int64]*place),
 	}, nil
 }
 
@@ -130,7 +155,7 @@ func (q *Queue) SetMaxLeases(n int) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if n != q.maxLeases {
-		q.maxLeases = n
+		q.maxLeases, q.several = n, true
 		close(q.changed)
 		q.changed = make(chan struct{})
 	}
@@ -195,7 +220,7 @@ func (q *Queue) look(ctx context.Context) error {
 }
 
 // acquire is the lock recipe of the ZooKeeper documentation. Everything after the
-// create is in wait, so that there is one way out for all that goes wrong.
+// create is in hold, so that there is one way out for all that goes wrong.
 func (q *Queue) acquire(ctx context.Context, wait bool) (*Hold, error) {
 	session, err := q.client.Session(ctx)
 	if err != nil {
@@ -204,9 +229,8 @@ func (q *Queue) acquire(ctx context.Context, wait bool) (*Hold, error) {
 	// From here on all is done in this session or not at all: a list that was read in
 	// the next one would say nothing about a node of this one.
 	pinned := framework.InSession(ctx, session)
-	path, err := q.driver.Create(pinned, q.client, q.base, q.name, q.cfg.data) // 1
+	p, err := q.join(pinned, session) // 1
 	if err == nil {
-		p := &place{queue: q, session: session, path: path}
 		var h *Hold
 		if h, err = p.hold(pinned, wait); err == nil {
 			return h, nil
@@ -227,150 +251,90 @@ func (q *Queue) acquire(ctx context.Context, wait bool) (*Hold, error) {
 	}
 }
 
-// place is our node in the queue, until it holds or leaves.
-type place struct {
-	queue   *Queue
-	session *framework.Session
-	path    string
-}
-
-// hold waits, if it may, until the place has a lease.
-func (p *place) hold(ctx context.Context, wait bool) (*Hold, error) {
-	q := p.queue
-	_, own := framework.Split(p.path)
-	if exhausted(own) {
-		return nil, ErrSequenceExhausted
+// join makes our node. The list of the children follows on its heels, unless we
+// probably know who is ahead anyway.
+func (q *Queue) join(ctx context.Context, session *framework.Session) (*place, error) {
+	var ahead listing
+	creating := ctx
+	if !q.crowded() {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		creating = framework.OnSent(creating, func() { ahead.start(ctx, q) })
 	}
-	for {
-		leases, changed := q.leases()
-		children, err := q.list(ctx) // 2
-		if err != nil {
-			return nil, err
-		}
-		if !slices.Contains(children, own) {
-			return nil, &placeLost{ErrNodeDeleted}
-		}
-		turn, err := q.driver.Decide(children, own, leases) // 3
-		if err != nil {
-			return nil, err
-		}
-		if turn.Held {
-			h, err := newHold(ctx, p)
-			if errors.Is(err, ErrSuspended) {
-				continue // nobody is told "yours" and "not yours" in one breath
-			}
-			return h, err
-		}
-		if !wait {
-			return nil, ErrNotAcquired
-		}
-		if err := p.await(ctx, turn.Watch, changed); err != nil { // 4
-			return nil, err
-		}
-	}
-}
-
-// await returns when one of the nodes has gone or changed is closed.
-func (p *place) await(ctx context.Context, names []string, changed <-chan struct{}) error {
-	// A waiter depends on its session as a holder does: when it is woken, it
-	// must not find out only then that its node is long gone.
-	stop, err := p.session.Depend(connstate.Session, func(error) {})
+	began := time.Now()
+	path, err := q.driver.Create(creating, q.client, q.base, q.name, q.cfg.data)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer stop()
-	for {
-		watches := make([]*framework.Watch, len(names))
-		for i, name := range names {
-			// Not exists: that would leave a watch behind on a node that is gone.
-			_, _, watch, err := p.queue.client.GetW(ctx, framework.Join(p.queue.base, name))
-			if errors.Is(err, zk.ErrNoNode) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			watches[i] = watch
-		}
-		gone, err := p.sleep(ctx, watches, changed)
-		if gone || err != nil {
-			return err
-		}
-		// The connection was lost, or somebody wrote to the node: look at the
-		// nodes again. The queue ahead of us is the same.
+	q.pace.trip.note(time.Since(began))
+	p := &place{queue: q, session: session, path: path, children: ahead.result(), over: make(chan struct{}), vanished: make(chan struct{})}
+	q.admit(p)
+	return p, nil
+}
+
+// listing is a list that is asked for once, and read once it is there.
+type listing struct {
+	once     sync.Once
+	done     chan struct{} // nil: not asked for
+	children []string      // nil: it failed; set before done is closed
+}
+
+// start asks. It does not block.
+func (l *listing) start(ctx context.Context, q *Queue) {
+	l.once.Do(func() {
+		done := make(chan struct{})
+		l.done = done
+		go func() { // ends with ctx at the latest
+			defer close(done)
+			l.children, _ = q.list(ctx) // whoever needs it asks again
+		}()
+	})
+}
+
+// result waits for the list. It is nil if there is none. start is not called any more.
+func (l *listing) result() []string {
+	l.once.Do(func() {})
+	if l.done == nil {
+		return nil
+	}
+	<-l.done
+	return l.children
+}
+
+// crowded reports whether places of this Queue are in the queue.
+func (q *Queue) crowded() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.places) > 0
+}
+
+// admit makes a place known to those of this Queue that come behind it.
+func (q *Queue) admit(p *place) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.places[p.number()] = p
+}
+
+func (q *Queue) forget(p *place) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.places[p.number()] == p {
+		delete(q.places, p.number())
 	}
 }
 
-// sleep returns when one of the watches fires. gone says whether the queue is worth
-// another look.
-func (p *place) sleep(ctx context.Context, watches []*framework.Watch, changed <-chan struct{}) (gone bool, err error) {
-	fired := watches[0].Done()
-	if len(watches) > 1 {
-		any := make(chan struct{})
-		fired = any
-		asleep := make(chan struct{})
-		defer close(asleep)
-		var once sync.Once
-		for _, w := range watches {
-			go func() { // ends with the watch, or with sleep
-				select {
-				case <-w.Done():
-					once.Do(func() { close(any) })
-				case <-asleep:
-				}
-			}()
-		}
+// neighbour returns the place of this Queue and session with this number, if there is one and
+// whoever is behind it can rely on it: where one at a time holds, in the order of the numbers.
+func (q *Queue) neighbour(session *framework.Session, number int64) *place {
+	if _, standard := q.driver.(Standard); !standard {
+		return nil
 	}
-	select {
-	case <-fired:
-	case <-changed:
-		return true, nil
-	case <-p.session.Done():
-		return false, p.session.Err()
-	case <-ctx.Done():
-		// The node ahead may go at this very moment and make us the holder
-		// without our knowing. We need not find out: our caller deletes our
-		// node, and that wakes the next in line as a release would.
-		return false, ctxerr.Of(ctx)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if p := q.places[number]; p != nil && p.session == session && !q.several {
+		return p
 	}
-	return slices.ContainsFunc(watches, func(w *framework.Watch) bool {
-		return w.Event().Type == zk.EventNodeDeleted
-	}), nil
-}
-
-// patience is how long giving up a place may hold up the caller. The node goes in
-// any case; if it has gone by then, the caller's next look does not show it.
-const patience = time.Second
-
-// leave takes our node out of the queue. What ended the waiting does not matter to it:
-// in particular not a context.
-func (p *place) leave() {
-	if p.session.Err() != nil {
-		p.leaveSoon() // the servers see to it as well
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	_, err := p.remove(ctx)
-	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrClosed) {
-		p.queue.client.Logger().Warn("lock node stays behind", "path", p.path, "reason", err)
-	}
-}
-
-// leaveSoon is leave for those who cannot wait.
-func (p *place) leaveSoon() {
-	now, cancel := context.WithCancel(context.Background())
-	cancel()
-	_, _ = p.remove(now) // goes on in the background
-}
-
-// remove deletes our node, in the background if ctx ends first.
-func (p *place) remove(ctx context.Context) (found bool, err error) {
-	found, err = p.queue.client.DeleteGuaranteed(ctx, p.path)
-	if err == nil {
-		p.queue.rewind(ctx, p.path)
-	}
-	return found, err
+	return nil
 }
 
 // rewind makes the numbers start again long before they end, by deleting a lock's

@@ -180,14 +180,21 @@ func (r rules) Decide(children []string, own string, _ int) (lock.Decision, erro
 	if !ours || !slices.Contains(children, own) {
 		return lock.Decision{}, fmt.Errorf("%s: %w", own, lock.ErrNodeDeleted)
 	}
-	reads := isRead(own)
-	for i := len(children) - 1; i >= 0; i-- {
-		if key, _ := r.SortKey(children[i], ""); key >= ownKey || reads && isRead(children[i]) {
-			continue
+	var inTheWay []string
+	for _, child := range children {
+		if key, _ := r.SortKey(child, ""); key < ownKey && !(isRead(own) && isRead(child)) {
+			inTheWay = append(inTheWay, child)
 		}
-		return lock.Decision{Watch: children[i : i+1]}, nil
 	}
-	return lock.Decision{Held: true}, nil
+	if len(inTheWay) == 0 {
+		return lock.Decision{Held: true}, nil
+	}
+	nearest := inTheWay[len(inTheWay)-1:]
+	return lock.Decision{
+		Watch: nearest,
+		// A writer may leave a reader in its place, which is in a writer's way.
+		Sure: len(inTheWay) == 1 && (isRead(own) || isRead(nearest[0])),
+	}, nil
 }
 
 func isRead(child string) bool {

@@ -1,0 +1,193 @@
+package lock_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/zktest"
+)
+
+// What a cycle costs, in requests. A Java client on the path sees the same nodes come and go.
+
+// counted returns the requests since the last ResetCounts that are not for the session's sake.
+func counted(server *zktest.Server) map[zktest.Op]int {
+	counts := server.Requests().Requests
+	delete(counts, zktest.OpPing)
+	delete(counts, zktest.OpSync)
+	return counts
+}
+
+func TestUncontendedCycle(t *testing.T) {
+	server := zktest.NewServer(t)
+	q := newQueue(t, testbed.On(server).Client(t), "/lock")
+	require.NoError(t, acquire(t, q).Release()) // the parent is there now
+	server.ResetCounts()
+	const n = 50
+	for range n {
+		require.NoError(t, acquire(t, q).Release())
+	}
+	counts := counted(server)
+	require.Equal(t, n, counts[zktest.OpCreate])
+	require.Equal(t, n, counts[zktest.OpDelete])
+	require.Equal(t, n, counts[zktest.OpGetChildren2], "the list that follows the create is never repeated")
+}
+
+// TestListFollowsTheCreate makes sure that acquiring takes one round trip: the list is sent
+// before the create has been answered.
+func TestListFollowsTheCreate(t *testing.T) {
+	server := zktest.NewServer(t)
+	q := newQueue(t, testbed.On(server).Client(t), "/lock")
+	require.NoError(t, acquire(t, q).Release())
+	server.ResetCounts()
+	hold := acquire(t, q)
+	both := server.Requests().BytesIn // of create and list
+	require.NoError(t, hold.Release())
+
+	gate := server.BlockReplies(zktest.OnCreate())
+	server.ResetCounts()
+	acquired := acquiring(t, testbed.Context(t), q, server, 1)
+	testbed.Receive(t, gate.Arrived(), "the create")
+	testbed.Eventually(t, func() bool { return server.Requests().BytesIn >= both }, "the list is there, unanswered as the create")
+	gate.Open()
+	got := testbed.Receive(t, acquired, "the lock")
+	require.NoError(t, got.err)
+	require.NoError(t, got.hold.Release())
+}
+
+func TestWaiterWhoIsNextNeedsNoSecondList(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	a, b := newQueue(t, bed.Client(t), "/lock"), newQueue(t, bed.Client(t), "/lock")
+	for range 10 {
+		hold := acquire(t, a)
+		waiting := acquiring(t, testbed.Context(t), b, server, 2)
+		testbed.Eventually(t, func() bool { return server.WatchCount() >= 2 }, "b watches a and itself")
+		server.ResetCounts()
+		require.NoError(t, hold.Release())
+		got := testbed.Receive(t, waiting, "the lock")
+		require.NoError(t, got.err)
+		require.Zero(t, counted(server)[zktest.OpGetChildren2], "the event is enough")
+		require.NoError(t, got.hold.Release())
+	}
+}
+
+func TestWaiterWhoIsNotNextAsks(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	a, b, c := newQueue(t, bed.Client(t), "/lock"), newQueue(t, bed.Client(t), "/lock"), newQueue(t, bed.Client(t), "/lock")
+	hold := acquire(t, a)
+	b1, cancel := context.WithCancel(testbed.Context(t))
+	second := acquiring(t, b1, b, server, 2)
+	third := acquiring(t, testbed.Context(t), c, server, 3)
+	testbed.Eventually(t, func() bool { return server.WatchCount() >= 3 }, "both wait")
+	cancel() // the one just ahead of the third goes without having held
+	require.Error(t, testbed.Receive(t, second, "the end of waiting").err)
+	testbed.Eventually(t, func() bool { return server.WatchCount() >= 2 }, "the third waits again")
+	select {
+	case <-third:
+		t.Fatal("two holders: the first one still holds")
+	default:
+	}
+	require.NoError(t, hold.Err())
+	require.NoError(t, hold.Release())
+	got := testbed.Receive(t, third, "the lock")
+	require.NoError(t, got.err)
+	require.NoError(t, got.hold.Release())
+}
+
+// TestNeighboursInOneQueue is about waiters of one Queue: they know each other, and list
+// nothing.
+func TestNeighboursInOneQueue(t *testing.T) {
+	server := zktest.NewServer(t)
+	q := newQueue(t, testbed.On(server).Client(t), "/lock")
+	hold := acquire(t, q)
+	const n = 20
+	server.ResetCounts()
+	var waiting []<-chan result
+	for i := range n {
+		waiting = append(waiting, acquiring(t, testbed.Context(t), q, server, i+2))
+	}
+	testbed.Eventually(t, func() bool { return server.WatchCount() >= n }, "all are watched")
+	require.NoError(t, hold.Release())
+	for _, w := range waiting {
+		got := testbed.Receive(t, w, "the lock")
+		require.NoError(t, got.err)
+		require.NoError(t, got.hold.Release())
+	}
+	counts := counted(server)
+	require.Zero(t, counts[zktest.OpGetChildren2], "nobody asks")
+	require.Equal(t, n, counts[zktest.OpCreate])
+	require.Equal(t, n+1, counts[zktest.OpDelete])
+	require.LessOrEqual(t, counts[zktest.OpGetData], n+1, "each node is watched once, by its owner")
+}
+
+// TestNeighbourThatGivesUpProvesNothing has one of two waiters of one Queue leave.
+func TestNeighbourThatGivesUpProvesNothing(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	q := newQueue(t, bed.Client(t), "/lock")
+	hold := acquire(t, newQueue(t, bed.Client(t), "/lock")) // another's
+	ctx, cancel := context.WithCancel(testbed.Context(t))
+	second := acquiring(t, ctx, q, server, 2)
+	third := acquiring(t, testbed.Context(t), q, server, 3)
+	cancel()
+	require.Error(t, testbed.Receive(t, second, "the end of waiting").err)
+	length(t, server, q, 2)
+	testbed.Eventually(t, func() bool { return server.WatchCount() >= 2 }, "the third waits for the holder")
+	select {
+	case <-third:
+		t.Fatal("two holders")
+	default:
+	}
+	require.NoError(t, hold.Release())
+	got := testbed.Receive(t, third, "the lock")
+	require.NoError(t, got.err)
+	require.NoError(t, got.hold.Release())
+}
+
+// TestNeighbourWhoseNodeWasDeleted has an operator delete what a holder of our own holds.
+func TestNeighbourWhoseNodeWasDeleted(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	q := newQueue(t, bed.Client(t), "/lock")
+	hold := acquire(t, q)
+	waiting := acquiring(t, testbed.Context(t), q, server, 2)
+	operator := bed.Client(t)
+	require.NoError(t, operator.Delete(testbed.Context(t), hold.Path(), -1))
+	testbed.Receive(t, hold.Done(), "word of the loss")
+	require.ErrorIs(t, hold.Err(), lock.ErrNodeDeleted)
+	got := testbed.Receive(t, waiting, "the lock")
+	require.NoError(t, got.err)
+	require.NoError(t, got.hold.Release())
+	require.ErrorIs(t, hold.Release(), lock.ErrNodeDeleted)
+}
+
+// TestLookingAheadSparesTheQuestion has holds last longer than a round trip: who is third asks
+// again when the first one goes, and needs no list when its turn comes.
+func TestLookingAheadSparesTheQuestion(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	a, b, c := newQueue(t, bed.Client(t), "/lock"), newQueue(t, bed.Client(t), "/lock"), newQueue(t, bed.Client(t), "/lock")
+	slow := acquire(t, c) // c has seen that holds last
+	testbed.Eventually(t, func() bool { return server.WatchCount() >= 1 }, "it lasts 5 ms")
+	require.NoError(t, slow.Release())
+
+	first := acquire(t, a)
+	second := acquiring(t, testbed.Context(t), b, server, 2)
+	third := acquiring(t, testbed.Context(t), c, server, 3)
+	testbed.Eventually(t, func() bool { return server.WatchCount() >= 5 }, "the third watches both")
+	require.NoError(t, first.Release())
+	got := testbed.Receive(t, second, "the lock")
+	require.NoError(t, got.err)
+	testbed.Eventually(t, func() bool { return server.WatchCount() >= 3 }, "the third watches the second, and itself")
+	server.ResetCounts()
+	require.NoError(t, got.hold.Release())
+	got = testbed.Receive(t, third, "the lock")
+	require.NoError(t, got.err)
+	require.Zero(t, counted(server)[zktest.OpGetChildren2])
+	require.NoError(t, got.hold.Release())
+}
