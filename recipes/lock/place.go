@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -94,7 +95,7 @@ func (p *place) firstTurn(ctx context.Context, leases int, wait bool) (Decision,
 		return Decision{Watch: []string{ahead.name()}}, nil
 	}
 	if slices.Contains(p.children, p.name()) {
-		return p.queue.driver.Decide(p.children, p.name(), leases)
+		return p.decide(p.children, leases)
 	}
 	return p.ask(ctx, leases)
 }
@@ -108,7 +109,16 @@ func (p *place) ask(ctx context.Context, leases int) (Decision, error) {
 	if !slices.Contains(children, p.name()) {
 		return Decision{}, &placeLost{ErrNodeDeleted}
 	}
-	return p.queue.driver.Decide(children, p.name(), leases) // 3
+	return p.decide(children, leases)
+}
+
+// decide asks the driver.
+func (p *place) decide(children []string, leases int) (Decision, error) {
+	turn, err := p.queue.driver.Decide(children, p.name(), leases) // 3
+	if err == nil && !turn.Held && len(turn.Watch) == 0 {
+		err = fmt.Errorf("%w: driver %T neither grants the lease nor names whom to wait for", ErrBadArgument, p.queue.driver)
+	}
+	return turn, err
 }
 
 // await returns when it is worth looking again: one of the nodes that turn names has gone or
@@ -143,7 +153,10 @@ func (p *place) await(ctx context.Context, turn Decision, changed <-chan struct{
 		if set == nil {
 			return false, nil // one has gone already
 		}
-		if err := p.sleep(ctx, set.fired(ctx), changed); err != nil {
+		awake := make(chan struct{})
+		err = p.sleep(ctx, set.fired(awake), changed)
+		close(awake)
+		if err != nil {
 			return false, err
 		}
 		if set.gone() || isClosed(changed) {
@@ -186,20 +199,20 @@ func (p *place) watchAll(ctx context.Context, names []string) (*watchSet, error)
 	return set, nil
 }
 
-// fired is closed when one of the watches fires.
-func (s *watchSet) fired(ctx context.Context) <-chan struct{} {
+// fired is closed when one of the watches fires, unless stop is closed before.
+func (s *watchSet) fired(stop <-chan struct{}) <-chan struct{} {
 	if len(s.watches) == 1 {
 		return s.watches[0].Done()
 	}
 	fired := make(chan struct{})
 	var once sync.Once
 	for _, w := range s.watches {
-		go func() { // ends with the first watch that fires, or with ctx
+		go func() { // ends with the first watch that fires, or with stop
 			select {
 			case <-w.Done():
 				once.Do(func() { close(fired) })
 			case <-fired:
-			case <-ctx.Done():
+			case <-stop:
 			}
 		}()
 	}

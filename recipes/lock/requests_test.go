@@ -191,3 +191,17 @@ func TestLookingAheadSparesTheQuestion(t *testing.T) {
 	require.Zero(t, counted(server)[zktest.OpGetChildren2])
 	require.NoError(t, got.hold.Release())
 }
+
+// undecided is a driver that says nothing.
+type undecided struct{ lock.Standard }
+
+func (undecided) Decide([]string, string, int) (lock.Decision, error) { return lock.Decision{}, nil }
+
+func TestDriverThatSaysNothingIsRefused(t *testing.T) {
+	server := zktest.NewServer(t)
+	q, err := lock.New(testbed.On(server).Client(t), "/lock", "lock-", undecided{})
+	require.NoError(t, err)
+	_, err = q.Acquire(testbed.Context(t))
+	require.ErrorIs(t, err, lock.ErrBadArgument)
+	length(t, server, q, 0)
+}
