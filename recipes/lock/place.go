@@ -178,11 +178,29 @@ func (p *place) left() bool {
 // watchSet are watches on several nodes.
 type watchSet struct {
 	watches []*framework.Watch
-	foreign bool // none of the nodes is of our session
+	foreign bool // it is known that none of the nodes is of our session
 }
+
+// maxWatched is how many nodes are watched each on its own. To wait for one of more, one watch
+// on their parent is cheaper, although it tells of newcomers as well.
+const maxWatched = 4
 
 // watchAll watches nodes. It returns nil if one of them has gone already.
 func (p *place) watchAll(ctx context.Context, names []string) (*watchSet, error) {
+	if len(names) > maxWatched {
+		children, _, watch, err := p.queue.client.ChildrenW(ctx, p.queue.base)
+		if err != nil {
+			return nil, err
+		}
+		there := make(map[string]bool, len(children))
+		for _, child := range children {
+			there[child] = true
+		}
+		if slices.ContainsFunc(names, func(name string) bool { return !there[name] }) {
+			return nil, nil
+		}
+		return &watchSet{watches: []*framework.Watch{watch}}, nil
+	}
 	set := &watchSet{foreign: true}
 	for _, name := range names {
 		// Not exists: that would leave a watch behind on a node that is gone.
@@ -219,9 +237,11 @@ func (s *watchSet) fired(stop <-chan struct{}) <-chan struct{} {
 	return fired
 }
 
-// gone reports whether one of the nodes is.
+// gone reports whether one of the nodes is, or may be.
 func (s *watchSet) gone() bool {
-	return slices.ContainsFunc(s.watches, func(w *framework.Watch) bool { return w.Event().Type == zk.EventNodeDeleted })
+	return slices.ContainsFunc(s.watches, func(w *framework.Watch) bool {
+		return w.Event().Type == zk.EventNodeDeleted || w.Event().Type == zk.EventNodeChildrenChanged
+	})
 }
 
 // sleep returns when fired or changed is closed. The error says why there is nothing to wait

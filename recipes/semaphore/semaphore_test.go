@@ -648,6 +648,33 @@ func TestWireFormat(t *testing.T) {
 	release(t, got.group)
 }
 
+// TestManyLeases makes sure that waiting costs the same however many leases there are.
+func TestManyLeases(t *testing.T) {
+	server := zktest.NewServer(t)
+	s, _ := newSemaphore(t, testbed.On(server), "/pool", 100)
+	other, _ := newSemaphore(t, testbed.On(server), "/pool", 100)
+	group, err := s.AcquireN(testbed.Context(t), 100)
+	require.NoError(t, err)
+	testbed.Eventually(t, func() bool { return server.WatchCount() >= 100 }, "held for a while, each lease is watched by its holder")
+	server.ResetCounts()
+	waiter := make(chan acquiring, 1)
+	go func() {
+		group, err := other.AcquireN(testbed.Context(t), 1)
+		waiter <- acquiring{group, err}
+	}()
+	testbed.Eventually(t, func() bool {
+		children, err := server.Children("/pool/leases")
+		return err == nil && len(children) == 101 && server.WatchCount() > 100
+	}, "it waits")
+	undecided(t, waiter)
+	release(t, group.Holds()[42])
+	got := testbed.Receive(t, waiter, "the lease that became free")
+	require.NoError(t, got.err)
+	require.Less(t, server.Requests().Requests[zktest.OpGetData], 10)
+	release(t, got.group)
+	require.Error(t, group.Release(), "one of them was released before")
+}
+
 // TestOneWaitsAtTheLeases makes sure that a release wakes one waiter, however many there are.
 func TestOneWaitsAtTheLeases(t *testing.T) {
 	server := zktest.NewServer(t)
