@@ -251,14 +251,11 @@ func (c *core) freshChildren(ctx context.Context, l *link, dir string) ([]string
 	if _, err := call(ctx, l, func(conn *zk.Conn) (string, error) { return conn.Sync(dir) }, nil); err != nil {
 		return nil, err
 	}
-	children, err := call(ctx, l, func(conn *zk.Conn) ([]string, error) {
-		children, _, err := conn.Children(dir)
-		return children, err
-	}, nil)
+	r, err := ask(ctx, l, askChildren(dir, false))
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
-	return children, err
+	return r.value, err
 }
 
 // parentTries bounds how often a parent may vanish between its making and the
@@ -267,21 +264,10 @@ const parentTries = 20
 
 // createOn makes one node, and its parents if asked to.
 func (c *core) createOn(ctx context.Context, l *link, path string, data []byte, o creation, late func(string, error)) (string, error) {
-	if o.sent != nil {
-		defer l.wire.expect(path, o.sent)()
-	}
 	for try := 1; ; try++ {
-		created, err := call(ctx, l, func(conn *zk.Conn) (string, error) {
-			switch {
-			case o.ttl > 0 && o.mode == PersistentSequential:
-				return conn.CreateTTL(path, data, zk.FlagPersistentSequentialWithTTL, o.acl, o.ttl)
-			case o.ttl > 0:
-				return conn.CreateTTL(path, data, zk.FlagTTL, o.acl, o.ttl)
-			case o.mode == Container:
-				return conn.CreateContainer(path, data, zk.FlagContainer, o.acl)
-			}
-			return conn.Create(path, data, int32(o.mode), o.acl)
-		}, late)
+		q := askCreate(path, data, o.acl, o.mode, o.ttl)
+		q.written, q.late = o.sent, late
+		created, err := ask(ctx, l, q)
 		if !o.parents || try == parentTries || !errors.Is(err, zk.ErrNoNode) {
 			return created, err
 		}

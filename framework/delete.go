@@ -67,9 +67,7 @@ func (c *core) remove(ctx context.Context, path string) (found bool, err error) 
 // deleteOn makes one try. maybe is what the tries of one operation know of
 // each other: one of them may have removed the node.
 func (c *core) deleteOn(ctx context.Context, l *link, path string, version int32, maybe *bool) (found bool, err error) {
-	_, err = call(ctx, l, func(conn *zk.Conn) (struct{}, error) {
-		return struct{}{}, conn.Delete(path, version)
-	}, nil)
+	_, err = ask(ctx, l, askDelete(path, version))
 	if retry.Unknown(err) {
 		*maybe = true
 	}

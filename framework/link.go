@@ -55,6 +55,7 @@ func newLink(s *Session, server string, w *wire, g grant, log *slog.Logger, wg *
 	if err != nil {
 		return nil, err
 	}
+	wg.Go(w.writeLoop)
 	return l, nil
 }
 
@@ -126,44 +127,64 @@ func (l *link) enter() bool {
 // or the client closed first, call returns at once and f goes on: go-zookeeper's
 // calls cannot be stopped. Then late, if not nil, gets the result.
 func call[T any](ctx context.Context, l *link, f func(*zk.Conn) (T, error), late func(T, error)) (T, error) {
-	type result struct {
-		value T
-		err   error
-	}
-	var (
-		zero      T
-		closed    = l.session.core.ctx
-		done      = make(chan result, 1)
-		abandoned atomic.Bool // whoever sets it second knows of the other
-	)
 	if !l.enter() {
-		return zero, zk.ErrNoServer // nothing was sent
+		var none T
+		return none, zk.ErrNoServer // nothing was sent
 	}
+	w := newWaiting(late)
 	go func() { // ends with the request, or with the link
 		defer l.calls.Done()
 		value, err := f(l.conn)
 		if errors.Is(err, zk.ErrClosing) {
 			err = zk.ErrConnectionClosed // which of the two is chance
 		}
-		done <- result{value, err}
-		if abandoned.Swap(true) && late != nil {
-			late(value, err)
-		}
+		w.done(value, err)
 	}()
+	return w.wait(ctx, l)
+}
+
+// waiting is for an answer that its caller may give up.
+type waiting[T any] struct {
+	answer    chan outcome[T] // capacity 1
+	abandoned atomic.Bool     // whoever sets it second knows of the other
+	late      func(T, error)
+}
+
+type outcome[T any] struct {
+	value T
+	err   error
+}
+
+func newWaiting[T any](late func(T, error)) *waiting[T] {
+	return &waiting[T]{answer: make(chan outcome[T], 1), late: late}
+}
+
+// done is called once, with the answer. It does not block.
+func (w *waiting[T]) done(value T, err error) {
+	w.answer <- outcome[T]{value, err}
+	if w.abandoned.Swap(true) && w.late != nil {
+		w.late(value, err)
+	}
+}
+
+// wait returns the answer, or at once when ctx is done or the client closed.
+func (w *waiting[T]) wait(ctx context.Context, l *link) (T, error) {
+	closed := l.session.core.ctx
 	select {
-	case r := <-done:
+	case r := <-w.answer:
 		return r.value, r.err
 	case <-ctx.Done():
 	case <-closed.Done():
 	}
-	if abandoned.Swap(true) {
-		r := <-done // f was faster
+	if w.abandoned.Swap(true) {
+		r := <-w.answer // it was faster
 		return r.value, r.err
 	}
+	var none T
 	if closed.Err() != nil {
-		return zero, unanswered{ErrClosed}
+		return none, unanswered{ErrClosed}
 	}
-	return zero, unanswered{ctxerr.Of(ctx)}
+	return none, unanswered{ctxerr.Of(ctx)}
 }
 
 // unanswered is the error of a request that was given up before its answer came.

@@ -21,42 +21,26 @@ import (
 
 // Get returns a node's data and stat. The error is zk.ErrNoNode if there is no such node.
 func (c *Client) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
-	r, err := request(ctx, c, "get", path, func(conn *zk.Conn, real string) (withStat[[]byte], error) {
-		return stated(conn.Get(real))
-	})
+	r, err := asked(ctx, c, "get", path, askGet)
 	return r.value, r.stat, err
 }
 
 // GetW is Get, and a watch that fires when the node's data change or the node goes. No
 // watch is set on a node that is not there.
 func (c *Client) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *Watch, error) {
-	r, err := watched(ctx, c, "get", path, watchData, func(conn *zk.Conn, real string, armed bool) (withStat[[]byte], error) {
-		if armed {
-			return stated(conn.Get(real))
-		}
-		data, stat, _, err := conn.GetW(real)
-		return withStat[[]byte]{data, stat}, err
-	})
+	r, err := watched(ctx, c, "get", path, watchData, askGet)
 	return r.value.value, r.value.stat, r.watch, err
 }
 
 // Children returns the names of a node's children, in no order, and the node's stat.
 func (c *Client) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
-	r, err := request(ctx, c, "children", path, func(conn *zk.Conn, real string) (withStat[[]string], error) {
-		return stated(conn.Children(real))
-	})
+	r, err := asked(ctx, c, "children", path, askChildren)
 	return r.value, r.stat, err
 }
 
 // ChildrenW is Children, and a watch that fires when a child comes or goes, or the node goes.
 func (c *Client) ChildrenW(ctx context.Context, path string) ([]string, *zk.Stat, *Watch, error) {
-	r, err := watched(ctx, c, "children", path, watchChildren, func(conn *zk.Conn, real string, armed bool) (withStat[[]string], error) {
-		if armed {
-			return stated(conn.Children(real))
-		}
-		children, stat, _, err := conn.ChildrenW(real)
-		return withStat[[]string]{children, stat}, err
-	})
+	r, err := watched(ctx, c, "children", path, watchChildren, askChildren)
 	return r.value.value, r.value.stat, r.watch, err
 }
 
@@ -117,7 +101,10 @@ func (c *Client) Set(ctx context.Context, path string, data []byte, version int3
 }
 
 // Sync has the server that we are connected to catch up with the leader: what
-// is read after it is at least as new as what anyone had written before it.
+// is read after it is nearly always at least as new as what anyone had written before it. The
+// leader itself may tell a follower to apply a write before it does so, and does not wait for
+// that when one of its own clients syncs. A write, such as a Multi that only checks, is
+// the certain way to catch up.
 func (c *Client) Sync(ctx context.Context, path string) error {
 	_, err := request(ctx, c, "sync", path, func(conn *zk.Conn, real string) (string, error) {
 		return conn.Sync(real)
@@ -281,14 +268,33 @@ func request[T any](ctx context.Context, c *Client, op, path string, f func(conn
 	return result, nil
 }
 
+// asked is request for those that go past the Conn.
+func asked[T any](ctx context.Context, c *Client, op, path string, q func(real string, watch bool) question[T]) (T, error) {
+	var none T
+	if err := ValidatePath(path); err != nil {
+		return none, opError(op, path, err)
+	}
+	real := c.real(path)
+	var result T
+	err := c.core.do(ctx, func(l *link) error {
+		var err error
+		result, err = ask(ctx, l, q(real, false))
+		return err
+	})
+	if err != nil {
+		return none, opError(op, path, err)
+	}
+	return result, nil
+}
+
 // withWatch is the result of a read that set a watch.
 type withWatch[T any] struct {
 	value T
 	watch *Watch
 }
 
-// watched is a request that sets a watch, unless the watch is there already.
-func watched[T any](ctx context.Context, c *Client, op, path string, kind watchKind, f func(conn *zk.Conn, real string, armed bool) (T, error)) (withWatch[T], error) {
+// watched is asked with a watch, which is asked for unless it is there already.
+func watched[T any](ctx context.Context, c *Client, op, path string, kind watchKind, q func(real string, watch bool) question[T]) (withWatch[T], error) {
 	var result withWatch[T]
 	if err := ValidatePath(path); err != nil {
 		return result, opError(op, path, err)
@@ -296,13 +302,11 @@ func watched[T any](ctx context.Context, c *Client, op, path string, kind watchK
 	key := watchKey{c.real(path), kind}
 	err := c.core.do(ctx, func(l *link) error {
 		shared, armed := l.watches.begin(key)
-		value, err := call(ctx, l, func(conn *zk.Conn) (T, error) {
-			value, err := f(conn, key.path, armed)
-			if !armed {
-				l.watches.settle(key, shared, err == nil)
-			}
-			return value, err
-		}, nil)
+		q := q(key.path, !armed)
+		if !armed {
+			q.settle = func(err error) { l.watches.settle(key, shared, err == nil) }
+		}
+		value, err := ask(ctx, l, q)
 		result = withWatch[T]{value, &Watch{shared, c}}
 		return err
 	})

@@ -23,9 +23,11 @@ import (
 const (
 	opCreate          = 1
 	opDelete          = 2
+	opGetData         = 4
 	opSetData         = 5
 	opSetACL          = 7
 	opSync            = 9
+	opGetChildren2    = 12
 	opMulti           = 14
 	opCreate2         = 15
 	opReconfig        = 16
@@ -127,10 +129,16 @@ type wire struct {
 
 	down     chan struct{} // closed when the connection is of no more use
 	downOnce sync.Once
+	more     chan struct{} // capacity 1: there is something in outbox
 
-	mu       sync.Mutex // guards what follows
-	inFlight []sentRequest
-	awaited  map[string]func() // by the path of a create: see expect
+	out sync.Mutex // held while writing, so that what is sent is in the order of inFlight
+
+	mu         sync.Mutex // guards what follows
+	inFlight   []sentRequest
+	unanswered int // bytes of those
+	outbox     []*ownRequest
+	lastXid    int32 // of our own requests
+	failed     bool  // nothing is sent any more
 }
 
 // answer is what a reply tells about the session.
@@ -143,6 +151,17 @@ type answer struct {
 type sentRequest struct {
 	xid, op int32
 	at      time.Time
+	size    int
+	own     *ownRequest // nil for those of the Conn
+}
+
+// ownRequest is a request that does not go through the Conn: see [ask]. Its functions must not
+// block.
+type ownRequest struct {
+	op      int32
+	frame   []byte                        // with room for the length and the xid
+	written func()                        // nil, or called when it has been written
+	reply   func(frame []byte, err error) // called once: with the answer, or why there is none
 }
 
 func newWire(conn net.Conn, in *bufio.Reader, g grant, answered func(answer)) *wire {
@@ -152,6 +171,7 @@ func newWire(conn net.Conn, in *bufio.Reader, g grant, answered func(answer)) *w
 		answered: answered,
 		pending:  connectReply(g),
 		down:     make(chan struct{}),
+		more:     make(chan struct{}, 1),
 	}
 }
 
@@ -161,50 +181,117 @@ func (w *wire) Write(frame []byte) (int, error) {
 		w.greeted = true // the connect request: answered by pending
 		return len(frame), nil
 	}
-	var sent func()
+	w.out.Lock()
+	defer w.out.Unlock()
 	if xid, op, ok := requestHeader(frame); ok {
 		w.mu.Lock()
-		// Noted before the write: the instant must not be later than
-		// the server's.
-		w.inFlight = append(w.inFlight, sentRequest{xid, op, time.Now()})
-		if len(w.awaited) > 0 {
-			sent = w.awaited[createPath(op, frame)]
-		}
+		w.note(sentRequest{xid: xid, op: op, size: len(frame)})
 		w.mu.Unlock()
 	}
-	if _, err := w.Conn.Write(frame); err != nil {
-		w.Close() // the receive loop finds out and tells everybody
-	}
-	if sent != nil {
-		sent()
-	}
+	w.put(frame)
 	return len(frame), nil
 }
 
-// expect has sent called when a create of this path has been written. It runs on the Conn's
-// goroutine and must not block. forget ends that.
-func (w *wire) expect(path string, sent func()) (forget func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.awaited == nil {
-		w.awaited = make(map[string]func())
+// note remembers a request that is about to be written. Before it is, because the instant must not
+// be later than the server's. w.mu is held.
+func (w *wire) note(r sentRequest) {
+	r.at = time.Now()
+	w.inFlight = append(w.inFlight, r)
+	w.unanswered += r.size
+}
+
+// put writes. w.out is held.
+func (w *wire) put(frames []byte) {
+	if _, err := w.Conn.Write(frames); err != nil {
+		w.Close() // the receive loop finds out and tells everybody
 	}
-	w.awaited[path] = sent
-	return func() {
+}
+
+// maxDirect is how many bytes can be on their way to a server that does not read, without
+// making a write wait: less than any socket has room for.
+const maxDirect = 4 << 10
+
+// send sends a request of our own, now if that cannot take long, or else as soon as writeLoop
+// comes to it. It does not block.
+func (w *wire) send(r *ownRequest) {
+	w.mu.Lock()
+	if w.failed {
+		w.mu.Unlock()
+		r.reply(nil, zk.ErrNoServer) // it was not sent
+		return
+	}
+	// What was answered was read. So if little is unanswered, there is room.
+	if len(w.outbox) > 0 || w.unanswered+len(r.frame) > maxDirect || !w.out.TryLock() {
+		w.outbox = append(w.outbox, r)
+		w.mu.Unlock()
+		select {
+		case w.more <- struct{}{}:
+		default:
+		}
+		return
+	}
+	w.begin(r)
+	w.mu.Unlock()
+	w.put(r.frame)
+	w.out.Unlock()
+	if r.written != nil {
+		r.written()
+	}
+}
+
+// firstXid is far from the numbers that the Conn begins with. Should it come to them all the same,
+// answers are told apart by their order.
+const firstXid = 1 << 30
+
+// begin gives a request of ours its number. w.mu is held.
+func (w *wire) begin(r *ownRequest) {
+	w.lastXid = max(w.lastXid+1, firstXid) // it turns negative at the end
+	binary.BigEndian.PutUint32(r.frame[4:], uint32(w.lastXid))
+	sealed(r.frame)
+	w.note(sentRequest{xid: w.lastXid, op: r.op, size: len(r.frame), own: r})
+}
+
+// writeLoop sends what send could not send at once. It returns when the connection ends.
+func (w *wire) writeLoop() {
+	for {
+		select {
+		case <-w.more:
+		case <-w.down:
+			return
+		}
+		w.out.Lock()
 		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.awaited, path)
+		batch := w.outbox
+		w.outbox = nil
+		var frames []byte
+		for _, r := range batch {
+			w.begin(r)
+			frames = append(frames, r.frame...)
+		}
+		w.mu.Unlock()
+		if len(frames) > 0 {
+			w.put(frames)
+		}
+		w.out.Unlock()
+		for _, r := range batch {
+			if r.written != nil {
+				r.written()
+			}
+		}
 	}
 }
 
 func (w *wire) Read(p []byte) (int, error) {
-	if len(w.pending) == 0 {
+	for len(w.pending) == 0 {
 		frame, err := readFrame(w.in)
 		if err != nil {
 			w.Close()
 			return 0, err
 		}
-		w.noteReply(frame)
+		if own := w.noteReply(frame); own != nil {
+			own.reply(frame, nil)
+			continue
+		}
 		w.pending = frame
 	}
 	n := copy(p, w.pending)
@@ -212,10 +299,11 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (w *wire) noteReply(frame []byte) {
+// noteReply returns the request of ours that a frame answers, if it is one.
+func (w *wire) noteReply(frame []byte) *ownRequest {
 	xid, zxid, _, ok := replyHeader(frame)
 	if !ok || xid == xidWatchEvent {
-		return
+		return nil
 	}
 	received := time.Now()
 	w.mu.Lock()
@@ -227,6 +315,7 @@ func (w *wire) noteReply(frame []byte) {
 		if w.inFlight[i].xid == xid {
 			req, found = w.inFlight[i], true
 			w.inFlight = append(w.inFlight[:i], w.inFlight[i+1:]...)
+			w.unanswered -= req.size
 			break
 		}
 	}
@@ -234,12 +323,34 @@ func (w *wire) noteReply(frame []byte) {
 	if found {
 		w.answered(answer{req.at, received, viaLeader(req.op), zxid})
 	}
+	return req.own
 }
 
 // Close may be called by anyone, any number of times.
 func (w *wire) Close() error {
-	w.downOnce.Do(func() { close(w.down) })
-	return w.Conn.Close()
+	err := w.Conn.Close()
+	w.downOnce.Do(func() {
+		close(w.down)
+		w.fail()
+	})
+	return err
+}
+
+// fail answers for the server.
+func (w *wire) fail() {
+	w.mu.Lock()
+	w.failed = true
+	sent, unsent := w.inFlight, w.outbox
+	w.inFlight, w.outbox = nil, nil
+	w.mu.Unlock()
+	for _, r := range sent {
+		if r.own != nil {
+			r.own.reply(nil, zk.ErrConnectionClosed)
+		}
+	}
+	for _, r := range unsent {
+		r.reply(nil, zk.ErrNoServer)
+	}
 }
 
 // farewell is what a [zk.Conn] gets when it reconnects on its own. It greets the
@@ -315,24 +426,6 @@ func requestHeader(frame []byte) (xid, op int32, ok bool) {
 		return 0, 0, false
 	}
 	return int32(binary.BigEndian.Uint32(frame[4:])), int32(binary.BigEndian.Uint32(frame[8:])), true
-}
-
-// createPath is the path of a request that makes a node, and empty for any other.
-func createPath(op int32, frame []byte) string {
-	switch op {
-	case opCreate, opCreate2, opCreateContainer, opCreateTTL:
-	default:
-		return ""
-	}
-	if len(frame) < 16 {
-		return ""
-	}
-	rest := frame[16:]
-	n := binary.BigEndian.Uint32(frame[12:])
-	if uint64(n) > uint64(len(rest)) {
-		return ""
-	}
-	return string(rest[:n])
 }
 
 func replyHeader(frame []byte) (xid int32, zxid int64, code int32, ok bool) {
