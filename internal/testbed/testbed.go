@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -99,6 +100,14 @@ func Context(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// CatchUp has the client's server apply all that was written before.
+func CatchUp(t *testing.T, client *framework.Client) {
+	t.Helper()
+	// Not sync: see [framework.Client.Sync].
+	_, err := client.Multi(Context(t), &zk.CheckVersionRequest{Path: "/", Version: -1})
+	require.NoError(t, err)
 }
 
 // Eventually waits until condition holds. It is for what happens on a server, where there is no

@@ -164,8 +164,9 @@ func newRequest(client *framework.Client, opts []RevokeOption) (request, error) 
 
 // ask writes the message.
 func (r request) ask(ctx context.Context, client *framework.Client, path string) error {
-	// The caller may know of the node through a server that is ahead of ours.
-	if err := client.Sync(ctx, path); err != nil {
+	// The caller may know of the node through a server that is ahead of ours. Not sync: the
+	// leader answers its own clients before it has caught up with its followers.
+	if _, err := client.Multi(ctx, &zk.CheckVersionRequest{Path: path, Version: -1}); err != nil {
 		return err
 	}
 	found, stat, err := client.Exists(ctx, path)
