@@ -132,6 +132,7 @@ func handsOver(t *testing.T, bed *testbed.Bed) {
 
 	client := bed.Client(t)
 	other := newMutex(t, client, path)
+	testbed.CatchUp(t, client)
 	ps, err := other.Participants(ctx)
 	require.NoError(t, err)
 	require.Len(t, ps, 1)
