@@ -118,7 +118,8 @@ func (q *Queue) Acquire(ctx context.Context) (*Hold, error) {
 }
 
 // TryAcquire is Acquire without waiting for others: if all leases are taken, the error is
-// [ErrNotAcquired].
+// [ErrNotAcquired]. To find that out takes one read and no write; a server that is
+// behind the others may take a lease for taken that was released a moment ago.
 func (q *Queue) TryAcquire(ctx context.Context) (*Hold, error) {
 	h, err := q.enter(ctx, false)
 	return h, q.opError("try", err)

@@ -130,8 +130,15 @@ func refused(t *testing.T, side *rwlock.Side) {
 
 func try(t *testing.T, side *rwlock.Side) *lock.Hold {
 	t.Helper()
-	hold, err := side.TryAcquire(testbed.Context(t))
-	require.NoError(t, err)
+	var hold *lock.Hold
+	testbed.Eventually(t, func() bool { // the server may not know yet that it is free
+		var err error
+		hold, err = side.TryAcquire(testbed.Context(t))
+		if err != nil {
+			require.ErrorIs(t, err, lock.ErrNotAcquired)
+		}
+		return err == nil
+	}, "the free lock")
 	return hold
 }
 
