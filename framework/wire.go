@@ -2,6 +2,7 @@ package framework
 
 import (
 	"bufio"
+	"crypto/tls"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -123,6 +124,7 @@ type wire struct {
 	net.Conn // for the deadlines and addresses
 	in       *bufio.Reader
 	answered func(answer)
+	roomy    bool // a short write does not wait for a reader
 
 	greeted bool   // the Conn has sent its connect request; used by its loop only
 	pending []byte // what Read has yet to hand out; used by the receive loop only
@@ -169,6 +171,7 @@ func newWire(conn net.Conn, in *bufio.Reader, g grant, answered func(answer)) *w
 		Conn:     conn,
 		in:       in,
 		answered: answered,
+		roomy:    isSocket(conn),
 		pending:  connectReply(g),
 		down:     make(chan struct{}),
 		more:     make(chan struct{}, 1),
@@ -221,7 +224,7 @@ func (w *wire) send(r *ownRequest) {
 		return
 	}
 	// What was answered was read. So if little is unanswered, there is room.
-	if len(w.outbox) > 0 || w.unanswered+len(r.frame) > maxDirect || !w.out.TryLock() {
+	if !w.roomy || len(w.outbox) > 0 || w.unanswered+len(r.frame) > maxDirect || !w.out.TryLock() {
 		w.outbox = append(w.outbox, r)
 		w.mu.Unlock()
 		select {
@@ -237,6 +240,19 @@ func (w *wire) send(r *ownRequest) {
 	if r.written != nil {
 		r.written()
 	}
+}
+
+// isSocket reports whether the operating system holds what is written until it is read. A pipe in
+// memory does not.
+func isSocket(conn net.Conn) bool {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	switch conn.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		return true
+	}
+	return false
 }
 
 // firstXid is far from the numbers that the Conn begins with. Should it come to them all the same,
@@ -314,7 +330,11 @@ func (w *wire) noteReply(frame []byte) *ownRequest {
 	for i := range w.inFlight {
 		if w.inFlight[i].xid == xid {
 			req, found = w.inFlight[i], true
-			w.inFlight = append(w.inFlight[:i], w.inFlight[i+1:]...)
+			if i == 0 {
+				w.inFlight = w.inFlight[1:]
+			} else {
+				w.inFlight = append(w.inFlight[:i], w.inFlight[i+1:]...)
+			}
 			w.unanswered -= req.size
 			break
 		}
