@@ -7,11 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/connstate"
-	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/lock"
-	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest/ensemble"
 )
 
@@ -19,6 +16,7 @@ import (
 // peers have given it up: a follower answers pings and reads for several ticks then, and the leader,
 // which hears nothing of the session, ends it.
 func TestHolderBehindACutOffServerIsToldFirst(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	e := ensemble.Start(t)
 	ctx := testbed.Context(t)
 	leader, err := e.Leader(ctx)
@@ -27,13 +25,7 @@ func TestHolderBehindACutOffServerIsToldFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := testbed.Context(t)
 			queue := func(server int) *lock.Queue {
-				client, err := framework.New([]string{e.Servers()[server]},
-					framework.WithSessionTimeout(4*time.Second),
-					framework.WithErrorPolicy(connstate.Session),
-					framework.WithRetryPolicy(retry.Forever(100*time.Millisecond)))
-				require.NoError(t, err)
-				t.Cleanup(func() { client.Close() })
-				return newQueue(t, client, "/"+name)
+				return patientQueue(t, e.Servers()[server], "/"+name, 4*time.Second)
 			}
 			a, b := queue(cut), queue((leader+2)%e.Size())
 			hold, err := a.Acquire(ctx)
