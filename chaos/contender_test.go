@@ -1,0 +1,313 @@
+//go:build linux
+
+package chaos
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/rwlock"
+	"github.com/gocurator/curator/recipes/semaphore"
+	"github.com/gocurator/curator/retry"
+)
+
+const (
+	lockPath  = "/chaos/lock"
+	guarded   = "/chaos/guarded"   // a counter that is written with the guard only
+	unguarded = "/chaos/unguarded" // and one without
+	marks     = "/chaos/marks"     // its version counts writes by those who are not alone
+)
+
+// recipe is what is tried.
+type recipe struct {
+	most int // holders at a time
+
+	// make returns what acquires, and says whether it was a shared lock.
+	make func(*framework.Client, ...lock.Option) (acquirer, error)
+}
+
+type acquirer func(ctx context.Context, random *rand.Rand) (h *lock.Hold, shared bool, err error)
+
+var recipes = map[string]recipe{
+	"mutex": {1, func(client *framework.Client, opts ...lock.Option) (acquirer, error) {
+		m, err := mutex.New(client, lockPath, opts...)
+		return func(ctx context.Context, _ *rand.Rand) (*lock.Hold, bool, error) {
+			h, err := m.Acquire(ctx)
+			return h, false, err
+		}, err
+	}},
+	"read/write lock": {1, func(client *framework.Client, opts ...lock.Option) (acquirer, error) {
+		l, err := rwlock.New(client, lockPath, opts...)
+		return func(ctx context.Context, random *rand.Rand) (*lock.Hold, bool, error) {
+			if random.IntN(3) == 0 {
+				h, err := l.Write().Acquire(ctx)
+				return h, false, err
+			}
+			h, err := l.Read().Acquire(ctx)
+			return h, true, err
+		}, err
+	}},
+	"semaphore": {leases, func(client *framework.Client, opts ...lock.Option) (acquirer, error) {
+		s, err := semaphore.New(client, lockPath, leases, opts...)
+		return func(ctx context.Context, _ *rand.Rand) (*lock.Hold, bool, error) {
+			h, err := s.Acquire(ctx)
+			return h, false, err
+		}, err
+	}},
+}
+
+const leases = 3
+
+// orders are what a contender needs to know.
+type orders struct {
+	Recipe      string
+	Servers     []string
+	Number      int
+	Incarnation int
+	Seed        uint64
+	Patience    time.Duration // for everything
+}
+
+// message is what a contender reports: a hold as far as it has come, its session, an acquire that failed, or
+// that something is wrong.
+type message struct {
+	Hold    *hold  `json:",omitempty"`
+	Session int64  `json:",omitempty"`
+	Failed  string `json:",omitempty"`
+	Wrong   string `json:",omitempty"`
+}
+
+// contender acquires, holds and releases, and reports.
+type contender struct {
+	orders
+	recipe recipe
+	client *framework.Client
+	random *rand.Rand
+	report func(message) // must not keep the hold
+	calm   *atomic.Bool  // there will be no more faults
+	serial int
+}
+
+// contend returns when there was peace for one whole round.
+func (o orders) contend(ctx context.Context, calm *atomic.Bool, report func(message)) error {
+	client, err := framework.New(o.Servers,
+		framework.WithSessionTimeout(6*time.Second),
+		framework.WithConnectionTimeout(10*time.Second),
+		framework.WithRetryPolicy(retry.BoundedExponentialBackoff(20*time.Millisecond, time.Second, 20)))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	c := contender{
+		orders: o,
+		recipe: recipes[o.Recipe],
+		client: client,
+		random: rand.New(rand.NewPCG(o.Seed, uint64(o.Number+1)<<32+uint64(o.Incarnation))),
+		report: report,
+		calm:   calm,
+	}
+	policy := connstate.ErrorPolicy(o.Number / 2 % 2)
+	acquire, err := c.recipe.make(client, lock.WithErrorPolicy(policy))
+	if err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		last := calm.Load()
+		patience := 30 * time.Second
+		if last {
+			patience = 2 * time.Minute
+		}
+		waiting, cancel := context.WithTimeout(ctx, patience)
+		asked := now()
+		h, shared, err := acquire(waiting, c.random)
+		from := now()
+		cancel()
+		if err != nil {
+			if last {
+				return fmt.Errorf("does not get through after all is well: %w", err)
+			}
+			c.report(message{Failed: kind(err)})
+			continue
+		}
+		c.serial++
+		record := hold{
+			Contender: o.Number, Incarnation: o.Incarnation, Serial: c.serial, Session: h.Session().ID(),
+			Shared: shared, Asked: asked, From: from,
+		}
+		if c.use(ctx, h, &record); last && record.Loss == "" {
+			return nil
+		}
+	}
+	return ctx.Err()
+}
+
+// use is the critical section.
+func (c *contender) use(ctx context.Context, h *lock.Hold, record *hold) {
+	defer func() { c.report(message{Hold: record}) }()
+	lost := make(chan time.Duration, 1)
+	stop := context.AfterFunc(h.Context(), func() { lost <- now() })
+	c.report(message{Hold: record, Session: record.Session})
+
+	if token, err := h.FencingToken(h.Context()); err == nil {
+		record.Token = token
+	}
+	c.write(h.Context(), h, record)
+	stay := time.Duration(c.random.IntN(30)) * time.Millisecond
+	if c.random.IntN(20) == 0 {
+		stay = time.Duration(c.random.IntN(4000)) * time.Millisecond // through a fault or two
+	}
+	select {
+	case <-time.After(stay):
+	case <-h.Done():
+	}
+	if stop() {
+		record.To = now() // from here on we do not believe in it
+	} else {
+		record.To, record.Loss = <-lost, kind(h.Err())
+		// What a holder does that does not look at its context. The guard decides.
+		c.write(ctx, h, record)
+	}
+	if err := h.Release(); err == nil {
+		_, err := c.client.Multi(ctx, h.Guard(), &zk.CheckVersionRequest{Path: guarded, Version: -1})
+		record.Stale = err == nil
+	}
+}
+
+// write changes a shared node: whoever is alone reads a counter and writes the next number.
+func (c *contender) write(ctx context.Context, h *lock.Hold, record *hold) {
+	for _, w := range record.Writes {
+		if w.Outcome == unknown {
+			return // it may still be under way, and undo the next
+		}
+	}
+	w := write{Guarded: true, Blind: record.Shared || c.recipe.most > 1}
+	path, data := marks, []byte{}
+	if !w.Blind {
+		if path = guarded; c.random.IntN(4) == 0 && record.Loss == "" {
+			path, w.Guarded = unguarded, false
+		}
+		old, _, err := c.client.Get(ctx, path)
+		if err != nil {
+			return
+		}
+		value, err := strconv.Atoi(string(old))
+		if err != nil {
+			c.report(message{Wrong: fmt.Sprintf("%s: %v", path, err)})
+			return
+		}
+		w.Value = value + 1
+		data = []byte(strconv.Itoa(w.Value))
+	}
+	w.Outcome = sent
+	record.Writes = append(record.Writes, w)
+	c.report(message{Hold: record}) // we may be killed meanwhile
+	ops := []any{&zk.SetDataRequest{Path: path, Data: data, Version: -1}}
+	if w.Guarded {
+		ops = append([]any{h.Guard()}, ops...)
+	}
+	_, err := c.client.Multi(ctx, ops...)
+	w.Outcome = refused
+	switch {
+	case err == nil:
+		w.Outcome = done
+	case retry.Unknown(err):
+		w.Outcome = unknown
+	}
+	record.Writes[len(record.Writes)-1] = w
+}
+
+// kind is the part of an error that is worth counting.
+func kind(err error) string {
+	for _, known := range []error{
+		lock.ErrSuspended, lock.ErrSessionLost, lock.ErrNodeDeleted, lock.ErrMaxHold, context.DeadlineExceeded, retry.ErrExhausted, zk.ErrConnectionClosed, zk.ErrNoServer,
+	} {
+		if errors.Is(err, known) {
+			return known.Error()
+		}
+	}
+	return err.Error()
+}
+
+// ordersEnv makes this program a contender. It has the orders.
+const ordersEnv = "CURATOR_CHAOS_CONTENDER"
+
+// beContender is the whole life of a contender's process. It reports to standard output, a line each, and
+// its calm begins with the end of standard input: so it also ends if the test does.
+func beContender(text string) error {
+	var o orders
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), o.Patience)
+	defer cancel()
+	var calm atomic.Bool
+	go func() { // ends with the process at the latest
+		_, _ = bufio.NewReader(os.Stdin).ReadByte()
+		calm.Store(true)
+	}()
+	out := json.NewEncoder(os.Stdout) // one write a line
+	return o.contend(ctx, &calm, func(m message) { _ = out.Encode(m) })
+}
+
+// process is a contender in a process of its own.
+type process struct {
+	cmd   *exec.Cmd
+	input interface{ Close() error }
+	ended chan error // what became of it, once its last word was read
+}
+
+// startProcess starts one. hear is called with what it reports, from one goroutine, which ends with it.
+func startProcess(o orders, hear func(message)) (*process, error) {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), ordersEnv+"="+string(text))
+	cmd.Stderr = os.Stderr
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	p := &process{cmd: cmd, input: input, ended: make(chan error, 1)}
+	go func() {
+		lines := bufio.NewScanner(output)
+		for lines.Scan() {
+			var m message
+			if json.Unmarshal(lines.Bytes(), &m) == nil { // else it was killed in the middle of a word
+				hear(m)
+			}
+		}
+		p.ended <- errors.Join(lines.Err(), cmd.Wait())
+	}()
+	return p, nil
+}
+
+// kill ends it, also if it was stopped, and returns when its last word has been heard.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+	_ = p.input.Close()
+}
