@@ -161,7 +161,7 @@ func TestEachMutationIsCaught(t *testing.T) {
 			sound.check(t, m)
 			program := build(t, root, m.pkg, overlay(t, root, m))
 			built := time.Now()
-			out, err := runTest(program, filepath.Join(root, m.pkg), m.test)
+			out, err := runTest(t, program, m.test)
 			var exit *exec.ExitError
 			require.Truef(t, errors.As(err, &exit), "not caught by %s in %s (%v):\n%s", m.test, m.pkg, err, out)
 			require.Containsf(t, out, "--- FAIL: "+first(m.test), "%s ended otherwise than by failing", m.test)
@@ -213,7 +213,7 @@ func (s *sound) check(t *testing.T, m mutation) {
 	t.Helper()
 	program, out, err := s.built[m.pkg]()
 	require.NoErrorf(t, err, "does not compile:\n%s", out)
-	out, err = runTest(program, filepath.Join(s.root, m.pkg), m.test)
+	out, err = runTest(t, program, m.test)
 	require.NoErrorf(t, err, "fails without the mutation:\n%s", out)
 	require.Containsf(t, out, "--- PASS: "+first(m.test), "there is no such test in %s", m.pkg)
 }
@@ -256,10 +256,10 @@ func compile(root, pkg, program string, flags ...string) (output string, err err
 	return string(out), err
 }
 
-// runTest runs one test of a program, without Docker.
-func runTest(program, dir, test string) (output string, err error) {
+// runTest runs one test of a program, without Docker, where it can leave behind what it likes.
+func runTest(t *testing.T, program, test string) (output string, err error) {
 	cmd := exec.Command(program, "-test.v", "-test.run", pattern(test), "-test.timeout", "90s")
-	cmd.Dir = dir
+	cmd.Dir = t.TempDir()
 	cmd.Env = append(os.Environ(), "CURATOR_TEST_DOCKER=") // what would run on an ensemble is not what is asked for
 	out, err := cmd.CombinedOutput()
 	return string(out), err
