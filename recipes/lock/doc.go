@@ -12,6 +12,10 @@
 //  4. watch those, and go to 2 when one of them goes;
 //  5. release by deleting our node; a crash releases, since the node is ephemeral.
 //
+// The list of 2 follows its create on the heels, so an uncontended acquire takes one round trip;
+// and 2 is left out where it is known what it would say. Others on the path see the same nodes come
+// and go as without that.
+//
 // # What a holder gets
 //
 // A [Hold]: a context that ends when the lock may no longer be ours, a fencing token, and
