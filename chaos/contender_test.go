@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -280,6 +281,7 @@ func startProcess(o orders, hear func(message)) (*process, error) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), ordersEnv+"="+string(text))
 	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it may be stopped when we are killed
 	input, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err

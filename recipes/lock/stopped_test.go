@@ -1,4 +1,4 @@
-//go:build unix
+//go:build linux
 
 package lock_test
 
@@ -115,6 +115,7 @@ func testStopped(t *testing.T, servers []string) {
 	child := exec.CommandContext(ctx, os.Args[0])
 	child.Env = append(os.Environ(), holderEnv+"="+strings.Join(servers, ","))
 	child.Stderr = os.Stderr
+	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it may be stopped when we are killed
 	stdin, err := child.StdinPipe()
 	require.NoError(t, err)
 	stdout, err := child.StdoutPipe()
