@@ -183,6 +183,8 @@ func (c *contender) use(ctx context.Context, h *lock.Hold, record *hold) {
 		// What a holder does that does not look at its context. The guard decides.
 		c.write(ctx, h, record)
 	}
+	// Before the release: whoever is killed in the middle of it has not held up to then.
+	c.report(message{Hold: record})
 	if err := h.Release(); err == nil {
 		_, err := c.client.Multi(ctx, h.Guard(), &zk.CheckVersionRequest{Path: guarded, Version: -1})
 		record.Stale = err == nil
