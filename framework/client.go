@@ -36,6 +36,9 @@ type core struct {
 	wg     sync.WaitGroup // every goroutine of the client
 	closed chan struct{}  // closed when Close has done its work
 
+	observer *Observer // nil when nobody observes
+	reporter *reporter // nil with observer
+
 	noContainers atomic.Bool // a server has said that it does not know them
 
 	mu      sync.Mutex // guards what follows
@@ -79,6 +82,9 @@ func New(servers []string, opts ...Option) (*Client, error) {
 		states:  connstate.NewMachine(cfg.log),
 		closed:  make(chan struct{}),
 		changed: make(chan struct{}),
+	}
+	if err := c.observe(); err != nil {
+		return nil, err
 	}
 	c.ctx, c.stop = context.WithCancelCause(context.Background())
 	c.wg.Go(c.run) // ends with c.ctx
@@ -140,7 +146,7 @@ func (c *Client) WaitConnected(ctx context.Context) error {
 // under the retry policy. The error is zk.ErrNoServer then, or that of ctx, or [ErrClosed].
 func (c *Client) Session(ctx context.Context) (*Session, error) {
 	var s *Session
-	err := c.core.do(ctx, func(l *link) error {
+	err := c.core.do(ctx, "connect", "/", func(l *link) error {
 		s = l.session
 		return nil
 	})
@@ -291,6 +297,9 @@ func (c *core) close() {
 	c.wg.Wait()
 	close(c.closed) // before the listeners are waited for: one of them may wait for this
 	c.states.Close()
+	if c.reporter != nil {
+		c.reporter.to(0)
+	}
 }
 
 // finish is the end of run.

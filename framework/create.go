@@ -141,9 +141,9 @@ func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...C
 	var created string
 	var err error
 	if o.protected {
-		created, err = c.core.createProtected(ctx, real, data, o)
+		created, err = c.core.createProtected(ctx, path, real, data, o)
 	} else {
-		err = c.core.do(ctx, func(l *link) error {
+		err = c.core.do(ctx, "create", path, func(l *link) error {
 			created, err = c.core.createOn(ctx, l, real, data, o, nil)
 			return err
 		})
@@ -169,8 +169,9 @@ func (o creation) check(path string) error {
 }
 
 // createProtected finds its node again by the id in its name. Each session gets an id of
-// its own, so a node that an old one left behind is never taken for ours.
-func (c *core) createProtected(ctx context.Context, path string, data []byte, o creation) (string, error) {
+// its own, so a node that an old one left behind is never taken for ours. asked is path as the
+// caller wrote it.
+func (c *core) createProtected(ctx context.Context, asked, path string, data []byte, o creation) (string, error) {
 	dir, name := Split(path)
 	var (
 		created string
@@ -178,7 +179,7 @@ func (c *core) createProtected(ctx context.Context, path string, data []byte, o 
 		id      string
 		maybe   bool // a create with this id was sent and not answered
 	)
-	err := c.do(ctx, func(l *link) error {
+	err := c.do(ctx, "create", asked, func(l *link) error {
 		if maybe && session == l.session {
 			var err error
 			if created, err = c.findOwn(ctx, l, dir, id); err != nil || created != "" {

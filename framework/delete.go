@@ -21,7 +21,7 @@ func (c *Client) Delete(ctx context.Context, path string, version int32) error {
 	}
 	real := c.real(path)
 	maybe := false
-	err := c.core.do(ctx, func(l *link) error {
+	err := c.core.do(ctx, "delete", path, func(l *link) error {
 		_, err := c.core.deleteOn(ctx, l, real, version, &maybe)
 		return err
 	})
@@ -39,16 +39,24 @@ func (c *Client) DeleteGuaranteed(ctx context.Context, path string) (found bool,
 	if err := ValidatePath(path); err != nil {
 		return false, opError("delete", path, err)
 	}
-	found, err = c.core.remove(ctx, c.real(path))
+	// With a context that is done, only the background does anything.
+	if c.core.observer == nil || ctx.Err() != nil {
+		found, err = c.core.remove(ctx, c.real(path), nil)
+	} else {
+		found, err = c.core.removeObserved(ctx, path, c.real(path))
+	}
 	return found, opError("delete", path, err)
 }
 
-// remove is DeleteGuaranteed on a server's path.
-func (c *core) remove(ctx context.Context, path string) (found bool, err error) {
+// remove is DeleteGuaranteed on a server's path. It counts the attempts unless attempts is nil.
+func (c *core) remove(ctx context.Context, path string, attempts *int) (found bool, err error) {
 	ctx, cancel := c.untilClosed(ctx)
 	defer cancel()
 	maybe := false
 	err = c.persist(ctx, func(l *link) error {
+		if attempts != nil {
+			*attempts++
+		}
 		var err error
 		found, err = c.deleteOn(ctx, l, path, -1, &maybe)
 		return err
@@ -80,7 +88,7 @@ func (c *core) deleteOn(ctx context.Context, l *link, path string, version int32
 // removeInBackground removes a node that nobody waits for.
 func (c *core) removeInBackground(path string) {
 	c.background(func() {
-		if _, err := c.remove(c.ctx, path); err != nil && c.ctx.Err() == nil {
+		if _, err := c.remove(c.ctx, path, nil); err != nil && c.ctx.Err() == nil {
 			c.cfg.log.Warn("node stays behind", "path", path, "reason", err)
 		}
 	})

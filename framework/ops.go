@@ -64,7 +64,7 @@ func (c *Client) ExistsW(ctx context.Context, path string) (bool, *zk.Stat, *Wat
 	var stat *zk.Stat
 	var watch *Watch
 	real := c.real(path)
-	err := c.core.do(ctx, func(l *link) error {
+	err := c.core.do(ctx, "exists", path, func(l *link) error {
 		// Which of the two kinds it will be is for the server to say.
 		there, gone := watchKey{real, watchData}, watchKey{real, watchGone}
 		wThere, armedThere := l.watches.begin(there)
@@ -150,7 +150,7 @@ func (c *Client) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, err
 		real[i] = served
 	}
 	var responses []zk.MultiResponse
-	err := c.core.do(ctx, func(l *link) error {
+	err := c.core.do(ctx, "multi", first, func(l *link) error {
 		var err error
 		responses, err = call(ctx, l, func(conn *zk.Conn) ([]zk.MultiResponse, error) {
 			return conn.Multi(real...)
@@ -207,10 +207,22 @@ func (c *Client) multiOp(op any) (path string, real any, err error) {
 }
 
 // do runs attempt on a connection, and again on the next one as the policy says. With a
-// context from [InSession] it stays in that session.
-func (c *core) do(ctx context.Context, attempt func(l *link) error) error {
+// context from [InSession] it stays in that session. op and path are what the caller
+// asked for.
+func (c *core) do(ctx context.Context, op, path string, attempt func(l *link) error) error {
+	if c.observer == nil {
+		return c.repeat(ctx, attempt, nil)
+	}
+	return c.observed(ctx, op, path, func(attempts *int) error { return c.repeat(ctx, attempt, attempts) })
+}
+
+// repeat is do, and counts the attempts unless attempts is nil.
+func (c *core) repeat(ctx context.Context, attempt func(l *link) error, attempts *int) error {
 	pinned := sessionOf(ctx)
 	try := func() error {
+		if attempts != nil {
+			*attempts++
+		}
 		l, err := c.awaitLink(ctx, pinned, c.cfg.connectionTimeout)
 		if err != nil {
 			return err
@@ -256,7 +268,7 @@ func request[T any](ctx context.Context, c *Client, op, path string, f func(conn
 		return result, opError(op, path, err)
 	}
 	real := c.real(path)
-	err := c.core.do(ctx, func(l *link) error {
+	err := c.core.do(ctx, op, path, func(l *link) error {
 		var err error
 		result, err = call(ctx, l, func(conn *zk.Conn) (T, error) { return f(conn, real) }, nil)
 		return err
@@ -300,7 +312,7 @@ func watched[T any](ctx context.Context, c *Client, op, path string, kind watchK
 		return result, opError(op, path, err)
 	}
 	key := watchKey{c.real(path), kind}
-	err := c.core.do(ctx, func(l *link) error {
+	err := c.core.do(ctx, op, path, func(l *link) error {
 		shared, armed := l.watches.begin(key)
 		q := q(key.path, !armed)
 		if !armed {

@@ -36,6 +36,7 @@ type config struct {
 	errorPolicy       connstate.ErrorPolicy
 	expirationPercent int
 	log               *slog.Logger
+	observers         []Observer
 }
 
 type auth struct {

@@ -88,6 +88,9 @@ func (h *Hold) Release() error {
 		// First the holder hears of it, then the next one may come in. The other
 		// way round both would believe in the lock while the delete travels.
 		t.finish(ErrReleased)
+		if t.tellEnded != nil {
+			t.tellEnded()
+		}
 		t.place.queue.pace.held.note(time.Since(t.began))
 		err = t.remove()
 	case last && errors.Is(lost, ErrSuspended):
@@ -167,6 +170,8 @@ type tenure struct {
 	began time.Time
 	ctx   context.Context // ends with the tenure
 	end   context.CancelCauseFunc
+
+	tellEnded func() // nil when nobody observes; set before Acquire returns
 
 	mu      sync.Mutex // guards what follows
 	stops   []func() bool

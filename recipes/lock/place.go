@@ -35,6 +35,7 @@ type place struct {
 	session  *framework.Session
 	path     string
 	children []string // as listed right after our node was made; nil: unknown
+	ahead    int      // nodes ahead of ours at the last list; -1: unknown
 
 	over     chan struct{} // closed when the place is given up or lost
 	vanished chan struct{} // closed when somebody else has deleted the node
@@ -62,6 +63,7 @@ func (p *place) hold(ctx context.Context, wait bool) (*Hold, error) {
 	}
 	leases, changed := p.queue.leases()
 	turn, err := p.firstTurn(ctx, leases, wait)
+	p.tellJoined(ctx)
 	for {
 		switch {
 		case err != nil:
@@ -114,6 +116,7 @@ func (p *place) ask(ctx context.Context, leases int) (Decision, error) {
 
 // decide asks the driver.
 func (p *place) decide(children []string, leases int) (Decision, error) {
+	p.ahead = slices.Index(children, p.name())
 	turn, err := p.queue.driver.Decide(children, p.name(), leases) // 3
 	if err == nil && !turn.Held && len(turn.Watch) == 0 {
 		err = fmt.Errorf("%w: driver %T neither grants the lease nor names whom to wait for", ErrBadArgument, p.queue.driver)

@@ -175,6 +175,14 @@ func (q *Queue) enter(ctx context.Context, wait bool) (*Hold, error) {
 	if outer := q.HeldIn(ctx); outer != nil && !q.cfg.plain {
 		return outer.again(ctx)
 	}
+	if o := q.client.Observer(); o != nil {
+		return q.observed(ctx, wait, o)
+	}
+	return q.contend(ctx, wait)
+}
+
+// contend acquires a new hold.
+func (q *Queue) contend(ctx context.Context, wait bool) (*Hold, error) {
 	if !wait {
 		if err := q.look(ctx); err != nil {
 			return nil, err
@@ -268,7 +276,7 @@ func (q *Queue) join(ctx context.Context, session *framework.Session) (*place, e
 		return nil, err
 	}
 	q.pace.trip.note(time.Since(began))
-	p := &place{queue: q, session: session, path: path, children: ahead.result(), over: make(chan struct{}), vanished: make(chan struct{})}
+	p := &place{queue: q, session: session, path: path, children: ahead.result(), ahead: -1, over: make(chan struct{}), vanished: make(chan struct{})}
 	q.admit(p)
 	return p, nil
 }

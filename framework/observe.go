@@ -1,0 +1,230 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gocurator/curator/connstate"
+)
+
+// Observer is told what a client and its recipes do, for metrics, traces and logs: see
+// [WithObserver]. It is a set of functions, any of which may be nil, in the manner of
+// [net/http/httptrace.ClientTrace]; more may be added in later versions. Packages
+// observe/prometheus and observe/otel have ready ones.
+//
+// Functions are called on the goroutine that does the work, which waits for them, and from many
+// goroutines at a time: they must be quick and safe for concurrent use. They may call the client,
+// but what they do there is observed as well. A panic is not caught: it is that of the
+// goroutine, which is not always one of the caller's.
+//
+// The contexts are those of the work that is observed, with their values. They may be done.
+type Observer struct {
+	// Operation is told of an operation of the client when it has ended, also when it failed. Not
+	// told are those that were wrong to begin with (ErrBadPath, ErrBadArgument), and what the
+	// client does in the background.
+	Operation func(ctx context.Context, e OperationEvent)
+
+	// State is told of each change of the connection's state, in order, and then once of the
+	// end, when the client is closed. It may take its time, as a listener may.
+	State func(e StateEvent)
+
+	// Acquiring is told that somebody begins to acquire a lock. The context that it returns is the one
+	// that acquiring goes on with, and that Joined, Acquired and NotAcquired are
+	// given. It must be ctx or made from it; nil stands for ctx.
+	Acquiring func(ctx context.Context, e AcquiringEvent) context.Context
+
+	// Joined is told that a node was put into a lock's queue. Of one acquire that can be several: who
+	// loses the session while waiting queues again; and who need not queue, none.
+	Joined func(ctx context.Context, e JoinedEvent)
+
+	// Acquired is told that a lock was acquired. The values of the context that it returns are
+	// those of the hold's context and are given to Ended. It must be ctx or made from
+	// it; nil stands for ctx. Entering again what is held already is no news.
+	Acquired func(ctx context.Context, e AcquiredEvent) context.Context
+
+	// NotAcquired is told that a lock was not acquired. Acquiring was told of it before, and so it
+	// was of what Acquired is told.
+	NotAcquired func(ctx context.Context, e NotAcquiredEvent)
+
+	// Ended is told, once, that what Acquired was told of has ended: when the holder has been told,
+	// and before a release goes to the server. A loss is told on a goroutine of its own,
+	// so that others who have to know of it do not wait; Client.Close does not wait for it
+	// either.
+	Ended func(ctx context.Context, e EndedEvent)
+}
+
+// OperationEvent is an operation of a client that has ended. Op, Path and Err are those of the
+// [OpError] that the caller got: Path is as the caller wrote it, without the namespace.
+type OperationEvent struct {
+	Op       string // "create", "get", "set", ...; "connect" is [Client.Session]
+	Path     string
+	Began    time.Time
+	Duration time.Duration // with all waiting and repeating
+	Attempts int           // 1 if nothing had to be repeated
+	Err      error         // nil if it succeeded
+}
+
+// StateEvent is a change of a connection's state. From is the zero State at first. To is the zero State
+// when the client is closed, and nothing follows.
+type StateEvent struct {
+	From, To connstate.State
+}
+
+// AcquiringEvent is the beginning of an acquire.
+type AcquiringEvent struct {
+	Path string // of the lock, as the caller wrote it
+	Name string // of the lock's nodes, as in "lock-": tells the kinds of locks on one path apart
+}
+
+// JoinedEvent is a node in a lock's queue.
+type JoinedEvent struct {
+	Path, Name string // as in AcquiringEvent
+	Ahead      int    // nodes ahead of ours; -1 if it is not known, since nobody had to ask
+}
+
+// AcquiredEvent is a lock that was acquired.
+type AcquiredEvent struct {
+	Path, Name string        // as in AcquiringEvent
+	Node       string        // path of the node
+	Waited     time.Duration // since Acquiring
+}
+
+// NotAcquiredEvent is a lock that was not acquired.
+type NotAcquiredEvent struct {
+	Path, Name string        // as in AcquiringEvent
+	Waited     time.Duration // since Acquiring
+	Err        error         // such as lock.ErrNotAcquired or the error of a context; the caller's wraps it
+}
+
+// EndedEvent is a lock that is not held any more.
+type EndedEvent struct {
+	Path, Name string        // as in AcquiringEvent
+	Node       string        // path of the node
+	Held       time.Duration // since it was acquired
+	Cause      error         // the cause of the hold's context: lock.ErrReleased, or why it was lost
+}
+
+// WithObserver has o told what the client and its recipes do. It may be given several times: they
+// are told one after the other, in the order given. Without it observing costs nothing.
+func WithObserver(o Observer) Option {
+	return func(c *config) error {
+		c.observers = append(c.observers, o)
+		return nil
+	}
+}
+
+// Observer is who is told what the client does: all given by [WithObserver] as one. It
+// is nil if there is none, and otherwise none of its functions is nil, so that a recipe of
+// one's own can report as well:
+//
+//	if o := client.Observer(); o != nil {
+//		ctx = o.Acquiring(ctx, framework.AcquiringEvent{Path: path, Name: "lock-"})
+//	}
+//
+// It must not be changed.
+func (c *Client) Observer() *Observer { return c.core.observer }
+
+// combine makes one of several. It returns nil for none.
+func combine(observers []Observer) *Observer {
+	if len(observers) == 0 {
+		return nil
+	}
+	return &Observer{
+		Operation:   all(observers, func(o Observer) func(context.Context, OperationEvent) { return o.Operation }),
+		Joined:      all(observers, func(o Observer) func(context.Context, JoinedEvent) { return o.Joined }),
+		NotAcquired: all(observers, func(o Observer) func(context.Context, NotAcquiredEvent) { return o.NotAcquired }),
+		Ended:       all(observers, func(o Observer) func(context.Context, EndedEvent) { return o.Ended }),
+		Acquiring:   chain(observers, func(o Observer) func(context.Context, AcquiringEvent) context.Context { return o.Acquiring }),
+		Acquired:    chain(observers, func(o Observer) func(context.Context, AcquiredEvent) context.Context { return o.Acquired }),
+		State: func(e StateEvent) {
+			for _, o := range observers {
+				if o.State != nil {
+					o.State(e)
+				}
+			}
+		},
+	}
+}
+
+// all calls one function of each observer.
+func all[E any](observers []Observer, pick func(Observer) func(context.Context, E)) func(context.Context, E) {
+	var fs []func(context.Context, E)
+	for _, o := range observers {
+		if f := pick(o); f != nil {
+			fs = append(fs, f)
+		}
+	}
+	return func(ctx context.Context, e E) {
+		for _, f := range fs {
+			f(ctx, e)
+		}
+	}
+}
+
+// chain is all for functions that hand a context on.
+func chain[E any](observers []Observer, pick func(Observer) func(context.Context, E) context.Context) func(context.Context, E) context.Context {
+	var fs []func(context.Context, E) context.Context
+	for _, o := range observers {
+		if f := pick(o); f != nil {
+			fs = append(fs, f)
+		}
+	}
+	return func(ctx context.Context, e E) context.Context {
+		for _, f := range fs {
+			if next := f(ctx, e); next != nil {
+				ctx = next
+			}
+		}
+		return ctx
+	}
+}
+
+// observed runs an operation that counts its attempts, and tells of it.
+func (c *core) observed(ctx context.Context, op, path string, run func(attempts *int) error) error {
+	e := OperationEvent{Op: op, Path: path, Began: time.Now()}
+	e.Err = run(&e.Attempts)
+	e.Duration = time.Since(e.Began)
+	c.observer.Operation(ctx, e)
+	return e.Err
+}
+
+// removeObserved is remove, and tells of it. asked is path as the caller wrote it.
+func (c *core) removeObserved(ctx context.Context, asked, path string) (found bool, err error) {
+	err = c.observed(ctx, "delete", asked, func(attempts *int) error {
+		var err error
+		found, err = c.remove(ctx, path, attempts)
+		return err
+	})
+	return found, err
+}
+
+// reporter tells the observer of states, with what each of them replaces.
+type reporter struct {
+	tell func(StateEvent)
+
+	mu   sync.Mutex // guards what follows; not held while tell runs
+	last connstate.State
+}
+
+// to tells that the state is now s. The machine calls it in order, one at a time.
+func (r *reporter) to(s connstate.State) {
+	r.mu.Lock()
+	e := StateEvent{From: r.last, To: s}
+	r.last = s
+	r.mu.Unlock()
+	r.tell(e)
+}
+
+// observe has the observer, if there is one, told of states.
+func (c *core) observe() error {
+	if c.observer = combine(c.cfg.observers); c.observer == nil {
+		return nil
+	}
+	c.reporter = &reporter{tell: c.observer.State}
+	if _, err := c.states.Listen(c.reporter.to); err != nil {
+		return fmt.Errorf("observer: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+// Package observe turns what a [framework.Observer] is told into words for labels: few and
+// fixed, since every new value of a label is a new series. The ready observers are in
+// modules of their own, for those who want what they need: observe/prometheus and
+// observe/otel. They export the same metrics under the same names.
+package observe
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/revocable"
+	"github.com/gocurator/curator/retry"
+)
+
+// word is what an error is called.
+type word struct {
+	err  error
+	word string
+}
+
+// trouble is what can end anything. It comes first: a client that is closed ends what runs by
+// cancelling it, and a session that is lost deletes nodes.
+var trouble = []word{
+	{framework.ErrClosed, "closed"},
+	{framework.ErrSessionLost, "session_lost"},
+	{framework.ErrSuspended, "suspended"},
+}
+
+var results = slices.Concat(trouble, []word{
+	{context.Canceled, "canceled"},
+	{context.DeadlineExceeded, "timeout"},
+	{zk.ErrNoNode, "no_node"},
+	{zk.ErrNodeExists, "node_exists"},
+	{zk.ErrBadVersion, "bad_version"},
+	{zk.ErrNotEmpty, "not_empty"},
+	{zk.ErrNoAuth, "no_auth"},
+	{zk.ErrAuthFailed, "auth_failed"},
+	{zk.ErrNoServer, "no_server"},
+})
+
+// Result is a word for how an operation ended: "ok", "no_node", "node_exists", "bad_version",
+// "not_empty", "no_auth", "auth_failed", "canceled", "timeout" (of the caller's context),
+// "no_server", "connection" (any other loss of it), "session_lost", "suspended", "closed"
+// or "other".
+func Result(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	w := find(results, err)
+	if w == "other" && retry.Retryable(err) {
+		return "connection"
+	}
+	return w
+}
+
+var reasons = slices.Concat(trouble, []word{
+	{lock.ErrNotAcquired, "held"},
+	{context.Canceled, "canceled"},
+	{context.DeadlineExceeded, "timeout"},
+	{lock.ErrNodeDeleted, "node_deleted"},
+	{lock.ErrSequenceExhausted, "sequence_exhausted"},
+})
+
+// Reason is a word for why a lock was not acquired: "held" (by another, of TryAcquire), "canceled",
+// "timeout" (of the caller's context), "session_lost", "suspended", "node_deleted",
+// "sequence_exhausted", "connection", "closed" or "other".
+func Reason(err error) string {
+	w := find(reasons, err)
+	if w == "other" && retry.Retryable(err) {
+		return "connection"
+	}
+	return w
+}
+
+var causes = slices.Concat(trouble, []word{
+	{lock.ErrReleased, "released"},
+	{lock.ErrMaxHold, "max_hold"},
+	{revocable.ErrRevoked, "revoked"}, // is an ErrNodeDeleted, too
+	{lock.ErrNodeDeleted, "node_deleted"},
+})
+
+// Cause is a word for why a hold ended: "released", which is no loss, or "session_lost", "suspended",
+// "node_deleted", "revoked", "max_hold", "closed" or "other".
+func Cause(err error) string { return find(causes, err) }
+
+// find returns the word for the first error of a list that err is.
+func find(words []word, err error) string {
+	for _, w := range words {
+		if errors.Is(err, w.err) {
+			return w.word
+		}
+	}
+	return "other"
+}
+
+// State is a word for a state: "connected", "suspended", "reconnected", "lost", "read_only", or "none" for
+// the zero State.
+func State(s connstate.State) string {
+	switch s {
+	case 0:
+		return "none"
+	case connstate.ReadOnly:
+		return "read_only"
+	}
+	return s.String()
+}

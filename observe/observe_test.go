@@ -1,0 +1,64 @@
+package observe_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/observe"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/revocable"
+)
+
+func TestWordsForErrors(t *testing.T) {
+	unheardOf := errors.New("the disk is full, again: 4711")
+	for err, want := range map[error][3]string{ // result, reason, cause
+		context.Canceled:          {"canceled", "canceled", "other"},
+		context.DeadlineExceeded:  {"timeout", "timeout", "other"},
+		zk.ErrNoNode:              {"no_node", "other", "other"},
+		zk.ErrNodeExists:          {"node_exists", "other", "other"},
+		zk.ErrBadVersion:          {"bad_version", "other", "other"},
+		zk.ErrNotEmpty:            {"not_empty", "other", "other"},
+		zk.ErrNoAuth:              {"no_auth", "other", "other"},
+		zk.ErrAuthFailed:          {"auth_failed", "other", "other"},
+		zk.ErrNoServer:            {"no_server", "connection", "other"},
+		zk.ErrConnectionClosed:    {"connection", "connection", "other"},
+		framework.ErrClosed:       {"closed", "closed", "closed"},
+		framework.ErrSessionLost:  {"session_lost", "session_lost", "session_lost"},
+		framework.ErrSuspended:    {"suspended", "suspended", "suspended"},
+		lock.ErrNotAcquired:       {"other", "held", "other"},
+		lock.ErrNodeDeleted:       {"other", "node_deleted", "node_deleted"},
+		lock.ErrSequenceExhausted: {"other", "sequence_exhausted", "other"},
+		lock.ErrReleased:          {"other", "other", "released"},
+		lock.ErrMaxHold:           {"other", "other", "max_hold"},
+		revocable.ErrRevoked:      {"other", "node_deleted", "revoked"},
+		unheardOf:                 {"other", "other", "other"},
+	} {
+		for _, err := range []error{err, fmt.Errorf("acquire /lock: %w", err)} {
+			assert.Equal(t, want, [3]string{observe.Result(err), observe.Reason(err), observe.Cause(err)}, err.Error())
+		}
+	}
+	assert.Equal(t, "ok", observe.Result(nil))
+}
+
+func TestAClosedClientIsNoCancellation(t *testing.T) {
+	// Close ends what runs by cancelling it, and both are in the error.
+	err := fmt.Errorf("%w: %w", framework.ErrClosed, context.Canceled)
+	assert.Equal(t, "closed", observe.Result(err))
+	assert.Equal(t, "closed", observe.Reason(err))
+}
+
+func TestWordsForStates(t *testing.T) {
+	for state, want := range map[connstate.State]string{
+		0: "none", connstate.Connected: "connected", connstate.Suspended: "suspended",
+		connstate.Reconnected: "reconnected", connstate.Lost: "lost", connstate.ReadOnly: "read_only",
+	} {
+		assert.Equal(t, want, observe.State(state))
+	}
+}

@@ -1,0 +1,49 @@
+package lock
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// observed is contend, and tells o of it.
+func (q *Queue) observed(ctx context.Context, wait bool, o *framework.Observer) (*Hold, error) {
+	ctx = o.Acquiring(ctx, framework.AcquiringEvent{Path: q.base, Name: q.name})
+	began := time.Now()
+	h, err := q.contend(ctx, wait)
+	waited := time.Since(began)
+	if err != nil {
+		o.NotAcquired(ctx, framework.NotAcquiredEvent{Path: q.base, Name: q.name, Waited: waited, Err: err})
+		return nil, err
+	}
+	h.observe(o.Acquired(ctx, framework.AcquiredEvent{Path: q.base, Name: q.name, Node: h.Path(), Waited: waited}), o)
+	return h, nil
+}
+
+// tellJoined tells the observer, if there is one, of a place that has looked around.
+func (p *place) tellJoined(ctx context.Context) {
+	q := p.queue
+	if o := q.client.Observer(); o != nil {
+		o.Joined(ctx, framework.JoinedEvent{Path: q.base, Name: q.name, Ahead: p.ahead})
+	}
+}
+
+// observe has o told of the end of the first hold of a lease, which nobody has yet, and gives the
+// hold the values of ctx.
+func (h *Hold) observe(ctx context.Context, o *framework.Observer) {
+	t, q := h.tenure, h.tenure.place.queue
+	ctx = framework.InSession(context.WithoutCancel(ctx), h.Session()) // as without an observer
+	h.ctx = holdContext{h.ctx.(holdContext).Context, ctx}
+	t.tellEnded = sync.OnceFunc(func() {
+		o.Ended(ctx, framework.EndedEvent{
+			Path: q.base, Name: q.name, Node: h.Path(),
+			Held:  time.Since(t.began),
+			Cause: context.Cause(t.ctx),
+		})
+	})
+	// A release tells itself, before it goes to the server. A loss must not: whoever tells us of
+	// it has others to tell. So this has a goroutine of its own, which ends with o.Ended.
+	context.AfterFunc(t.ctx, t.tellEnded)
+}
