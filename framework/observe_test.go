@@ -1,0 +1,230 @@
+package framework_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/zktest"
+)
+
+// record keeps what it is told.
+type record struct {
+	mu         sync.Mutex
+	operations []framework.OperationEvent
+	states     []framework.StateEvent
+}
+
+func (r *record) observer() framework.Observer {
+	return framework.Observer{
+		Operation: func(_ context.Context, e framework.OperationEvent) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.operations = append(r.operations, e)
+		},
+		State: func(e framework.StateEvent) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.states = append(r.states, e)
+		},
+	}
+}
+
+// last is the latest operation.
+func (r *record) last() framework.OperationEvent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.operations[len(r.operations)-1]
+}
+
+func (r *record) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.operations)
+}
+
+func (r *record) told() []framework.StateEvent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]framework.StateEvent(nil), r.states...)
+}
+
+func TestEveryOperationIsObserved(t *testing.T) {
+	server := zktest.NewServer(t)
+	seen := &record{}
+	client := newClient(t, server, framework.WithObserver(seen.observer()), framework.WithNamespace("ns"))
+	ctx := testbed.Context(t)
+	for _, c := range []struct {
+		op, path string
+		err      error
+		do       func() error
+	}{
+		{"connect", "/", nil, func() error { _, err := client.Session(ctx); return err }},
+		{"create", "/a/b", zk.ErrNoNode, func() error { _, err := client.Create(ctx, "/a/b", nil); return err }},
+		{"create", "/a/b", nil, func() error { _, err := client.Create(ctx, "/a/b", nil, framework.Parents()); return err }},
+		{"create", "/a/c", nil, func() error { _, err := client.Create(ctx, "/a/c", nil, framework.Protected()); return err }},
+		{"get", "/a/b", nil, func() error { _, _, err := client.Get(ctx, "/a/b"); return err }},
+		{"get", "/a/x", zk.ErrNoNode, func() error { _, _, err := client.Get(ctx, "/a/x"); return err }},
+		{"get", "/a/b", nil, func() error { _, _, w, err := client.GetW(ctx, "/a/b"); defer stopped(w); return err }},
+		{"set", "/a/b", zk.ErrBadVersion, func() error { _, err := client.Set(ctx, "/a/b", nil, 7); return err }},
+		{"children", "/a", nil, func() error { _, _, err := client.Children(ctx, "/a"); return err }},
+		{"children", "/a", nil, func() error { _, _, w, err := client.ChildrenW(ctx, "/a"); defer stopped(w); return err }},
+		{"exists", "/a/x", nil, func() error { _, _, err := client.Exists(ctx, "/a/x"); return err }},
+		{"exists", "/a/x", nil, func() error { _, _, w, err := client.ExistsW(ctx, "/a/x"); defer stopped(w); return err }},
+		{"sync", "/a", nil, func() error { return client.Sync(ctx, "/a") }},
+		{"getACL", "/a/b", nil, func() error { _, _, err := client.GetACL(ctx, "/a/b"); return err }},
+		{"setACL", "/a/b", nil, func() error { _, err := client.SetACL(ctx, "/a/b", zk.WorldACL(zk.PermAll), -1); return err }},
+		{"multi", "/a/b", nil, func() error {
+			_, err := client.Multi(ctx, &zk.CheckVersionRequest{Path: "/a/b", Version: -1})
+			return err
+		}},
+		{"delete", "/a/x", zk.ErrNoNode, func() error { return client.Delete(ctx, "/a/x", -1) }},
+		{"delete", "/a/b", nil, func() error { _, err := client.DeleteGuaranteed(ctx, "/a/b"); return err }},
+	} {
+		before := seen.count()
+		err := c.do()
+		require.Equal(t, before+1, seen.count(), "%s %s", c.op, c.path)
+		e := seen.last()
+		assert.Equal(t, c.op, e.Op)
+		assert.Equal(t, c.path, e.Path, c.op)
+		assert.Equal(t, 1, e.Attempts, c.op)
+		assert.False(t, e.Began.IsZero(), c.op)
+		assert.Positive(t, e.Duration, c.op)
+		assert.ErrorIs(t, e.Err, c.err, c.op)
+		var caller *framework.OpError
+		if errors.As(err, &caller) {
+			assert.Equal(t, *caller, framework.OpError{Op: e.Op, Path: e.Path, Err: e.Err}, "what the caller got")
+		} else {
+			assert.NoError(t, e.Err, c.op)
+		}
+	}
+	before := seen.count()
+	_, _, err := client.Get(ctx, "a")
+	assert.ErrorIs(t, err, framework.ErrBadPath)
+	assert.Equal(t, before, seen.count(), "what is wrong to begin with is no operation")
+}
+
+func stopped(*framework.Watch) {}
+
+func TestAttemptsAreCounted(t *testing.T) {
+	for name, do := range map[string]func(ctx context.Context, client *framework.Client) error{
+		"create": func(ctx context.Context, client *framework.Client) error {
+			_, err := client.Create(ctx, "/new", nil, framework.Protected())
+			return err
+		},
+		"get": func(ctx context.Context, client *framework.Client) error {
+			_, _, err := client.Get(ctx, "/a")
+			return err
+		},
+		"delete": func(ctx context.Context, client *framework.Client) error {
+			_, err := client.DeleteGuaranteed(ctx, "/a")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			seen := &record{}
+			client := newClient(t, server, framework.WithObserver(seen.observer()))
+			ctx := testbed.Context(t)
+			_, err := client.Create(ctx, "/a", nil)
+			require.NoError(t, err)
+			lost := server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate, zktest.OpGetData, zktest.OpDelete))
+			require.NoError(t, do(ctx, client))
+			require.True(t, lost.Met())
+			assert.Equal(t, name, seen.last().Op)
+			assert.Equal(t, 2, seen.last().Attempts)
+			assert.NoError(t, seen.last().Err)
+		})
+	}
+}
+
+func TestADeleteThatIsLeftToTheBackgroundIsNotObserved(t *testing.T) {
+	server := zktest.NewServer(t)
+	seen := &record{}
+	client := newClient(t, server, framework.WithObserver(seen.observer()))
+	ctx := testbed.Context(t)
+	_, err := client.Create(ctx, "/a", nil)
+	require.NoError(t, err)
+	before := seen.count()
+	done, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err = client.DeleteGuaranteed(done, "/a")
+	require.ErrorIs(t, err, context.Canceled)
+	testbed.Eventually(t, func() bool { return !server.Exists("/a") }, "the node goes")
+	assert.Equal(t, before, seen.count())
+}
+
+func TestObserversAreToldOfEachStateAndOfTheEnd(t *testing.T) {
+	server := zktest.NewServer(t)
+	seen := &record{}
+	client := newClient(t, server, framework.WithObserver(seen.observer()))
+	server.CutConnections()
+	testbed.Eventually(t, func() bool { return len(seen.told()) == 3 }, "cut off and back")
+	require.NoError(t, client.Close())
+	require.NoError(t, client.Close())
+	states := []connstate.State{0, connstate.Connected, connstate.Suspended, connstate.Reconnected, 0}
+	var want []framework.StateEvent
+	for i, from := range states[:len(states)-1] {
+		want = append(want, framework.StateEvent{From: from, To: states[i+1]})
+	}
+	assert.Equal(t, want, seen.told())
+}
+
+// values is a key of a context.
+type values struct{}
+
+func TestSeveralObserversAreToldInOrder(t *testing.T) {
+	var told []string
+	tell := func(name string) framework.Observer {
+		say := func(ctx context.Context, what string) context.Context {
+			before, _ := ctx.Value(values{}).(string)
+			told = append(told, name+" "+what+" after "+before)
+			return context.WithValue(ctx, values{}, name)
+		}
+		return framework.Observer{
+			Operation:   func(ctx context.Context, _ framework.OperationEvent) { say(ctx, "operation") },
+			Acquiring:   func(ctx context.Context, _ framework.AcquiringEvent) context.Context { return say(ctx, "acquiring") },
+			Joined:      func(ctx context.Context, _ framework.JoinedEvent) { say(ctx, "joined") },
+			Acquired:    func(ctx context.Context, _ framework.AcquiredEvent) context.Context { return say(ctx, "acquired") },
+			NotAcquired: func(ctx context.Context, _ framework.NotAcquiredEvent) { say(ctx, "not acquired") },
+			Ended:       func(ctx context.Context, _ framework.EndedEvent) { say(ctx, "ended") },
+		}
+	}
+	nothing := framework.Observer{Acquiring: func(context.Context, framework.AcquiringEvent) context.Context { return nil }}
+	client, err := framework.New([]string{"127.0.0.1:1"}, framework.WithObserver(tell("a")),
+		framework.WithObserver(framework.Observer{}), framework.WithObserver(nothing), framework.WithObserver(tell("b")))
+	require.NoError(t, err)
+	defer client.Close()
+
+	// A recipe of one's own; what is nil in one observer is nil in none.
+	o := client.Observer()
+	ctx := o.Acquiring(t.Context(), framework.AcquiringEvent{})
+	o.Joined(ctx, framework.JoinedEvent{})
+	o.NotAcquired(ctx, framework.NotAcquiredEvent{})
+	ctx = o.Acquired(t.Context(), framework.AcquiredEvent{})
+	o.Ended(ctx, framework.EndedEvent{})
+	o.Operation(t.Context(), framework.OperationEvent{})
+	assert.Equal(t, []string{
+		"a acquiring after ", "b acquiring after a",
+		"a joined after b", "b joined after b",
+		"a not acquired after b", "b not acquired after b",
+		"a acquired after ", "b acquired after a",
+		"a ended after b", "b ended after b",
+		"a operation after ", "b operation after ",
+	}, told)
+}
+
+func TestNoObserverUnlessAskedFor(t *testing.T) {
+	client, err := framework.New([]string{"127.0.0.1:1"})
+	require.NoError(t, err)
+	defer client.Close()
+	assert.Nil(t, client.Observer())
+}
