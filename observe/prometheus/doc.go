@@ -1,0 +1,33 @@
+// Package prometheus shows Prometheus what clients and locks do. It is a module of its own, so that
+// who does not want it inherits nothing.
+//
+//	observer, err := prometheus.New(registry)
+//	client, err := framework.New(servers, framework.WithObserver(observer))
+//
+// One observer serves all clients of a process. A Grafana dashboard for these metrics is in
+// docs/dashboard.json of the library.
+//
+// # Metrics
+//
+//	curator_operation_seconds{op,result}        histogram  operations, with waiting and repeating
+//	curator_operation_retries_total{op}         counter    attempts after the first
+//	curator_connection_state{state}             gauge      clients in this state
+//	curator_connection_transitions_total{state} counter    changes to this state; "none" is a client closed
+//	curator_lock_waiting{lock}                  gauge      acquires under way
+//	curator_lock_held{lock}                     gauge      leases held
+//	curator_lock_wait_seconds{lock}             histogram  from the call to the lease, if it was got
+//	curator_lock_not_acquired_total{lock,reason} counter   acquires that failed
+//	curator_lock_hold_seconds{lock}             histogram  from the lease to its end
+//	curator_lock_losses_total{lock,cause}       counter    leases that ended other than by release
+//	curator_lock_queue_length{lock}             histogram  nodes ahead when joining, where known
+//
+// The values of result, reason, cause and state are those of [observe.Result], [observe.Reason],
+// [observe.Cause] and [observe.State].
+//
+// # The label lock
+//
+// It is empty, which Prometheus takes for absent, unless [WithLockLabel] says what a path is
+// called. Paths are not labels by themselves: each new one would be a new set of series for ever, and
+// many services make paths of what they lock. A semaphore is two locks to
+// the label: the queue at <path>/locks and the leases at <path>/leases.
+package prometheus

@@ -1,0 +1,180 @@
+package prometheus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	prom "github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/observe"
+	"github.com/gocurator/curator/recipes/lock"
+)
+
+// Option configures an observer. [New] refuses bad values with [framework.ErrBadArgument].
+type Option func(*config) error
+
+type config struct {
+	lockLabel func(path string) string
+	buckets   []float64 // in seconds
+}
+
+// WithLockLabel sets what the locks of a path are called in the label "lock". name must return few
+// different values, must be safe for concurrent use, and is given the path as whoever made the lock
+// wrote it. To use paths as they are, where there are few of them:
+//
+//	prometheus.WithLockLabel(func(path string) string { return path })
+func WithLockLabel(name func(path string) string) Option {
+	return func(c *config) error {
+		if name == nil {
+			return fmt.Errorf("%w: nil lock label", framework.ErrBadArgument)
+		}
+		c.lockLabel = name
+		return nil
+	}
+}
+
+// WithBuckets sets the buckets of all histograms of time, in seconds, rising. The default is from half
+// a millisecond to an hour: a lock may be waited for and held for long.
+func WithBuckets(seconds ...float64) Option {
+	return func(c *config) error {
+		if len(seconds) == 0 || !slices.IsSorted(seconds) || len(slices.Compact(slices.Clone(seconds))) != len(seconds) {
+			return fmt.Errorf("%w: buckets %v do not rise", framework.ErrBadArgument, seconds)
+		}
+		c.buckets = slices.Clone(seconds)
+		return nil
+	}
+}
+
+// metrics are what is registered.
+type metrics struct {
+	operation   *prom.HistogramVec // op, result
+	retries     *prom.CounterVec   // op
+	state       *prom.GaugeVec     // state
+	transitions *prom.CounterVec   // state
+	waiting     *prom.GaugeVec     // lock
+	held        *prom.GaugeVec     // lock
+	wait        *prom.HistogramVec // lock
+	notAcquired *prom.CounterVec   // lock, reason
+	hold        *prom.HistogramVec // lock
+	losses      *prom.CounterVec   // lock, cause
+	queueLength *prom.HistogramVec // lock
+}
+
+// New registers the metrics with reg and returns the observer that fills them, for
+// [framework.WithObserver]. It may be given to any number of clients. Errors are
+// [framework.ErrBadArgument] and those of reg, such as prometheus.AlreadyRegisteredError if there
+// is an observer on it already; nothing stays registered then.
+func New(reg prom.Registerer, opts ...Option) (framework.Observer, error) {
+	cfg := config{
+		lockLabel: func(string) string { return "" },
+		buckets:   []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600},
+	}
+	if reg == nil {
+		return framework.Observer{}, fmt.Errorf("prometheus: %w: nil registerer", framework.ErrBadArgument)
+	}
+	for _, opt := range opts {
+		if opt == nil {
+			return framework.Observer{}, fmt.Errorf("prometheus: %w: nil option", framework.ErrBadArgument)
+		}
+		if err := opt(&cfg); err != nil {
+			return framework.Observer{}, fmt.Errorf("prometheus: %w", err)
+		}
+	}
+	m := newMetrics(cfg)
+	if err := m.register(reg); err != nil {
+		return framework.Observer{}, fmt.Errorf("prometheus: %w", err)
+	}
+	return m.observer(cfg.lockLabel), nil
+}
+
+func newMetrics(cfg config) *metrics {
+	counter := func(name, help string, labels ...string) *prom.CounterVec {
+		return prom.NewCounterVec(prom.CounterOpts{Name: name, Help: help}, labels)
+	}
+	gauge := func(name, help string, labels ...string) *prom.GaugeVec {
+		return prom.NewGaugeVec(prom.GaugeOpts{Name: name, Help: help}, labels)
+	}
+	histogram := func(buckets []float64, name, help string, labels ...string) *prom.HistogramVec {
+		return prom.NewHistogramVec(prom.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	}
+	lengths := []float64{0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000}
+	return &metrics{
+		operation:   histogram(cfg.buckets, "curator_operation_seconds", "Duration of ZooKeeper operations, with waiting and repeating.", "op", "result"),
+		retries:     counter("curator_operation_retries_total", "Attempts of ZooKeeper operations after the first.", "op"),
+		state:       gauge("curator_connection_state", "Clients whose connection is in this state.", "state"),
+		transitions: counter("curator_connection_transitions_total", "Changes of connections to this state.", "state"),
+		waiting:     gauge("curator_lock_waiting", "Acquires of locks that are under way.", "lock"),
+		held:        gauge("curator_lock_held", "Leases of locks that are held.", "lock"),
+		wait:        histogram(cfg.buckets, "curator_lock_wait_seconds", "Time it took to acquire a lock.", "lock"),
+		notAcquired: counter("curator_lock_not_acquired_total", "Locks that were not acquired.", "lock", "reason"),
+		hold:        histogram(cfg.buckets, "curator_lock_hold_seconds", "Time for which a lock was held.", "lock"),
+		losses:      counter("curator_lock_losses_total", "Locks that were lost before they were released.", "lock", "cause"),
+		queueLength: histogram(lengths, "curator_lock_queue_length", "Nodes ahead in the queue of a lock when joining it.", "lock"),
+	}
+}
+
+// register registers all or none.
+func (m *metrics) register(reg prom.Registerer) error {
+	all := []prom.Collector{m.operation, m.retries, m.state, m.transitions, m.waiting, m.held,
+		m.wait, m.notAcquired, m.hold, m.losses, m.queueLength}
+	for i, c := range all {
+		if err := reg.Register(c); err != nil {
+			for _, c := range all[:i] {
+				reg.Unregister(c)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *metrics) observer(label func(path string) string) framework.Observer {
+	return framework.Observer{
+		Operation: func(_ context.Context, e framework.OperationEvent) {
+			m.operation.WithLabelValues(e.Op, observe.Result(e.Err)).Observe(e.Duration.Seconds())
+			m.retries.WithLabelValues(e.Op).Add(float64(max(e.Attempts-1, 0)))
+		},
+		State: func(e framework.StateEvent) {
+			m.transitions.WithLabelValues(observe.State(e.To)).Inc()
+			// A client without a state is not there: not yet, or not any more.
+			if e.From != 0 {
+				m.state.WithLabelValues(observe.State(e.From)).Dec()
+			}
+			if e.To != 0 {
+				m.state.WithLabelValues(observe.State(e.To)).Inc()
+			}
+		},
+		Acquiring: func(ctx context.Context, e framework.AcquiringEvent) context.Context {
+			m.waiting.WithLabelValues(label(e.Path)).Inc()
+			return ctx
+		},
+		Joined: func(_ context.Context, e framework.JoinedEvent) {
+			if e.Ahead >= 0 {
+				m.queueLength.WithLabelValues(label(e.Path)).Observe(float64(e.Ahead))
+			}
+		},
+		Acquired: func(ctx context.Context, e framework.AcquiredEvent) context.Context {
+			name := label(e.Path)
+			m.waiting.WithLabelValues(name).Dec()
+			m.held.WithLabelValues(name).Inc()
+			m.wait.WithLabelValues(name).Observe(e.Waited.Seconds())
+			return ctx
+		},
+		NotAcquired: func(_ context.Context, e framework.NotAcquiredEvent) {
+			name := label(e.Path)
+			m.waiting.WithLabelValues(name).Dec()
+			m.notAcquired.WithLabelValues(name, observe.Reason(e.Err)).Inc()
+		},
+		Ended: func(_ context.Context, e framework.EndedEvent) {
+			name := label(e.Path)
+			m.held.WithLabelValues(name).Dec()
+			m.hold.WithLabelValues(name).Observe(e.Held.Seconds())
+			if !errors.Is(e.Cause, lock.ErrReleased) {
+				m.losses.WithLabelValues(name, observe.Cause(e.Cause)).Inc()
+			}
+		},
+	}
+}

@@ -1,0 +1,278 @@
+package prometheus_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	prom "github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/observe/prometheus"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = 30 * time.Second
+
+// bed is a server, and an observer on a registry.
+type bed struct {
+	server   *zktest.Server
+	registry *prom.Registry
+	observer framework.Observer
+}
+
+func newBed(t *testing.T, opts ...prometheus.Option) *bed {
+	t.Helper()
+	b := &bed{server: zktest.NewServer(t), registry: prom.NewPedanticRegistry()}
+	var err error
+	b.observer, err = prometheus.New(b.registry, opts...)
+	require.NoError(t, err)
+	return b
+}
+
+func (b *bed) client(t *testing.T) *framework.Client {
+	t.Helper()
+	client, err := framework.New([]string{b.server.Addr()}, framework.WithObserver(b.observer),
+		framework.WithSessionTimeout(10*time.Second), framework.WithRetryPolicy(retry.NTimes(5, 10*time.Millisecond)))
+	require.NoError(t, err)
+	t.Cleanup(func() { client.Close() })
+	require.NoError(t, client.WaitConnected(within(t)))
+	return client
+}
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// value is that of a series: of a histogram the number of observations. ok is false if there is none.
+func (b *bed) value(t *testing.T, name string, labels ...string) (v float64, ok bool) {
+	t.Helper()
+	m := b.series(t, name, labels...)
+	switch {
+	case m == nil:
+		return 0, false
+	case m.Histogram != nil:
+		return float64(m.Histogram.GetSampleCount()), true
+	case m.Gauge != nil:
+		return m.Gauge.GetValue(), true
+	}
+	return m.Counter.GetValue(), true
+}
+
+// series returns the one with these labels (name, value, ...), and no other labels that are not empty.
+func (b *bed) series(t *testing.T, name string, labels ...string) *dto.Metric {
+	t.Helper()
+	families, err := b.registry.Gather()
+	require.NoError(t, err)
+	want := map[string]string{}
+	for i := 0; i < len(labels); i += 2 {
+		want[labels[i]] = labels[i+1]
+	}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			got := map[string]string{}
+			for _, l := range m.GetLabel() {
+				if l.GetValue() != "" {
+					got[l.GetName()] = l.GetValue()
+				}
+			}
+			if assert.ObjectsAreEqual(want, got) {
+				return m
+			}
+		}
+	}
+	return nil
+}
+
+func (b *bed) is(t *testing.T, want float64, name string, labels ...string) {
+	t.Helper()
+	got, ok := b.value(t, name, labels...)
+	assert.True(t, ok, "%s %v is there", name, labels)
+	assert.Equal(t, want, got, "%s %v", name, labels)
+}
+
+func (b *bed) becomes(t *testing.T, want float64, name string, labels ...string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		got, _ := b.value(t, name, labels...)
+		return got == want
+	}, patience, 5*time.Millisecond, "%s %v", name, labels)
+}
+
+func TestLocksAcquiredAndContended(t *testing.T) {
+	b := newBed(t, prometheus.WithLockLabel(func(path string) string { return "label of " + path }))
+	first, err := mutex.New(b.client(t), "/lock")
+	require.NoError(t, err)
+	second, err := mutex.New(b.client(t), "/lock")
+	require.NoError(t, err)
+	of := []string{"lock", "label of /lock"}
+	and := func(more ...string) []string { return append(more, of...) }
+
+	hold, err := first.Acquire(within(t))
+	require.NoError(t, err)
+	b.is(t, 1, "curator_lock_held", of...)
+	b.is(t, 0, "curator_lock_waiting", of...)
+	b.is(t, 1, "curator_lock_wait_seconds", of...)
+	b.is(t, 1, "curator_lock_queue_length", of...)
+	assert.Zero(t, b.series(t, "curator_lock_queue_length", of...).Histogram.GetSampleSum(), "nobody was ahead")
+
+	_, err = second.TryAcquire(within(t))
+	require.ErrorIs(t, err, mutex.ErrNotAcquired)
+	b.is(t, 1, "curator_lock_not_acquired_total", and("reason", "held")...)
+
+	impatient, cancel := context.WithCancelCause(within(t))
+	done := make(chan error, 1)
+	go func() {
+		_, err := second.Acquire(impatient)
+		done <- err
+	}()
+	b.becomes(t, 2, "curator_lock_queue_length", of...)
+	b.is(t, 1, "curator_lock_waiting", of...)
+	assert.Equal(t, 1.0, b.series(t, "curator_lock_queue_length", of...).Histogram.GetSampleSum(), "one was ahead")
+	cancel(errors.New("no time"))
+	require.ErrorIs(t, <-done, context.Canceled)
+	b.is(t, 1, "curator_lock_not_acquired_total", and("reason", "canceled")...)
+	b.is(t, 0, "curator_lock_waiting", of...)
+
+	require.NoError(t, hold.Release())
+	b.is(t, 0, "curator_lock_held", of...)
+	b.is(t, 1, "curator_lock_hold_seconds", of...)
+	assert.Positive(t, b.series(t, "curator_lock_hold_seconds", of...).Histogram.GetSampleSum())
+	_, lost := b.value(t, "curator_lock_losses_total", and("cause", "released")...)
+	assert.False(t, lost, "a release is no loss")
+	b.is(t, 2, "curator_operation_seconds", "op", "create", "result", "ok")
+	b.is(t, 0, "curator_operation_retries_total", "op", "create")
+}
+
+func TestLossesByCause(t *testing.T) {
+	b := newBed(t)
+	client := b.client(t)
+	m, err := mutex.New(client, "/lock", lock.WithErrorPolicy(connstate.Session))
+	require.NoError(t, err)
+	hold, err := m.Acquire(within(t))
+	require.NoError(t, err)
+	require.NoError(t, b.server.ExpireSession(hold.Session().ID()))
+	b.becomes(t, 1, "curator_lock_losses_total", "cause", "session_lost")
+	b.is(t, 0, "curator_lock_held")
+	b.is(t, 1, "curator_lock_hold_seconds")
+	b.becomes(t, 1, "curator_connection_transitions_total", "state", "reconnected")
+	b.is(t, 1, "curator_connection_transitions_total", "state", "lost")
+
+	// Again in the next session, and lost with the connection.
+	m, err = mutex.New(client, "/lock")
+	require.NoError(t, err)
+	hold, err = m.Acquire(within(t))
+	require.NoError(t, err)
+	b.server.CutConnections()
+	b.becomes(t, 1, "curator_lock_losses_total", "cause", "suspended")
+	assert.ErrorIs(t, hold.Release(), lock.ErrSuspended)
+	b.is(t, 0, "curator_lock_held")
+}
+
+func TestRetriesAndResults(t *testing.T) {
+	b := newBed(t)
+	client := b.client(t)
+	lost := b.server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpExists))
+	_, _, err := client.Exists(within(t), "/a")
+	require.NoError(t, err)
+	require.True(t, lost.Met())
+	b.is(t, 1, "curator_operation_retries_total", "op", "exists")
+	b.is(t, 1, "curator_operation_seconds", "op", "exists", "result", "ok")
+	_, _, err = client.Get(within(t), "/a")
+	require.Error(t, err)
+	b.is(t, 1, "curator_operation_seconds", "op", "get", "result", "no_node")
+}
+
+func TestStatesOfSeveralClients(t *testing.T) {
+	b := newBed(t)
+	first, second := b.client(t), b.client(t)
+	b.becomes(t, 2, "curator_connection_state", "state", "connected")
+	b.server.CutConnections()
+	b.becomes(t, 2, "curator_connection_state", "state", "reconnected")
+	b.is(t, 0, "curator_connection_state", "state", "connected")
+	b.is(t, 0, "curator_connection_state", "state", "suspended")
+	b.is(t, 2, "curator_connection_transitions_total", "state", "suspended")
+	first.Close()
+	b.is(t, 1, "curator_connection_state", "state", "reconnected")
+	second.Close()
+	b.is(t, 0, "curator_connection_state", "state", "reconnected")
+	b.is(t, 2, "curator_connection_transitions_total", "state", "none")
+}
+
+func TestTheDefaultLabelOfLocksIsEmpty(t *testing.T) {
+	b := newBed(t)
+	client := b.client(t)
+	for _, path := range []string{"/a", "/b", "/c"} {
+		m, err := mutex.New(client, path)
+		require.NoError(t, err)
+		require.NoError(t, m.Do(within(t), func(context.Context) error { return nil }))
+	}
+	b.is(t, 3, "curator_lock_wait_seconds")
+	b.is(t, 3, "curator_lock_hold_seconds")
+}
+
+func TestBuckets(t *testing.T) {
+	b := newBed(t, prometheus.WithBuckets(1, 60))
+	_, _, err := b.client(t).Exists(within(t), "/a")
+	require.NoError(t, err)
+	var bounds []float64
+	for _, bucket := range b.series(t, "curator_operation_seconds", "op", "exists", "result", "ok").Histogram.GetBucket() {
+		bounds = append(bounds, bucket.GetUpperBound())
+	}
+	assert.Equal(t, []float64{1, 60}, bounds)
+}
+
+func TestBadArgumentsAreRefused(t *testing.T) {
+	_, err := prometheus.New(nil)
+	assert.ErrorIs(t, err, framework.ErrBadArgument)
+	for name, opt := range map[string]prometheus.Option{
+		"nil": nil, "label": prometheus.WithLockLabel(nil), "no buckets": prometheus.WithBuckets(),
+		"falling": prometheus.WithBuckets(2, 1), "twice": prometheus.WithBuckets(1, 1),
+	} {
+		_, err := prometheus.New(prom.NewRegistry(), opt)
+		assert.ErrorIs(t, err, framework.ErrBadArgument, name)
+	}
+}
+
+// full is a registry that takes only so many collectors.
+type full struct {
+	*prom.Registry
+	room int
+}
+
+func (f *full) Register(c prom.Collector) error {
+	if f.room == 0 {
+		return errFull
+	}
+	f.room--
+	return f.Registry.Register(c)
+}
+
+var errFull = errors.New("registry is full")
+
+func TestARegistryHasOneObserver(t *testing.T) {
+	registry := prom.NewRegistry()
+	_, err := prometheus.New(&full{registry, 5})
+	require.ErrorIs(t, err, errFull)
+	_, err = prometheus.New(registry)
+	require.NoError(t, err, "nothing was left registered")
+	_, err = prometheus.New(registry)
+	var already prom.AlreadyRegisteredError
+	require.ErrorAs(t, err, &already)
+}
