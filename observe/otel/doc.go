@@ -1,0 +1,41 @@
+// Package otel shows OpenTelemetry what clients and locks do, as metrics and spans. It is a module of
+// its own, so that who does not want it inherits nothing.
+//
+//	observer, err := otel.New()
+//	client, err := framework.New(servers, framework.WithObserver(observer))
+//
+// One observer serves all clients of a process.
+//
+// # Metrics
+//
+//	curator.operation               histogram, s    operations, with waiting and repeating; op, result
+//	curator.operation.retries       counter         attempts after the first; op
+//	curator.connection.state        up-down counter clients in this state; state
+//	curator.connection.transitions  counter         changes to this state; state, "none" is a client closed
+//	curator.lock.waiting            up-down counter acquires under way; lock
+//	curator.lock.held               up-down counter leases held; lock
+//	curator.lock.wait               histogram, s    from the call to the lease, if it was got; lock
+//	curator.lock.not_acquired       counter         acquires that failed; lock, reason
+//	curator.lock.hold               histogram, s    from the lease to its end; lock
+//	curator.lock.losses             counter         leases that ended other than by release; lock, cause
+//	curator.lock.queue_length       histogram       nodes ahead when joining, where known; lock
+//
+// The values of result, reason, cause and state are those of [observe.Result], [observe.Reason],
+// [observe.Cause] and [observe.State]. The attribute lock is there if [WithLockLabel] says what a path
+// is called. Exported to Prometheus, the names are those of package observe/prometheus, and
+// docs/dashboard.json of the library serves both.
+//
+// # Spans
+//
+//	your span ── lock acquire ── zookeeper create, children, get, ...
+//	         ╰── lock hold ── what is done with the hold's context
+//
+// "lock acquire" is from the call to its return. Its events "joined" say how many are ahead. "lock
+// hold" begins with the lease and ends with it; a loss is an error. Its context is that of the
+// hold, so what is done with hold.Context() is below it. Both are below the span of the context
+// that the lock is acquired with; what is done with that context itself stays there.
+//
+// "zookeeper <op>" is one operation, with all its attempts. There are such spans only
+// below another, so that what is done for no one in particular starts no traces. Attributes
+// are full paths: a trace, unlike a metric, can bear that.
+package otel

@@ -1,0 +1,220 @@
+package otel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/observe"
+	"github.com/gocurator/curator/recipes/lock"
+)
+
+// scope is the name of the instrumentation.
+const scope = "github.com/gocurator/curator/observe/otel"
+
+// Option configures an observer. [New] refuses bad values with [framework.ErrBadArgument].
+type Option func(*config) error
+
+type config struct {
+	meters    metric.MeterProvider
+	tracers   trace.TracerProvider
+	lockLabel func(path string) string
+}
+
+// WithMeterProvider sets where metrics go. The default is the global provider.
+func WithMeterProvider(p metric.MeterProvider) Option {
+	return func(c *config) error {
+		if p == nil {
+			return fmt.Errorf("%w: nil meter provider", framework.ErrBadArgument)
+		}
+		c.meters = p
+		return nil
+	}
+}
+
+// WithTracerProvider sets where spans go. The default is the global provider.
+func WithTracerProvider(p trace.TracerProvider) Option {
+	return func(c *config) error {
+		if p == nil {
+			return fmt.Errorf("%w: nil tracer provider", framework.ErrBadArgument)
+		}
+		c.tracers = p
+		return nil
+	}
+}
+
+// WithLockLabel sets what the locks of a path are called in the metrics' attribute "lock". name must
+// return few different values, must be safe for concurrent use, and is given the path as whoever
+// made the lock wrote it. Without it, or where it returns "", there is no such attribute.
+func WithLockLabel(name func(path string) string) Option {
+	return func(c *config) error {
+		if name == nil {
+			return fmt.Errorf("%w: nil lock label", framework.ErrBadArgument)
+		}
+		c.lockLabel = name
+		return nil
+	}
+}
+
+// New returns an observer for [framework.WithObserver]. It may be given to any number of clients. Errors
+// are [framework.ErrBadArgument] and those of the meter provider.
+func New(opts ...Option) (framework.Observer, error) {
+	cfg := config{
+		meters:    otel.GetMeterProvider(),
+		tracers:   otel.GetTracerProvider(),
+		lockLabel: func(string) string { return "" },
+	}
+	for _, opt := range opts {
+		if opt == nil {
+			return framework.Observer{}, fmt.Errorf("otel: %w: nil option", framework.ErrBadArgument)
+		}
+		if err := opt(&cfg); err != nil {
+			return framework.Observer{}, fmt.Errorf("otel: %w", err)
+		}
+	}
+	m, err := newMetrics(cfg.meters.Meter(scope))
+	if err != nil {
+		return framework.Observer{}, fmt.Errorf("otel: %w", err)
+	}
+	o := &observer{metrics: m, spans: spans{cfg.tracers.Tracer(scope)}, lockLabel: cfg.lockLabel}
+	return framework.Observer{
+		Operation:   o.operation,
+		State:       o.state,
+		Acquiring:   o.acquiring,
+		Joined:      o.joined,
+		Acquired:    o.acquired,
+		NotAcquired: o.notAcquired,
+		Ended:       o.ended,
+	}, nil
+}
+
+// observer records each event as a metric, with the context that the span is in, so that samples
+// can name their trace.
+type observer struct {
+	*metrics
+	spans     spans
+	lockLabel func(path string) string
+}
+
+// metrics are the instruments.
+type metrics struct {
+	operations  metric.Float64Histogram
+	retries     metric.Int64Counter
+	states      metric.Int64UpDownCounter
+	transitions metric.Int64Counter
+	waiting     metric.Int64UpDownCounter
+	held        metric.Int64UpDownCounter
+	waits       metric.Float64Histogram
+	failures    metric.Int64Counter
+	holds       metric.Float64Histogram
+	losses      metric.Int64Counter
+	queueLength metric.Int64Histogram
+}
+
+func newMetrics(meter metric.Meter) (*metrics, error) {
+	var errs []error
+	counter := func(name, unit, help string) metric.Int64Counter {
+		i, err := meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(help))
+		errs = append(errs, err)
+		return i
+	}
+	gauge := func(name, unit, help string) metric.Int64UpDownCounter {
+		i, err := meter.Int64UpDownCounter(name, metric.WithUnit(unit), metric.WithDescription(help))
+		errs = append(errs, err)
+		return i
+	}
+	seconds := func(name, help string) metric.Float64Histogram {
+		// A lock may be waited for and held for long. A view can say otherwise.
+		i, err := meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(help),
+			metric.WithExplicitBucketBoundaries(.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600))
+		errs = append(errs, err)
+		return i
+	}
+	m := &metrics{
+		operations:  seconds("curator.operation", "Duration of ZooKeeper operations, with waiting and repeating."),
+		retries:     counter("curator.operation.retries", "{attempt}", "Attempts of ZooKeeper operations after the first."),
+		states:      gauge("curator.connection.state", "{client}", "Clients whose connection is in this state."),
+		transitions: counter("curator.connection.transitions", "{transition}", "Changes of connections to this state."),
+		waiting:     gauge("curator.lock.waiting", "{acquire}", "Acquires of locks that are under way."),
+		held:        gauge("curator.lock.held", "{lease}", "Leases of locks that are held."),
+		waits:       seconds("curator.lock.wait", "Time it took to acquire a lock."),
+		failures:    counter("curator.lock.not_acquired", "{acquire}", "Locks that were not acquired."),
+		holds:       seconds("curator.lock.hold", "Time for which a lock was held."),
+		losses:      counter("curator.lock.losses", "{lease}", "Locks that were lost before they were released."),
+	}
+	var err error
+	m.queueLength, err = meter.Int64Histogram("curator.lock.queue_length", metric.WithUnit("{node}"),
+		metric.WithDescription("Nodes ahead in the queue of a lock when joining it."),
+		metric.WithExplicitBucketBoundaries(0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000))
+	return m, errors.Join(append(errs, err)...)
+}
+
+// with are the attributes of a metric about a lock.
+func (o *observer) with(path string, more ...attribute.KeyValue) metric.MeasurementOption {
+	if name := o.lockLabel(path); name != "" {
+		more = append(more, attribute.String("lock", name))
+	}
+	return metric.WithAttributes(more...)
+}
+
+func (o *observer) operation(ctx context.Context, e framework.OperationEvent) {
+	op, result := attribute.String("op", e.Op), attribute.String("result", observe.Result(e.Err))
+	o.operations.Record(ctx, e.Duration.Seconds(), metric.WithAttributes(op, result))
+	o.retries.Add(ctx, int64(max(e.Attempts-1, 0)), metric.WithAttributes(op))
+	o.spans.operation(ctx, e)
+}
+
+func (o *observer) state(e framework.StateEvent) {
+	ctx := context.Background()
+	to := metric.WithAttributes(attribute.String("state", observe.State(e.To)))
+	o.transitions.Add(ctx, 1, to)
+	// A client without a state is not there: not yet, or not any more.
+	if e.From != 0 {
+		o.states.Add(ctx, -1, metric.WithAttributes(attribute.String("state", observe.State(e.From))))
+	}
+	if e.To != 0 {
+		o.states.Add(ctx, 1, to)
+	}
+}
+
+func (o *observer) acquiring(ctx context.Context, e framework.AcquiringEvent) context.Context {
+	o.waiting.Add(ctx, 1, o.with(e.Path))
+	return o.spans.acquiring(ctx, e)
+}
+
+func (o *observer) joined(ctx context.Context, e framework.JoinedEvent) {
+	if e.Ahead >= 0 {
+		o.queueLength.Record(ctx, int64(e.Ahead), o.with(e.Path))
+	}
+	o.spans.joined(ctx, e)
+}
+
+func (o *observer) acquired(ctx context.Context, e framework.AcquiredEvent) context.Context {
+	with := o.with(e.Path)
+	o.waiting.Add(ctx, -1, with)
+	o.held.Add(ctx, 1, with)
+	o.waits.Record(ctx, e.Waited.Seconds(), with)
+	return o.spans.acquired(ctx, e)
+}
+
+func (o *observer) notAcquired(ctx context.Context, e framework.NotAcquiredEvent) {
+	o.waiting.Add(ctx, -1, o.with(e.Path))
+	o.failures.Add(ctx, 1, o.with(e.Path, attribute.String("reason", observe.Reason(e.Err))))
+	o.spans.notAcquired(ctx, e)
+}
+
+func (o *observer) ended(ctx context.Context, e framework.EndedEvent) {
+	with := o.with(e.Path)
+	o.held.Add(ctx, -1, with)
+	o.holds.Record(ctx, e.Held.Seconds(), with)
+	if !errors.Is(e.Cause, lock.ErrReleased) {
+		o.losses.Add(ctx, 1, o.with(e.Path, attribute.String("cause", observe.Cause(e.Cause))))
+	}
+	o.spans.ended(ctx, e)
+}

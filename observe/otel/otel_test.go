@@ -1,0 +1,324 @@
+package otel_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/observe/otel"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = 30 * time.Second
+
+// bed is a server, and an observer whose metrics and spans are kept.
+type bed struct {
+	server   *zktest.Server
+	reader   *sdkmetric.ManualReader
+	tracers  *sdktrace.TracerProvider
+	recorder *tracetest.SpanRecorder
+	observer framework.Observer
+}
+
+func newBed(t *testing.T, opts ...otel.Option) *bed {
+	t.Helper()
+	b := &bed{server: zktest.NewServer(t), reader: sdkmetric.NewManualReader(), recorder: tracetest.NewSpanRecorder()}
+	b.tracers = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(b.recorder))
+	var err error
+	b.observer, err = otel.New(append(opts,
+		otel.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(b.reader))), otel.WithTracerProvider(b.tracers))...)
+	require.NoError(t, err)
+	return b
+}
+
+func (b *bed) client(t *testing.T) *framework.Client {
+	t.Helper()
+	client, err := framework.New([]string{b.server.Addr()}, framework.WithObserver(b.observer),
+		framework.WithSessionTimeout(10*time.Second), framework.WithRetryPolicy(retry.NTimes(5, 10*time.Millisecond)))
+	require.NoError(t, err)
+	t.Cleanup(func() { client.Close() })
+	require.NoError(t, client.WaitConnected(within(t)))
+	return client
+}
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// value is that of a series with these attributes (name, value, ...): of a histogram the number of
+// observations. sum is that of the observations.
+func (b *bed) value(t *testing.T, name string, attrs ...string) (v, sum float64, ok bool) {
+	t.Helper()
+	var set []attribute.KeyValue
+	for i := 0; i < len(attrs); i += 2 {
+		set = append(set, attribute.String(attrs[i], attrs[i+1]))
+	}
+	want := attribute.NewSet(set...)
+	var all metricdata.ResourceMetrics
+	require.NoError(t, b.reader.Collect(t.Context(), &all))
+	for _, s := range all.ScopeMetrics {
+		for _, m := range s.Metrics {
+			if m.Name != name {
+				continue
+			}
+			switch data := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				for _, p := range data.DataPoints {
+					if p.Attributes.Equals(&want) {
+						return float64(p.Value), 0, true
+					}
+				}
+			case metricdata.Histogram[int64]:
+				for _, p := range data.DataPoints {
+					if p.Attributes.Equals(&want) {
+						return float64(p.Count), float64(p.Sum), true
+					}
+				}
+			case metricdata.Histogram[float64]:
+				for _, p := range data.DataPoints {
+					if p.Attributes.Equals(&want) {
+						return float64(p.Count), p.Sum, true
+					}
+				}
+			}
+		}
+	}
+	return 0, 0, false
+}
+
+func (b *bed) is(t *testing.T, want float64, name string, attrs ...string) {
+	t.Helper()
+	got, _, ok := b.value(t, name, attrs...)
+	assert.True(t, ok, "%s %v is there", name, attrs)
+	assert.Equal(t, want, got, "%s %v", name, attrs)
+}
+
+func (b *bed) becomes(t *testing.T, want float64, name string, attrs ...string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		got, _, _ := b.value(t, name, attrs...)
+		return got == want
+	}, patience, 5*time.Millisecond, "%s %v", name, attrs)
+}
+
+// spans are those with a name that have ended.
+func (b *bed) spans(name string) []sdktrace.ReadOnlySpan {
+	var spans []sdktrace.ReadOnlySpan
+	for _, s := range b.recorder.Ended() {
+		if s.Name() == name {
+			spans = append(spans, s)
+		}
+	}
+	return spans
+}
+
+// span is the only one with a name.
+func (b *bed) span(t *testing.T, name string) sdktrace.ReadOnlySpan {
+	t.Helper()
+	spans := b.spans(name)
+	require.Len(t, spans, 1, name)
+	return spans[0]
+}
+
+func attrs(s sdktrace.ReadOnlySpan) map[string]any {
+	m := map[string]any{}
+	for _, a := range s.Attributes() {
+		m[string(a.Key)] = a.Value.AsInterface()
+	}
+	return m
+}
+
+func TestLocksAcquiredAndContended(t *testing.T) {
+	b := newBed(t, otel.WithLockLabel(func(path string) string { return "label of " + path }))
+	first, err := mutex.New(b.client(t), "/lock")
+	require.NoError(t, err)
+	second, err := mutex.New(b.client(t), "/lock")
+	require.NoError(t, err)
+	of := []string{"lock", "label of /lock"}
+	and := func(more ...string) []string { return append(more, of...) }
+
+	hold, err := first.Acquire(within(t))
+	require.NoError(t, err)
+	b.is(t, 1, "curator.lock.held", of...)
+	b.is(t, 0, "curator.lock.waiting", of...)
+	b.is(t, 1, "curator.lock.wait", of...)
+	b.is(t, 1, "curator.lock.queue_length", of...)
+
+	_, err = second.TryAcquire(within(t))
+	require.ErrorIs(t, err, mutex.ErrNotAcquired)
+	b.is(t, 1, "curator.lock.not_acquired", and("reason", "held")...)
+	require.Len(t, b.spans("lock acquire"), 2)
+	assert.Equal(t, codes.Unset, b.spans("lock acquire")[1].Status().Code, "held is an answer")
+
+	impatient, cancel := context.WithCancel(within(t))
+	done := make(chan error, 1)
+	go func() {
+		_, err := second.Acquire(impatient)
+		done <- err
+	}()
+	b.becomes(t, 2, "curator.lock.queue_length", of...)
+	b.is(t, 1, "curator.lock.waiting", of...)
+	_, ahead, _ := b.value(t, "curator.lock.queue_length", of...)
+	assert.Equal(t, 1.0, ahead, "nobody was ahead of the first, and one of the second")
+	cancel()
+	require.ErrorIs(t, <-done, context.Canceled)
+	b.is(t, 1, "curator.lock.not_acquired", and("reason", "canceled")...)
+	b.is(t, 0, "curator.lock.waiting", of...)
+	gaveUp := b.spans("lock acquire")[2]
+	assert.Equal(t, codes.Error, gaveUp.Status().Code)
+	assert.Equal(t, "canceled", attrs(gaveUp)["curator.reason"])
+	require.NotEmpty(t, gaveUp.Events())
+	assert.Equal(t, "joined", gaveUp.Events()[0].Name)
+	assert.Equal(t, []attribute.KeyValue{attribute.Int("curator.ahead", 1)}, gaveUp.Events()[0].Attributes)
+
+	require.NoError(t, hold.Release())
+	b.is(t, 0, "curator.lock.held", of...)
+	b.is(t, 1, "curator.lock.hold", of...)
+	_, held, _ := b.value(t, "curator.lock.hold", of...)
+	assert.Positive(t, held)
+	_, _, lost := b.value(t, "curator.lock.losses", and("cause", "released")...)
+	assert.False(t, lost, "a release is no loss")
+	b.is(t, 2, "curator.operation", "op", "create", "result", "ok")
+	b.is(t, 0, "curator.operation.retries", "op", "create")
+}
+
+func TestSpansHangTogether(t *testing.T) {
+	b := newBed(t)
+	client := b.client(t)
+	m, err := mutex.New(client, "/lock")
+	require.NoError(t, err)
+
+	ctx, yours := b.tracers.Tracer("test").Start(within(t), "yours")
+	hold, err := m.Acquire(ctx)
+	require.NoError(t, err)
+	_, _, err = client.Exists(hold.Context(), "/inside")
+	require.NoError(t, err)
+	_, _, err = client.Get(ctx, "/beside")
+	require.Error(t, err)
+	node := hold.Path()
+	require.NoError(t, hold.Release())
+	yours.End()
+
+	acquire, held := b.span(t, "lock acquire"), b.span(t, "lock hold")
+	create, exists, get := b.span(t, "zookeeper create"), b.span(t, "zookeeper exists"), b.span(t, "zookeeper get")
+	assert.Equal(t, yours.SpanContext().SpanID(), acquire.Parent().SpanID())
+	assert.Equal(t, yours.SpanContext().SpanID(), held.Parent().SpanID())
+	assert.Equal(t, acquire.SpanContext().SpanID(), create.Parent().SpanID())
+	assert.Equal(t, held.SpanContext().SpanID(), exists.Parent().SpanID())
+	assert.Equal(t, yours.SpanContext().SpanID(), get.Parent().SpanID())
+	for _, s := range b.recorder.Ended() {
+		assert.Equal(t, yours.SpanContext().TraceID(), s.SpanContext().TraceID(), s.Name())
+		assert.Equal(t, codes.Unset, s.Status().Code, s.Name())
+		assert.False(t, s.EndTime().Before(s.StartTime()), s.Name())
+	}
+	assert.Empty(t, b.spans("zookeeper connect"))
+	assert.Equal(t, map[string]any{"curator.path": "/lock", "curator.name": "lock-", "curator.node": node}, attrs(acquire))
+	assert.Equal(t, map[string]any{"curator.path": "/lock", "curator.name": "lock-", "curator.node": node, "curator.cause": "released"}, attrs(held))
+	assert.Equal(t, map[string]any{"curator.path": "/beside", "curator.op": "get", "curator.attempts": int64(1), "curator.result": "no_node"}, attrs(get))
+}
+
+func TestOperationsStartNoTraces(t *testing.T) {
+	b := newBed(t)
+	_, _, err := b.client(t).Exists(within(t), "/a")
+	require.NoError(t, err)
+	assert.Empty(t, b.recorder.Started())
+	b.is(t, 1, "curator.operation", "op", "exists", "result", "ok")
+}
+
+func TestLossesByCause(t *testing.T) {
+	b := newBed(t)
+	client := b.client(t)
+	m, err := mutex.New(client, "/lock", lock.WithErrorPolicy(connstate.Session))
+	require.NoError(t, err)
+	hold, err := m.Acquire(within(t))
+	require.NoError(t, err)
+	require.NoError(t, b.server.ExpireSession(hold.Session().ID()))
+	b.becomes(t, 1, "curator.lock.losses", "cause", "session_lost")
+	b.is(t, 0, "curator.lock.held")
+	b.is(t, 1, "curator.lock.hold")
+	b.becomes(t, 1, "curator.connection.transitions", "state", "reconnected")
+	b.is(t, 1, "curator.connection.transitions", "state", "lost")
+	require.Eventually(t, func() bool { return len(b.spans("lock hold")) == 1 }, patience, 5*time.Millisecond)
+	held := b.span(t, "lock hold")
+	assert.Equal(t, sdktrace.Status{Code: codes.Error, Description: "session_lost"}, held.Status())
+	assert.Equal(t, "session_lost", attrs(held)["curator.cause"])
+	require.Len(t, held.Events(), 1)
+	assert.Equal(t, "exception", held.Events()[0].Name)
+}
+
+func TestRetriesAndResults(t *testing.T) {
+	b := newBed(t)
+	client := b.client(t)
+	ctx, yours := b.tracers.Tracer("test").Start(within(t), "yours")
+	defer yours.End()
+	lost := b.server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpExists))
+	_, _, err := client.Exists(ctx, "/a")
+	require.NoError(t, err)
+	require.True(t, lost.Met())
+	b.is(t, 1, "curator.operation.retries", "op", "exists")
+	b.is(t, 1, "curator.operation", "op", "exists", "result", "ok")
+	assert.Equal(t, int64(2), attrs(b.span(t, "zookeeper exists"))["curator.attempts"])
+
+	client.Close()
+	_, _, err = client.Get(ctx, "/a")
+	require.ErrorIs(t, err, framework.ErrClosed)
+	b.is(t, 1, "curator.operation", "op", "get", "result", "closed")
+	assert.Equal(t, sdktrace.Status{Code: codes.Error, Description: "closed"}, b.span(t, "zookeeper get").Status())
+}
+
+func TestStatesOfSeveralClients(t *testing.T) {
+	b := newBed(t)
+	first, second := b.client(t), b.client(t)
+	b.becomes(t, 2, "curator.connection.state", "state", "connected")
+	b.server.CutConnections()
+	b.becomes(t, 2, "curator.connection.state", "state", "reconnected")
+	b.is(t, 0, "curator.connection.state", "state", "connected")
+	b.is(t, 2, "curator.connection.transitions", "state", "suspended")
+	first.Close()
+	second.Close()
+	b.is(t, 0, "curator.connection.state", "state", "reconnected")
+	b.is(t, 2, "curator.connection.transitions", "state", "none")
+}
+
+// TestARecipeThatReportsBadly leaves out what an own recipe may leave out.
+func TestARecipeThatReportsBadly(t *testing.T) {
+	b := newBed(t)
+	ctx, yours := b.tracers.Tracer("test").Start(within(t), "yours")
+	b.observer.Joined(ctx, framework.JoinedEvent{Path: "/own", Ahead: -1})
+	b.observer.NotAcquired(ctx, framework.NotAcquiredEvent{Path: "/own", Err: lock.ErrNotAcquired})
+	b.observer.Ended(b.observer.Acquired(ctx, framework.AcquiredEvent{Path: "/own"}), framework.EndedEvent{Path: "/own", Cause: lock.ErrReleased})
+	assert.True(t, yours.IsRecording(), "it is not for us to end it")
+	yours.End()
+	assert.Equal(t, yours.SpanContext().SpanID(), b.span(t, "lock hold").Parent().SpanID())
+	assert.Empty(t, b.span(t, "yours").Events())
+}
+
+func TestBadArgumentsAreRefused(t *testing.T) {
+	for name, opt := range map[string]otel.Option{
+		"nil": nil, "label": otel.WithLockLabel(nil), "meters": otel.WithMeterProvider(nil), "tracers": otel.WithTracerProvider(nil),
+	} {
+		_, err := otel.New(opt)
+		assert.ErrorIs(t, err, framework.ErrBadArgument, name)
+	}
+	_, err := otel.New()
+	assert.NoError(t, err, "the global providers do")
+}

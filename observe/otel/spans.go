@@ -1,0 +1,121 @@
+package otel
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/observe"
+	"github.com/gocurator/curator/recipes/lock"
+)
+
+// Attributes of spans.
+const (
+	pathKey     = attribute.Key("curator.path")     // of the lock, or of the operation
+	nameKey     = attribute.Key("curator.name")     // of the lock's nodes
+	nodeKey     = attribute.Key("curator.node")     // path of our node
+	aheadKey    = attribute.Key("curator.ahead")    // nodes
+	opKey       = attribute.Key("curator.op")       // as in the metrics
+	attemptsKey = attribute.Key("curator.attempts") // 1 if nothing had to be repeated
+	resultKey   = attribute.Key("curator.result")   // as in the metrics
+	reasonKey   = attribute.Key("curator.reason")   // as in the metrics
+	causeKey    = attribute.Key("curator.cause")    // as in the metrics
+)
+
+// spans makes spans of events. What has a beginning and an end is found again by the context that the
+// events hand on.
+type spans struct{ tracer trace.Tracer }
+
+// lockKey finds the lockSpan of one observer in a context.
+type lockKey struct{ tracer trace.Tracer }
+
+// lockSpan is what an acquire or a hold is about.
+type lockSpan struct {
+	span   trace.Span // "lock acquire" or "lock hold"
+	parent trace.Span // that of whoever acquires
+}
+
+func (s spans) begin(ctx context.Context, parent trace.Span, name string, attrs ...attribute.KeyValue) context.Context {
+	ctx, span := s.tracer.Start(trace.ContextWithSpan(ctx, parent), name, trace.WithAttributes(attrs...))
+	return context.WithValue(ctx, lockKey(s), lockSpan{span, parent})
+}
+
+// in returns the span that ctx comes from. There is none if whoever reports leaves something out; then
+// what is done with it has no effect.
+func (s spans) in(ctx context.Context) lockSpan {
+	if l, ok := ctx.Value(lockKey(s)).(lockSpan); ok {
+		return l
+	}
+	none := trace.SpanFromContext(context.Background())
+	return lockSpan{none, trace.SpanFromContext(ctx)}
+}
+
+func (s spans) acquiring(ctx context.Context, e framework.AcquiringEvent) context.Context {
+	return s.begin(ctx, trace.SpanFromContext(ctx), "lock acquire", pathKey.String(e.Path), nameKey.String(e.Name))
+}
+
+func (s spans) joined(ctx context.Context, e framework.JoinedEvent) {
+	var attrs []attribute.KeyValue
+	if e.Ahead >= 0 {
+		attrs = append(attrs, aheadKey.Int(e.Ahead))
+	}
+	s.in(ctx).span.AddEvent("joined", trace.WithAttributes(attrs...))
+}
+
+func (s spans) acquired(ctx context.Context, e framework.AcquiredEvent) context.Context {
+	acquire := s.in(ctx)
+	acquire.span.SetAttributes(nodeKey.String(e.Node))
+	acquire.span.End()
+	return s.begin(ctx, acquire.parent, "lock hold", pathKey.String(e.Path), nameKey.String(e.Name), nodeKey.String(e.Node))
+}
+
+func (s spans) notAcquired(ctx context.Context, e framework.NotAcquiredEvent) {
+	span := s.in(ctx).span
+	reason := observe.Reason(e.Err)
+	span.SetAttributes(reasonKey.String(reason))
+	if !errors.Is(e.Err, lock.ErrNotAcquired) { // that is what TryAcquire was asked
+		fail(span, e.Err, reason)
+	}
+	span.End()
+}
+
+func (s spans) ended(ctx context.Context, e framework.EndedEvent) {
+	span := s.in(ctx).span
+	cause := observe.Cause(e.Cause)
+	span.SetAttributes(causeKey.String(cause))
+	if !errors.Is(e.Cause, lock.ErrReleased) {
+		fail(span, e.Cause, cause)
+	}
+	span.End()
+}
+
+// answers are results of an operation that are no failures: the server has answered, and it is for the
+// caller to say whether that is good.
+var answers = []string{"ok", "no_node", "node_exists", "bad_version", "not_empty"}
+
+func (s spans) operation(ctx context.Context, e framework.OperationEvent) {
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		return
+	}
+	if e.Op == "connect" && e.Err == nil {
+		return // every acquire asks for the session, and nearly always has it
+	}
+	_, span := s.tracer.Start(ctx, "zookeeper "+e.Op, trace.WithTimestamp(e.Began), trace.WithSpanKind(trace.SpanKindClient))
+	result := observe.Result(e.Err)
+	span.SetAttributes(opKey.String(e.Op), pathKey.String(e.Path), attemptsKey.Int(e.Attempts), resultKey.String(result))
+	if !slices.Contains(answers, result) {
+		fail(span, e.Err, result, trace.WithTimestamp(e.Began.Add(e.Duration)))
+	}
+	span.End(trace.WithTimestamp(e.Began.Add(e.Duration)))
+}
+
+// fail makes a span one of an error.
+func fail(span trace.Span, err error, word string, opts ...trace.EventOption) {
+	span.RecordError(err, opts...)
+	span.SetStatus(codes.Error, word)
+}
