@@ -89,6 +89,23 @@ var causes = slices.Concat(trouble, []word{
 // "node_deleted", "revoked", "max_hold", "closed" or "other".
 func Cause(err error) string { return find(causes, err) }
 
+// Losses are all that [Cause] returns for a loss. An observer that exports them as zero before
+// there is one lets the first be seen as a rise.
+func Losses() []string {
+	losses := []string{"other"}
+	for _, w := range causes {
+		if w.err != lock.ErrReleased {
+			losses = append(losses, w.word)
+		}
+	}
+	return losses
+}
+
+// States are those that an [framework.Observer] is told of, for the same purpose.
+func States() []connstate.State {
+	return []connstate.State{0, connstate.Connected, connstate.Suspended, connstate.Reconnected, connstate.Lost}
+}
+
 // find returns the word for the first error of a list that err is.
 func find(words []word, err error) string {
 	for _, w := range words {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
@@ -54,11 +55,17 @@ func TestAClosedClientIsNoCancellation(t *testing.T) {
 	assert.Equal(t, "closed", observe.Reason(err))
 }
 
+func TestLossesAreAllCausesButOne(t *testing.T) {
+	assert.ElementsMatch(t, []string{"closed", "session_lost", "suspended", "max_hold", "revoked", "node_deleted", "other"}, observe.Losses())
+	assert.NotContains(t, observe.Losses(), observe.Cause(lock.ErrReleased))
+}
+
 func TestWordsForStates(t *testing.T) {
 	for state, want := range map[connstate.State]string{
 		0: "none", connstate.Connected: "connected", connstate.Suspended: "suspended",
 		connstate.Reconnected: "reconnected", connstate.Lost: "lost", connstate.ReadOnly: "read_only",
 	} {
 		assert.Equal(t, want, observe.State(state))
+		assert.Equal(t, state != connstate.ReadOnly, slices.Contains(observe.States(), state), "the client never says read-only")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -83,6 +84,7 @@ func New(opts ...Option) (framework.Observer, error) {
 		return framework.Observer{}, fmt.Errorf("otel: %w", err)
 	}
 	o := &observer{metrics: m, spans: spans{cfg.tracers.Tracer(scope)}, lockLabel: cfg.lockLabel}
+	o.zero()
 	return framework.Observer{
 		Operation:   o.operation,
 		State:       o.state,
@@ -100,6 +102,7 @@ type observer struct {
 	*metrics
 	spans     spans
 	lockLabel func(path string) string
+	seen      sync.Map // values of lock, for which losses have series
 }
 
 // metrics are the instruments.
@@ -155,6 +158,28 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	return m, errors.Join(append(errs, err)...)
 }
 
+// zero makes series of states before there is anything to count, so that the first is seen as a rise.
+func (o *observer) zero() {
+	ctx := context.Background()
+	for _, s := range observe.States() {
+		with := metric.WithAttributes(attribute.String("state", observe.State(s)))
+		o.transitions.Add(ctx, 0, with)
+		if s != 0 {
+			o.states.Add(ctx, 0, with)
+		}
+	}
+}
+
+// zeroLosses does the same for the losses of a lock.
+func (o *observer) zeroLosses(ctx context.Context, path string) {
+	if _, seen := o.seen.LoadOrStore(o.lockLabel(path), true); seen {
+		return
+	}
+	for _, cause := range observe.Losses() {
+		o.losses.Add(ctx, 0, o.with(path, attribute.String("cause", cause)))
+	}
+}
+
 // with are the attributes of a metric about a lock.
 func (o *observer) with(path string, more ...attribute.KeyValue) metric.MeasurementOption {
 	if name := o.lockLabel(path); name != "" {
@@ -199,6 +224,7 @@ func (o *observer) acquired(ctx context.Context, e framework.AcquiredEvent) cont
 	with := o.with(e.Path)
 	o.waiting.Add(ctx, -1, with)
 	o.held.Add(ctx, 1, with)
+	o.zeroLosses(ctx, e.Path)
 	o.waits.Record(ctx, e.Waited.Seconds(), with)
 	return o.spans.acquired(ctx, e)
 }

@@ -244,6 +244,19 @@ func TestOperationsStartNoTraces(t *testing.T) {
 	b.is(t, 1, "curator.operation", "op", "exists", "result", "ok")
 }
 
+// TestWhatHasNotHappenedIsZero: a series that begins with 1 is no rise to Prometheus.
+func TestWhatHasNotHappenedIsZero(t *testing.T) {
+	b := newBed(t)
+	b.is(t, 0, "curator.connection.transitions", "state", "lost")
+	b.is(t, 0, "curator.connection.state", "state", "suspended")
+	m, err := mutex.New(b.client(t), "/lock")
+	require.NoError(t, err)
+	require.NoError(t, m.Do(within(t), func(context.Context) error { return nil }))
+	for _, cause := range []string{"session_lost", "suspended", "node_deleted", "revoked", "max_hold", "closed", "other"} {
+		b.is(t, 0, "curator.lock.losses", "cause", cause)
+	}
+}
+
 func TestLossesByCause(t *testing.T) {
 	b := newBed(t)
 	client := b.client(t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	prom "github.com/prometheus/client_golang/prometheus"
 
@@ -61,6 +62,8 @@ type metrics struct {
 	hold        *prom.HistogramVec // lock
 	losses      *prom.CounterVec   // lock, cause
 	queueLength *prom.HistogramVec // lock
+
+	seen sync.Map // values of lock, for which losses have series
 }
 
 // New registers the metrics with reg and returns the observer that fills them, for
@@ -87,6 +90,7 @@ func New(reg prom.Registerer, opts ...Option) (framework.Observer, error) {
 	if err := m.register(reg); err != nil {
 		return framework.Observer{}, fmt.Errorf("prometheus: %w", err)
 	}
+	m.zero()
 	return m.observer(cfg.lockLabel), nil
 }
 
@@ -131,6 +135,26 @@ func (m *metrics) register(reg prom.Registerer) error {
 	return nil
 }
 
+// zero makes series of states before there is anything to count, so that the first is seen as a rise.
+func (m *metrics) zero() {
+	for _, s := range observe.States() {
+		m.transitions.WithLabelValues(observe.State(s))
+		if s != 0 {
+			m.state.WithLabelValues(observe.State(s))
+		}
+	}
+}
+
+// zeroLosses does the same for the losses of a lock.
+func (m *metrics) zeroLosses(name string) {
+	if _, seen := m.seen.LoadOrStore(name, true); seen {
+		return
+	}
+	for _, cause := range observe.Losses() {
+		m.losses.WithLabelValues(name, cause)
+	}
+}
+
 func (m *metrics) observer(label func(path string) string) framework.Observer {
 	return framework.Observer{
 		Operation: func(_ context.Context, e framework.OperationEvent) {
@@ -160,6 +184,7 @@ func (m *metrics) observer(label func(path string) string) framework.Observer {
 			name := label(e.Path)
 			m.waiting.WithLabelValues(name).Dec()
 			m.held.WithLabelValues(name).Inc()
+			m.zeroLosses(name)
 			m.wait.WithLabelValues(name).Observe(e.Waited.Seconds())
 			return ctx
 		},

@@ -160,6 +160,19 @@ func TestLocksAcquiredAndContended(t *testing.T) {
 	b.is(t, 0, "curator_operation_retries_total", "op", "create")
 }
 
+// TestWhatHasNotHappenedIsZero: a series that begins with 1 is no rise to Prometheus.
+func TestWhatHasNotHappenedIsZero(t *testing.T) {
+	b := newBed(t)
+	b.is(t, 0, "curator_connection_transitions_total", "state", "lost")
+	b.is(t, 0, "curator_connection_state", "state", "suspended")
+	m, err := mutex.New(b.client(t), "/lock")
+	require.NoError(t, err)
+	require.NoError(t, m.Do(within(t), func(context.Context) error { return nil }))
+	for _, cause := range []string{"session_lost", "suspended", "node_deleted", "revoked", "max_hold", "closed", "other"} {
+		b.is(t, 0, "curator_lock_losses_total", "cause", cause)
+	}
+}
+
 func TestLossesByCause(t *testing.T) {
 	b := newBed(t)
 	client := b.client(t)
