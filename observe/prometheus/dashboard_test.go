@@ -1,0 +1,135 @@
+package prometheus_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/observe/prometheus"
+	"github.com/gocurator/curator/recipes/mutex"
+)
+
+// dashboard is what matters of the file.
+type dashboard struct {
+	Templating struct {
+		List []struct{ Name, Definition string }
+	}
+	Panels []struct {
+		ID          int
+		Type, Title string
+		Targets     []struct{ Expr string }
+	}
+}
+
+var (
+	metricName = regexp.MustCompile(`\bcurator_\w+`)
+	variable   = regexp.MustCompile(`"\$(\w+)"`)
+	// A label is matched, summed by, or listed: {lock=~"x"}, by (le, lock), label_values(m, lock).
+	matched = regexp.MustCompile(`(\w+)=~?"`)
+	listed  = regexp.MustCompile(`by \(([^)]*)\)|label_values\([^)]*, (\w+)\)`)
+)
+
+// TestTheDashboardAsksForWhatThereIs holds every query of docs/dashboard.json against the metrics of a
+// run in which everything happens at least once.
+func TestTheDashboardAsksForWhatThereIs(t *testing.T) {
+	file, err := os.ReadFile("../../docs/dashboard.json")
+	require.NoError(t, err)
+	var board dashboard
+	require.NoError(t, json.Unmarshal(file, &board))
+
+	exported := exportedLabels(t)
+	queries := map[string]string{} // to where they are
+	variables := map[string]bool{}
+	for _, v := range board.Templating.List {
+		variables[v.Name] = true
+		if v.Definition != "" {
+			queries[v.Definition] = "variable " + v.Name
+		}
+	}
+	ids := map[int]bool{}
+	for _, p := range board.Panels {
+		assert.False(t, ids[p.ID], "panel id %d is used twice", p.ID)
+		ids[p.ID] = true
+		assert.NotEmpty(t, p.Title)
+		assert.Equal(t, p.Type == "row", len(p.Targets) == 0, p.Title)
+		for _, target := range p.Targets {
+			queries[target.Expr] = p.Title
+		}
+	}
+	require.NotEmpty(t, queries)
+
+	asked := map[string]bool{}
+	for query, where := range queries {
+		names := metricName.FindAllString(query, -1)
+		require.Len(t, names, 1, "%s: %s", where, query)
+		name := names[0]
+		labels, ok := exported[name]
+		if !assert.True(t, ok, "%s asks for %s, which is not exported", where, name) {
+			continue
+		}
+		for _, part := range []string{"_bucket", "_count", "_sum"} {
+			name = strings.TrimSuffix(name, part)
+		}
+		asked[name] = true
+		var used []string
+		for _, m := range matched.FindAllStringSubmatch(query, -1) {
+			used = append(used, m[1])
+		}
+		for _, m := range listed.FindAllStringSubmatch(query, -1) {
+			used = append(used, strings.Split(m[1]+m[2], ", ")...)
+		}
+		for _, label := range used {
+			// Prometheus itself adds job and instance.
+			assert.Contains(t, append([]string{"job", "instance"}, labels...), label, "%s: %s", where, query)
+		}
+		for _, m := range variable.FindAllStringSubmatch(query, -1) {
+			assert.True(t, variables[m[1]], "%s: no variable %s", where, m[1])
+		}
+	}
+	for name := range exported {
+		for _, part := range []string{"_bucket", "_count", "_sum"} {
+			name = strings.TrimSuffix(name, part)
+		}
+		assert.True(t, asked[name], "no panel shows %s", name)
+	}
+}
+
+// exportedLabels returns the labels of everything that is exported in a real run, by name as it is scraped.
+func exportedLabels(t *testing.T) map[string][]string {
+	t.Helper()
+	b := newBed(t, prometheus.WithLockLabel(func(path string) string { return path }))
+	m, err := mutex.New(b.client(t), "/lock")
+	require.NoError(t, err)
+	other, err := mutex.New(b.client(t), "/lock")
+	require.NoError(t, err)
+	require.NoError(t, m.Do(within(t), func(ctx context.Context) error {
+		_, err := other.TryAcquire(within(t))
+		require.ErrorIs(t, err, mutex.ErrNotAcquired)
+		return nil
+	}))
+	families, err := b.registry.Gather()
+	require.NoError(t, err)
+	exported := map[string][]string{}
+	for _, f := range families {
+		var labels []string
+		for _, l := range f.GetMetric()[0].GetLabel() {
+			labels = append(labels, l.GetName())
+		}
+		if f.GetType() == dto.MetricType_HISTOGRAM {
+			exported[f.GetName()+"_bucket"] = append([]string{"le"}, labels...)
+			exported[f.GetName()+"_count"] = labels
+			exported[f.GetName()+"_sum"] = labels
+		} else {
+			exported[f.GetName()] = labels
+		}
+	}
+	require.Len(t, exported, 11+2*4, "eleven metrics, of which four are histograms")
+	return exported
+}
