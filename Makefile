@@ -9,9 +9,13 @@ TIMEOUT     := 15m
 DURATION    := 15m
 SEED        := 1
 
+# Modules of their own, so that users of the library do not inherit what they need.
+MODULES := observe/otel observe/prometheus
+
 .PHONY: test race chaos lint
 
 test:
+	@for m in $(MODULES); do (cd $$m && go test -race ./...) || exit 1; done
 	@scripts/test.sh -race -timeout $(TIMEOUT) ./...
 
 race:
@@ -25,5 +29,4 @@ chaos:
 
 lint:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
-	go vet ./...
-	GOFLAGS=-mod=mod go run $(STATICCHECK) ./...
+	@for m in . $(MODULES); do (cd $$m && go vet ./... && GOFLAGS=-mod=mod go run $(STATICCHECK) ./...) || exit 1; done

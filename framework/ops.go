@@ -288,7 +288,7 @@ func asked[T any](ctx context.Context, c *Client, op, path string, q func(real s
 	}
 	real := c.real(path)
 	var result T
-	err := c.core.do(ctx, func(l *link) error {
+	err := c.core.do(ctx, op, path, func(l *link) error {
 		var err error
 		result, err = ask(ctx, l, q(real, false))
 		return err
