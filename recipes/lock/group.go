@@ -45,6 +45,12 @@ func (g *Group) Done() <-chan struct{} { return g.ctx.Done() }
 // Err is nil while all leases are ours, and then the cause of the first end.
 func (g *Group) Err() error { return context.Cause(g.ctx) }
 
+// Do calls f and releases. f's context ends with the group's, as well as with ctx. The error is
+// f's and Release's joined. If f panics, the leases are given back.
+func (g *Group) Do(ctx context.Context, f func(ctx context.Context) error) error {
+	return do(ctx, g.ctx, g.Release, f)
+}
+
 // Guards are operations for [framework.Client.Multi] that succeed only if the nodes of all
 // holds are there: see [Hold.Guard].
 func (g *Group) Guards() []any {

@@ -106,13 +106,18 @@ func (h *Hold) Release() error {
 
 // Do calls f and releases. f's context ends with the hold's, as well as with ctx. The error
 // is f's and Release's joined. If f panics, the lease is given back.
-func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) (err error) {
-	inner, cancel := context.WithCancelCause(h.ctx)
+func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) error {
+	return do(ctx, h.ctx, h.Release, f)
+}
+
+// do calls f with a context that ends with what is held as well as with ctx, and releases.
+func do(ctx, held context.Context, release func() error, f func(ctx context.Context) error) (err error) {
+	inner, cancel := context.WithCancelCause(held)
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer func() {
 		stop()
 		cancel(ErrReleased)
-		err = errors.Join(err, h.Release())
+		err = errors.Join(err, release())
 	}()
 	return f(inner)
 }

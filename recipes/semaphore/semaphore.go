@@ -80,7 +80,8 @@ type Semaphore struct {
 }
 
 // New makes a semaphore at path with max leases, which must be at least 1. All that use the path
-// must give the same max. Nothing is sent. Errors are [lock.ErrBadPath] and
+// must give the same max. With a max of 1 it is Curator's InterProcessSemaphoreMutex, a mutex that
+// is not re-entrant. Nothing is sent. Errors are [lock.ErrBadPath] and
 // [lock.ErrBadArgument]; [lock.WithMaxLeases] does not go with it.
 //
 // Options concern the leases. The queue's nodes have the client's default data, as in Curator.

@@ -1,0 +1,127 @@
+// Package multilock makes one lock of several: all are acquired or none. It is Curator's
+// InterProcessMultiLock.
+//
+// The locks are acquired one after the other, in the order given, and released the last one
+// first. Whoever uses some of the same locks together must give them in the same order
+// everywhere, or two can wait for each other for ever.
+//
+// # What it promises
+//
+//   - After an error nothing is held, and no node of ours stays.
+//   - What a holder gets ends as soon as one of the locks is lost.
+//   - A lock that is lost while the next one is waited for ends the waiting.
+//
+// # What it cannot promise
+//
+// What no lock can: see package lock.
+package multilock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/gocurator/curator/recipes/lock"
+)
+
+// Locker is what several of can be one: a mutex.Mutex, either side of an rwlock.Lock, a
+// semaphore.Semaphore, a lock.Queue.
+type Locker interface {
+	Acquire(ctx context.Context) (*lock.Hold, error)
+	TryAcquire(ctx context.Context) (*lock.Hold, error)
+}
+
+// Lock is several locks. It keeps no state, and any number of goroutines may use it.
+type Lock struct {
+	locks []Locker
+}
+
+// New makes one lock of locks, of any kinds and clients. Nothing is sent. It needs at least
+// one, none of them nil, and none twice: the error is [lock.ErrBadArgument].
+func New(locks ...Locker) (*Lock, error) {
+	if len(locks) == 0 {
+		return nil, fmt.Errorf("multilock: %w: no locks", lock.ErrBadArgument)
+	}
+	seen := make(map[Locker]bool)
+	for i, l := range locks {
+		if l == nil {
+			return nil, fmt.Errorf("multilock: %w: lock %d is nil", lock.ErrBadArgument, i)
+		}
+		if !reflect.TypeOf(l).Comparable() {
+			continue // it cannot be told from another
+		}
+		if seen[l] {
+			return nil, fmt.Errorf("multilock: %w: lock %d is there twice", lock.ErrBadArgument, i)
+		}
+		seen[l] = true
+	}
+	return &Lock{append([]Locker(nil), locks...)}, nil
+}
+
+// Acquire waits until it holds all locks, or ctx is done. Errors are those of the locks, and the
+// cause of the loss of one that was lost while the others were waited for. With the
+// context of a hold of some of them, it re-enters those that can be.
+func (l *Lock) Acquire(ctx context.Context) (*lock.Group, error) {
+	return l.all(ctx, Locker.Acquire)
+}
+
+// TryAcquire is Acquire without waiting for others: the error is [lock.ErrNotAcquired] when
+// somebody else holds one of the locks.
+func (l *Lock) TryAcquire(ctx context.Context) (*lock.Group, error) {
+	return l.all(ctx, Locker.TryAcquire)
+}
+
+// Do acquires, calls f and releases. f's context ends when one of the locks may no longer be
+// ours, as well as with ctx. The error is Acquire's, or f's and Release's joined. If f
+// panics, the locks are released.
+func (l *Lock) Do(ctx context.Context, f func(ctx context.Context) error) error {
+	group, err := l.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	return group.Do(ctx, f)
+}
+
+// all acquires one lock after the other.
+func (l *Lock) all(ctx context.Context, acquire func(Locker, context.Context) (*lock.Hold, error)) (*lock.Group, error) {
+	waiting, lost := context.WithCancelCause(ctx)
+	defer lost(nil)
+	var holds []*lock.Hold
+	var err error
+	for _, locker := range l.locks {
+		var h *lock.Hold
+		if h, err = acquire(locker, waiting); err != nil {
+			break
+		}
+		defer context.AfterFunc(h.Context(), func() { lost(h.Err()) })()
+		holds = append(holds, h)
+		// Each hold's context is to have the values of those before, so that the last one re-enters all.
+		waiting = within{waiting, context.WithoutCancel(h.Context())}
+	}
+	if cause := context.Cause(waiting); cause != nil && ctx.Err() == nil {
+		err = cause // that is why the waiting ended
+	}
+	if err == nil {
+		return lock.NewGroup(holds...)
+	}
+	for i := len(holds) - 1; i >= 0; i-- {
+		if failed := holds[i].Release(); failed != nil && !errors.Is(err, holds[i].Err()) {
+			err = errors.Join(err, failed)
+		}
+	}
+	return nil, fmt.Errorf("multilock: %w", err)
+}
+
+// within is a context with the values of another.
+type within struct {
+	context.Context
+	values context.Context
+}
+
+func (w within) Value(key any) any {
+	if v := w.Context.Value(key); v != nil {
+		return v
+	}
+	return w.values.Value(key)
+}

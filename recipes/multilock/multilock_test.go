@@ -1,0 +1,262 @@
+package multilock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/multilock"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/rwlock"
+	"github.com/gocurator/curator/recipes/semaphore"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestMultiLock(t *testing.T) {
+	testbed.Run(t, []testbed.Case{
+		{Name: "all are held, and released", Test: allHeld},
+		{Name: "one that is taken keeps all from being held", Test: noneHeld},
+		{Name: "many contenders get through", Test: manyGetThrough},
+		{Name: "a group ends with the first lock that is lost", Test: endsWithTheFirst},
+		{Name: "a lock that is lost while waiting ends the waiting", Test: lostWhileWaiting},
+		{Name: "a group's context re-enters all", Test: reenters},
+		{Name: "guards hold for all", Test: guards},
+		{Name: "do holds inside and not after", Test: doHolds},
+	})
+}
+
+// three makes a mutex, a write lock and a semaphore below path, and one lock of them.
+func three(t *testing.T, client *framework.Client, path string) (*multilock.Lock, []multilock.Locker) {
+	t.Helper()
+	m, err := mutex.New(client, path+"-a")
+	require.NoError(t, err)
+	rw, err := rwlock.New(client, path+"-b")
+	require.NoError(t, err)
+	s, err := semaphore.New(client, path+"-c", 1)
+	require.NoError(t, err)
+	locks := []multilock.Locker{m, rw.Write(), s}
+	l, err := multilock.New(locks...)
+	require.NoError(t, err)
+	return l, locks
+}
+
+// free checks that each lock can be had.
+func free(t *testing.T, locks []multilock.Locker) {
+	t.Helper()
+	for _, l := range locks {
+		h, err := l.Acquire(testbed.Context(t))
+		require.NoError(t, err)
+		require.NoError(t, h.Release())
+	}
+}
+
+func allHeld(t *testing.T, bed *testbed.Bed) {
+	client := bed.Client(t)
+	l, locks := three(t, client, testbed.Path(t))
+	group, err := l.Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	require.Len(t, group.Holds(), 3)
+	for _, one := range locks {
+		_, err := one.TryAcquire(testbed.Context(t))
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+	}
+	require.NoError(t, group.Err())
+	require.NoError(t, group.Release())
+	require.ErrorIs(t, group.Err(), lock.ErrReleased)
+	require.ErrorIs(t, group.Release(), lock.ErrReleased)
+	free(t, locks)
+}
+
+func noneHeld(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	l, locks := three(t, bed.Client(t), path)
+	_, others := three(t, bed.Client(t), path)
+	for i := range others {
+		taken, err := others[i].Acquire(testbed.Context(t))
+		require.NoError(t, err)
+		_, err = l.TryAcquire(testbed.Context(t))
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		_, err = l.Acquire(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		cancel()
+		for j := range locks {
+			if j != i {
+				free(t, others[j:j+1])
+			}
+		}
+		require.NoError(t, taken.Release())
+	}
+	free(t, locks)
+}
+
+func manyGetThrough(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	var inside atomic.Int32
+	var wg sync.WaitGroup
+	for range 4 {
+		l, _ := three(t, bed.Client(t), path)
+		wg.Go(func() {
+			for range 4 {
+				assert.NoError(t, l.Do(testbed.Context(t), func(ctx context.Context) error {
+					assert.EqualValues(t, 1, inside.Add(1))
+					inside.Add(-1)
+					return ctx.Err()
+				}))
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func endsWithTheFirst(t *testing.T, bed *testbed.Bed) {
+	client, operator := bed.Client(t), bed.Client(t)
+	for i := range 3 {
+		l, locks := three(t, client, testbed.Path(t))
+		group, err := l.Acquire(testbed.Context(t))
+		require.NoError(t, err)
+		require.NoError(t, operator.Delete(testbed.Context(t), group.Holds()[i].Path(), -1))
+		testbed.Receive(t, group.Done(), "word of the loss")
+		require.ErrorIs(t, group.Err(), lock.ErrNodeDeleted)
+		require.ErrorIs(t, group.Release(), lock.ErrNodeDeleted, "and the others are released")
+		free(t, locks)
+	}
+}
+
+func lostWhileWaiting(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	l, locks := three(t, bed.Client(t), path)
+	other := bed.Client(t)
+	_, others := three(t, other, path)
+	taken, err := others[2].Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	go func() {
+		_, err := l.Acquire(testbed.Context(t))
+		done <- err
+	}()
+	var first string
+	testbed.Eventually(t, func() bool {
+		ps, err := others[0].(*mutex.Mutex).Participants(testbed.Context(t))
+		if err != nil || len(ps) != 1 {
+			return false
+		}
+		first = ps[0].Path
+		ps, err = others[2].(*semaphore.Semaphore).Participants(testbed.Context(t))
+		return err == nil && len(ps) == 2
+	}, "it has the first, and waits for the third")
+	require.NoError(t, other.Delete(testbed.Context(t), first, -1))
+	require.ErrorIs(t, testbed.Receive(t, done, "the end of waiting"), lock.ErrNodeDeleted)
+	require.NoError(t, taken.Err())
+	require.NoError(t, taken.Release())
+	free(t, locks)
+}
+
+func reenters(t *testing.T, bed *testbed.Bed) {
+	client := bed.Client(t)
+	path := testbed.Path(t)
+	a, err := mutex.New(client, path+"-a")
+	require.NoError(t, err)
+	b, err := mutex.New(client, path+"-b")
+	require.NoError(t, err)
+	l, err := multilock.New(a, b)
+	require.NoError(t, err)
+	outer, err := l.Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	inner, err := l.Acquire(outer.Context())
+	require.NoError(t, err)
+	for i, h := range inner.Holds() {
+		require.Equal(t, outer.Holds()[i].Path(), h.Path())
+	}
+	require.NoError(t, outer.Release())
+	require.NoError(t, inner.Err(), "the leases are held until both are released")
+	require.NoError(t, inner.Release())
+	free(t, []multilock.Locker{a, b})
+}
+
+func guards(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	client := bed.Client(t)
+	path := testbed.Path(t)
+	_, err := client.Create(ctx, path+"-data", nil, framework.Parents())
+	require.NoError(t, err)
+	l, _ := three(t, client, path)
+	group, err := l.Acquire(ctx)
+	require.NoError(t, err)
+	write := func() error {
+		_, err := client.Multi(ctx, append(group.Guards(), &zk.SetDataRequest{Path: path + "-data", Version: -1})...)
+		return err
+	}
+	require.NoError(t, write())
+	require.NoError(t, group.Holds()[1].Release())
+	require.ErrorIs(t, write(), zk.ErrNoNode)
+	require.ErrorIs(t, group.Release(), lock.ErrReleased)
+}
+
+func doHolds(t *testing.T, bed *testbed.Bed) {
+	l, locks := three(t, bed.Client(t), testbed.Path(t))
+	failure := errors.New("failure")
+	var inner context.Context
+	require.ErrorIs(t, l.Do(testbed.Context(t), func(ctx context.Context) error {
+		inner = ctx
+		return errors.Join(failure, ctx.Err())
+	}), failure)
+	require.Error(t, inner.Err())
+	assert.Panics(t, func() { _ = l.Do(testbed.Context(t), func(context.Context) error { panic("f") }) })
+	free(t, locks)
+}
+
+func TestBadArguments(t *testing.T) {
+	client := testbed.InProcess(t).Client(t)
+	m, err := mutex.New(client, "/a")
+	require.NoError(t, err)
+	for name, locks := range map[string][]multilock.Locker{"none": nil, "nil": {m, nil}, "twice": {m, m}} {
+		_, err := multilock.New(locks...)
+		assert.ErrorIs(t, err, lock.ErrBadArgument, name)
+	}
+}
+
+func Example() {
+	server, err := zktest.Start() // instead of a real ensemble
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+
+	from, _ := mutex.New(client, "/accounts/17")
+	to, _ := mutex.New(client, "/accounts/42")
+	both, err := multilock.New(from, to) // in the same order everywhere
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	err = both.Do(context.Background(), func(ctx context.Context) error {
+		fmt.Println("move money")
+		return ctx.Err()
+	})
+	fmt.Println(err)
+	// Output:
+	// move money
+	// <nil>
+}
