@@ -381,9 +381,9 @@ func (tr *trial) verdict(ctx context.Context, client *framework.Client, duration
 	row("writes without a guard, and lost updates among them (nothing is promised)", "%d, %d", writes[key{false, false, done}], lostUnguarded)
 	t.Logf("for docs/RELIABILITY.md:\n\n%s", table.String())
 
-	assert.NoError(t, errors.Join(overlaps...), "overlaps")
-	assert.NoError(t, errors.Join(stale...), "stale guarded writes")
-	assert.NoError(t, errors.Join(twice...), "lost updates")
+	assert.NoError(t, errors.Join(overlaps[:min(3, len(overlaps))]...), "overlaps")
+	assert.NoError(t, errors.Join(stale[:min(3, len(stale))]...), "stale guarded writes")
+	assert.NoError(t, errors.Join(twice[:min(3, len(twice))]...), "lost updates")
 	assert.Zero(t, lost, "lost updates")
 	assert.Empty(t, orphans, "nodes are left behind")
 }
