@@ -310,11 +310,18 @@ func (l *listing) result() []string {
 	return l.children
 }
 
-// crowded reports whether places of this Queue are in the queue.
+// crowded reports whether the node just ahead of a new one is probably one of this Queue's that
+// it can rely on.
 func (q *Queue) crowded() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.places) > 0
+	return len(q.places) > 0 && q.inOrder()
+}
+
+// inOrder reports whether one at a time holds, in the order of the numbers. q.mu is held.
+func (q *Queue) inOrder() bool {
+	_, standard := q.driver.(Standard)
+	return standard && !q.several
 }
 
 // admit makes a place known to those of this Queue that come behind it.
@@ -333,14 +340,11 @@ func (q *Queue) forget(p *place) {
 }
 
 // neighbour returns the place of this Queue and session with this number, if there is one and
-// whoever is behind it can rely on it: where one at a time holds, in the order of the numbers.
+// whoever is behind it can rely on it.
 func (q *Queue) neighbour(session *framework.Session, number int64) *place {
-	if _, standard := q.driver.(Standard); !standard {
-		return nil
-	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if p := q.places[number]; p != nil && p.session == session && !q.several {
+	if p := q.places[number]; p != nil && p.session == session && q.inOrder() {
 		return p
 	}
 	return nil
