@@ -136,6 +136,18 @@ var mutations = []mutation{
 		pkg:   "recipes/lock", test: "TestHolderLearnsThatItsNodeWasDeleted",
 	},
 	{
+		name:  "whoever asks for a lease overtakes those who queue",
+		file:  "recipes/semaphore/semaphore.go",
+		edits: []edit{{"if len(queued) > 0 {", "if len(queued) < 0 {"}},
+		pkg:   "recipes/semaphore", test: "TestSemaphore/inprocess/a_try_does_not_overtake_those_who_wait",
+	},
+	{
+		name:  "leases that are not enough are kept",
+		file:  "recipes/semaphore/semaphore.go",
+		edits: []edit{{"		_ = h.Release() // that not all are ours is the news\n", "		_ = h\n"}},
+		pkg:   "recipes/semaphore", test: "TestSemaphore/inprocess/several_leases:_all_or_none",
+	},
+	{
 		name:  "writers let each other in",
 		file:  "recipes/rwlock/rwlock.go",
 		edits: []edit{{"!(isRead(own) && isRead(child))", "isRead(own) != isRead(child)"}},

@@ -17,6 +17,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/semaphore"
 	"github.com/gocurator/curator/zktest"
 )
@@ -338,14 +339,26 @@ func tryLeavesNoTrace(t *testing.T, bed *testbed.Bed) {
 func tryDoesNotOvertake(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	s, client := newSemaphore(t, bed, path, 2)
-	other, _ := newSemaphore(t, bed, path, 2)
-	hold := acquire(t, s)
-	waiter := start(t, testbed.Context(t), other, 2, 1)
+	// Somebody who is first in the queue, and slow.
+	queue, err := mutex.New(bed.Client(t), path+"/locks")
+	require.NoError(t, err)
+	slow, err := queue.Acquire(testbed.Context(t))
+	require.NoError(t, err)
 	testbed.CatchUp(t, client)
-	_, err := s.TryAcquire(testbed.Context(t))
-	require.ErrorIs(t, err, semaphore.ErrNotAcquired, "a lease is free, but it is spoken for")
-	release(t, hold)
-	got := testbed.Receive(t, waiter, "both leases")
+	_, err = s.TryAcquire(testbed.Context(t))
+	require.ErrorIs(t, err, semaphore.ErrNotAcquired, "both leases are free, but somebody is ahead")
+	waiter := make(chan acquiring, 1)
+	go func() {
+		group, err := s.AcquireN(testbed.Context(t), 1)
+		waiter <- acquiring{group, err}
+	}()
+	testbed.Eventually(t, func() bool {
+		ps, err := queue.Participants(testbed.Context(t))
+		return err == nil && len(ps) == 2
+	}, "it queues")
+	undecided(t, waiter)
+	release(t, slow)
+	got := testbed.Receive(t, waiter, "a lease")
 	require.NoError(t, got.err)
 	release(t, got.group)
 }
