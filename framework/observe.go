@@ -16,8 +16,9 @@ import (
 //
 // Functions are called on the goroutine that does the work, which waits for them, and from many
 // goroutines at a time: they must be quick and safe for concurrent use. They may call the client,
-// but what they do there is observed as well. A panic is not caught: it is that of the
-// goroutine, which is not always one of the caller's.
+// but what they do there is observed as well. A panic is not caught, except in State: it is
+// that of the goroutine, which is not always one of the caller's, and what was under way
+// stays as it is: a lock that was just acquired stays acquired.
 //
 // The contexts are those of the work that is observed, with their values. They may be done.
 type Observer struct {
@@ -26,8 +27,8 @@ type Observer struct {
 	// client does in the background.
 	Operation func(ctx context.Context, e OperationEvent)
 
-	// State is told of each change of the connection's state, in order, and then once of the
-	// end, when the client is closed. It may take its time, as a listener may.
+	// State is told of each change of the connection's state, in order, and at last of the end, when
+	// the client is closed. It is a listener as in [Client.Listen], and may take its time.
 	State func(e StateEvent)
 
 	// Acquiring is told that somebody begins to acquire a lock. The context that it returns is the one
@@ -72,7 +73,9 @@ type StateEvent struct {
 	From, To connstate.State
 }
 
-// AcquiringEvent is the beginning of an acquire.
+// AcquiringEvent is the beginning of an acquire. A recipe that is built of several locks is told of as
+// those: a semaphore as one at <path>/locks, its queue, and one at <path>/leases. There a
+// lease that is not free at once is first tried and not acquired, and then waited for.
 type AcquiringEvent struct {
 	Path string // of the lock, as the caller wrote it
 	Name string // of the lock's nodes, as in "lock-": tells the kinds of locks on one path apart
