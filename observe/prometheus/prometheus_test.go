@@ -3,6 +3,7 @@ package prometheus_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +18,8 @@ import (
 	"github.com/gocurator/curator/observe/prometheus"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/rwlock"
+	"github.com/gocurator/curator/recipes/semaphore"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
@@ -196,6 +199,73 @@ func TestLossesByCause(t *testing.T) {
 	b.becomes(t, 1, "curator_lock_losses_total", "cause", "suspended")
 	assert.ErrorIs(t, hold.Release(), lock.ErrSuspended)
 	b.is(t, 0, "curator_lock_held")
+}
+
+// TestGaugesComeBackToZero: whatever begins, ends once, in every recipe and whatever goes wrong.
+func TestGaugesComeBackToZero(t *testing.T) {
+	b := newBed(t)
+	ctx := within(t)
+	var contenders sync.WaitGroup
+	for range 3 {
+		client := b.client(t)
+		m, err := mutex.New(client, "/mutex")
+		require.NoError(t, err)
+		s, err := semaphore.New(client, "/semaphore", 2)
+		require.NoError(t, err)
+		rw, err := rwlock.New(client, "/rwlock")
+		require.NoError(t, err)
+		for _, l := range []interface {
+			Acquire(context.Context) (*lock.Hold, error)
+			TryAcquire(context.Context) (*lock.Hold, error)
+		}{m, s, rw.Read(), rw.Write()} {
+			contenders.Go(func() {
+				for range 30 {
+					short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+					for _, acquire := range []func(context.Context) (*lock.Hold, error){l.Acquire, l.TryAcquire} {
+						if hold, err := acquire(short); err == nil {
+							select {
+							case <-hold.Done():
+							case <-time.After(3 * time.Millisecond):
+							}
+							_ = hold.Release() // it may be lost; that is what this is about
+						}
+					}
+					cancel()
+				}
+			})
+		}
+	}
+	finished := make(chan struct{})
+	go func() {
+		contenders.Wait()
+		close(finished)
+	}()
+	for faults := 0; ; faults++ {
+		if faults%2 == 0 {
+			b.server.CutConnections()
+		} else {
+			for _, s := range b.server.Sessions() {
+				_ = b.server.ExpireSession(s.ID) // it may have gone by itself
+			}
+		}
+		select {
+		case <-finished:
+		case <-time.After(50 * time.Millisecond):
+			continue
+		}
+		break
+	}
+	b.is(t, 0, "curator_lock_waiting")
+	b.becomes(t, 0, "curator_lock_held") // of a loss it is told a little later
+	got, _ := b.value(t, "curator_lock_wait_seconds")
+	assert.Positive(t, got)
+	b.becomes(t, got, "curator_lock_hold_seconds")
+	lost := 0.0
+	for _, cause := range []string{"session_lost", "suspended", "node_deleted"} {
+		v, _ := b.value(t, "curator_lock_losses_total", "cause", cause)
+		lost += v
+	}
+	t.Logf("%v acquired, %v of them lost", got, lost)
 }
 
 func TestRetriesAndResults(t *testing.T) {
