@@ -34,6 +34,7 @@ type write struct {
 	Guarded bool
 	Blind   bool // it read nothing, and only adds to the node's version
 	Value   int  // that was written, unless it was blind
+	Repeats int  // times that it was sent again, and may have been done again
 	Outcome outcome
 }
 

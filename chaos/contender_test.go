@@ -109,6 +109,7 @@ func (o orders) contend(ctx context.Context, calm *atomic.Bool, report func(mess
 	client, err := framework.New(o.Servers,
 		framework.WithSessionTimeout(6*time.Second),
 		framework.WithConnectionTimeout(10*time.Second),
+		countRepeats(),
 		framework.WithRetryPolicy(retry.BoundedExponentialBackoff(20*time.Millisecond, time.Second, 20)))
 	if err != nil {
 		return err
@@ -223,7 +224,7 @@ func (c *contender) write(ctx context.Context, h *lock.Hold, record *hold) {
 	if w.Guarded {
 		ops = append([]any{h.Guard()}, ops...)
 	}
-	_, err := c.client.Multi(ctx, ops...)
+	_, err := c.client.Multi(context.WithValue(ctx, repeatsKey{}, &w.Repeats), ops...)
 	w.Outcome = refused
 	switch {
 	case err == nil:
@@ -232,6 +233,17 @@ func (c *contender) write(ctx context.Context, h *lock.Hold, record *hold) {
 		w.Outcome = unknown
 	}
 	record.Writes[len(record.Writes)-1] = w
+}
+
+type repeatsKey struct{}
+
+// countRepeats has the client say how often it sent an operation again.
+func countRepeats() framework.Option {
+	return framework.WithObserver(framework.Observer{Operation: func(ctx context.Context, e framework.OperationEvent) {
+		if n, counting := ctx.Value(repeatsKey{}).(*int); counting {
+			*n = e.Attempts - 1
+		}
+	}})
 }
 
 // kind is the part of an error that is worth counting.
