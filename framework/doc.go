@@ -20,7 +20,11 @@
 //	             ╰────── link ── the next connection of the same session
 //
 // A zk.Conn is used for one connection and thrown away. Left to itself it may run queued
-// requests in another session, lose watches without a word, and hang when it is closed.
+// requests in another session, lose watches without a word, and hang when it is closed. The
+// requests that locks are made of go past it, on the same connection, and in one order with
+// the rest.
+//
+// [WithObserver] has somebody told of operations, states and locks: for metrics and traces.
 //
 // # What it promises
 //
