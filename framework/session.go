@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/gocurator/curator/connstate"
 )
 
@@ -142,6 +144,10 @@ func (s *Session) ask() (old grant, lastZxid int64) {
 // answered notes a reply on the session's connection. There is one connection at
 // a time, and it calls from one goroutine.
 func (s *Session) answered(a answer) {
+	if a.code == codeExpired {
+		s.over(fmt.Errorf("%w: %w", ErrSessionLost, zk.ErrSessionExpired))
+		return
+	}
 	if a.zxid > s.lastZxid.Load() {
 		s.lastZxid.Store(a.zxid)
 	}

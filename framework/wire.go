@@ -148,7 +148,13 @@ type answer struct {
 	sent, received time.Time
 	viaLeader      bool
 	zxid           int64 // of the last transaction that the server knew of; not positive if it did not say
+	code           int32
 }
+
+// codeExpired says that there is no such session. A server that says so need not hang up: it
+// answers pings and reads of a session that has ended, if the client came back to it
+// at that very moment.
+const codeExpired = -112
 
 type sentRequest struct {
 	xid, op int32
@@ -317,7 +323,7 @@ func (w *wire) Read(p []byte) (int, error) {
 
 // noteReply returns the request of ours that a frame answers, if it is one.
 func (w *wire) noteReply(frame []byte) *ownRequest {
-	xid, zxid, _, ok := replyHeader(frame)
+	xid, zxid, code, ok := replyHeader(frame)
 	if !ok || xid == xidWatchEvent {
 		return nil
 	}
@@ -341,7 +347,7 @@ func (w *wire) noteReply(frame []byte) *ownRequest {
 	}
 	w.mu.Unlock()
 	if found {
-		w.answered(answer{req.at, received, viaLeader(req.op), zxid})
+		w.answered(answer{req.at, received, viaLeader(req.op), zxid, code})
 	}
 	return req.own
 }
