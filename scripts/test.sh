@@ -5,7 +5,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 
 if docker info >/dev/null 2>&1; then
-	scripts/zookeeper-image.sh || exit 1
+	scripts/zookeeper-image.sh && scripts/peer-image.sh || exit 1
 	export CURATOR_TEST_DOCKER=1
 	go test "$@"
 	exit $?

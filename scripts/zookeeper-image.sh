@@ -28,34 +28,10 @@ if [ "${1:-}" != --build ]; then
 	fi
 fi
 
-echo "no ZooKeeper image can be pulled: building $built from Debian's packages" >&2
-if ! command -v mmdebstrap >/dev/null; then
-	apt-get update -qq
-	apt-get install -qq -y --no-install-recommends mmdebstrap >/dev/null
-fi
-
-# Packages come from where this machine gets its own.
-. /etc/os-release
-options=()
-for conf in $(grep -l '^Acquire' /etc/apt/apt.conf /etc/apt/apt.conf.d/* 2>/dev/null || true); do
-	options+=(--aptopt="$conf")
-done
-sources=()
-for list in /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources; do
-	[ -s "$list" ] && sources+=("$list")
-done
-
-root=$(mktemp)
-trap 'rm -f "$root"' EXIT
-mmdebstrap --quiet --format=tar --variant=essential \
-	--include=zookeeper,openjdk-17-jre-headless,libslf4j-java,iproute2,iptables,procps \
-	--aptopt='APT::Install-Recommends "false"' "${options[@]}" \
+echo "no ZooKeeper image can be pulled" >&2
+./debian-image.sh "$built" zookeeper,openjdk-17-jre-headless,libslf4j-java,iproute2,iptables,procps \
 	--customize-hook='copy-in zookeeper-entrypoint.sh /' \
 	--customize-hook='chroot "$1" chmod +x /zookeeper-entrypoint.sh' \
-	"$VERSION_CODENAME" "$root" "${sources[@]}" >&2
-docker import \
+	-- \
 	--change 'ENTRYPOINT ["/zookeeper-entrypoint.sh"]' \
-	--change 'EXPOSE 2181 2888 3888' \
-	--change 'ENV PATH=/usr/sbin:/usr/bin:/sbin:/bin' \
-	"$root" "$built" >/dev/null
-echo "$built"
+	--change 'EXPOSE 2181 2888 3888'

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Makes sure that there is an image with the peers of the interop tests: Java's Curator and
+# kazoo, from Debian's packages. With --build it is built even if it is there.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+name=curator-peers:debian
+if [ "${1:-}" != --build ] && docker image inspect "$name" >/dev/null 2>&1; then
+	echo "$name"
+	exit 0
+fi
+./debian-image.sh "$name" \
+	openjdk-17-jdk-headless,libcurator-recipes-java,libcurator-framework-java,libcurator-client-java,libzookeeper-java,libslf4j-java,python3-kazoo
