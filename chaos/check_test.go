@@ -70,7 +70,7 @@ func (e exceptions) claims(holds []hold) (claims []hold, byForce, byStop int) {
 	for _, h := range holds {
 		forced, stopped := false, false
 		for _, at := range e.Ended[h.Session] {
-			if h.Loss != "" && at > h.From && at < h.To {
+			if at > h.From && at < h.To { // it may have released before it heard of it
 				h.To, forced = at, true
 			}
 		}
