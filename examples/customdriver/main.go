@@ -1,0 +1,152 @@
+// Customdriver is a recipe of one's own on the lock driver: a room that many of one group can be in
+// at a time, but never two groups (see room.go).
+//
+// The room is a database. Exports may run together, and so may imports, but an export that meets
+// an import would write half a truth to its file. A read/write lock cannot say that: with it,
+// imports would run one after the other.
+//
+//	go run ./examples/customdriver
+//	go run ./examples/customdriver -servers host:port,... -workers 4 -rounds 10
+//
+// It exits with 1 if an export met an import.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/gocurator/curator/examples/internal/demo"
+	"github.com/gocurator/curator/framework"
+)
+
+func main() {
+	job := job{out: os.Stdout}
+	servers := demo.Servers()
+	flag.IntVar(&job.workers, "workers", 4, "number of exporters, and of importers, each with its own session")
+	flag.IntVar(&job.rounds, "rounds", 10, "exports or imports per worker")
+	flag.DurationVar(&job.work, "work", 5*time.Millisecond, "longest time that one takes")
+	flag.StringVar(&job.path, "path", "/curator-room", "where to put the room")
+	flag.Parse()
+
+	demo.Main(func(ctx context.Context) error {
+		list, stop, err := demo.Connect(job.out, *servers)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		return job.run(ctx, list)
+	})
+}
+
+// job is one run of all workers.
+type job struct {
+	out             io.Writer
+	path            string
+	workers, rounds int
+	work            time.Duration
+}
+
+func (j job) run(ctx context.Context, servers []string) error {
+	if j.workers < 1 || j.rounds < 1 || j.work < 0 {
+		return errors.New("workers and rounds must be positive, work not negative")
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	db := &database{out: j.out, inside: make(map[string]int), most: make(map[string]int), done: make(map[string]int)}
+	var wg sync.WaitGroup
+	for n := range j.workers {
+		for _, kind := range kinds {
+			wg.Go(func() {
+				if err := j.serve(ctx, servers, kind, db); err != nil {
+					cancel(fmt.Errorf("%s worker %d: %w", kind, n+1, err)) // one failure ends the run
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return db.summary(j.workers * j.rounds)
+}
+
+// serve is one worker: a session, and its rounds in the room.
+func (j job) serve(ctx context.Context, servers []string, kind string, db *database) error {
+	client, err := framework.New(servers)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	room, err := NewRoom(client, j.path, kind)
+	if err != nil {
+		return err
+	}
+	for range j.rounds {
+		err := room.Do(ctx, func(ctx context.Context) error {
+			db.enter(kind)
+			defer db.leave(kind)
+			select {
+			case <-time.After(rand.N(j.work + 1)):
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kinds are the groups.
+var kinds = []string{"export", "import"}
+
+// database stands for one. It counts who is in it.
+type database struct {
+	out io.Writer
+
+	mu                 sync.Mutex // guards what follows
+	inside, most, done map[string]int
+	meetings           int
+}
+
+func (d *database) enter(kind string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.inside[kind]++
+	d.most[kind] = max(d.most[kind], d.inside[kind])
+	if d.inside[kinds[0]] > 0 && d.inside[kinds[1]] > 0 {
+		d.meetings++
+	}
+	fmt.Fprintf(d.out, "%s begins: %d exports and %d imports\n", kind, d.inside[kinds[0]], d.inside[kinds[1]])
+}
+
+func (d *database) leave(kind string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.inside[kind]--
+	d.done[kind]++
+}
+
+// summary prints the result, and is the verdict.
+func (d *database) summary(want int) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	fmt.Fprintln(d.out)
+	for _, kind := range kinds {
+		fmt.Fprintf(d.out, "%ss   %d of %d, at most %d at a time\n", kind, d.done[kind], want, d.most[kind])
+	}
+	fmt.Fprintf(d.out, "meetings  %d\n", d.meetings)
+	if d.meetings > 0 || d.done[kinds[0]] != want || d.done[kinds[1]] != want {
+		return fmt.Errorf("%d exports and %d imports of %d each, %d meetings", d.done[kinds[0]], d.done[kinds[1]], want, d.meetings)
+	}
+	return nil
+}

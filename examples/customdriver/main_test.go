@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/zktest"
+	"github.com/gocurator/curator/zktest/ensemble"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// check runs the program and looks at what it says.
+func check(t *testing.T, servers []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var out bytes.Buffer
+	j := job{out: &out, path: "/room", workers: 3, rounds: 5, work: time.Millisecond}
+	require.NoError(t, j.run(ctx, servers), "%s", &out)
+	require.Contains(t, out.String(), "exports   15 of 15")
+	require.Contains(t, out.String(), "imports   15 of 15")
+	require.Contains(t, out.String(), "meetings  0\n")
+}
+
+func TestOnTheEmbeddedServer(t *testing.T) {
+	check(t, []string{zktest.NewServer(t).Addr()})
+}
+
+func TestOnAnEnsemble(t *testing.T) {
+	check(t, ensemble.Start(t).Servers())
+}
+
+func room(t *testing.T, client *framework.Client, group string) *lock.Queue {
+	t.Helper()
+	q, err := NewRoom(client, "/room", group)
+	require.NoError(t, err)
+	return q
+}
+
+func TestOneGroupAtATimeInTheOrderOfArrival(t *testing.T) {
+	ctx := testbed.Context(t)
+	client := testbed.InProcess(t).Client(t)
+	a, b := room(t, client, "a"), room(t, client, "b")
+	first, err := a.Acquire(ctx)
+	require.NoError(t, err)
+	second, err := a.TryAcquire(ctx)
+	require.NoError(t, err, "its own group is in")
+	_, err = b.TryAcquire(ctx)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+
+	other := make(chan *lock.Hold, 1)
+	go func() {
+		hold, err := b.Acquire(ctx)
+		if err == nil {
+			other <- hold
+		}
+	}()
+	testbed.Eventually(t, func() bool {
+		ps, err := a.Participants(ctx)
+		return err == nil && len(ps) == 3
+	}, "the other group waits")
+	_, err = a.TryAcquire(ctx)
+	require.ErrorIs(t, err, lock.ErrNotAcquired, "it would overtake")
+	require.NoError(t, first.Release())
+	select {
+	case <-other:
+		t.Fatal("two groups in one room")
+	default:
+	}
+	require.NoError(t, second.Release())
+	hold := testbed.Receive(t, other, "the room")
+	_, err = a.TryAcquire(ctx)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.NoError(t, hold.Release())
+}
+
+func TestNonsenseIsRefused(t *testing.T) {
+	client := testbed.InProcess(t).Client(t)
+	for _, group := range []string{"", "a/b", "a.room-"} {
+		_, err := NewRoom(client, "/room", group)
+		require.ErrorIs(t, err, lock.ErrBadArgument, group)
+	}
+	require.Error(t, job{workers: 1, rounds: 0}.run(t.Context(), nil))
+}
+
+func TestAMeetingIsToldFromSuccess(t *testing.T) {
+	db := &database{out: &bytes.Buffer{}, inside: map[string]int{}, most: map[string]int{}, done: map[string]int{"export": 1, "import": 1}}
+	require.NoError(t, db.summary(1))
+	require.Error(t, db.summary(2))
+	db.enter("export")
+	db.enter("import")
+	require.Error(t, db.summary(1))
+}

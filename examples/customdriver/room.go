@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/lock"
+)
+
+// nodeName is what the nodes of all groups are called, after the group's own name:
+//
+//	<path>/_c_<uuid>-<group>.room-<sequence>
+const nodeName = ".room-"
+
+// NewRoom makes the lock of a room for one group: any number of a group can be in the room at a
+// time, but never two groups. First come, first served: who arrives behind somebody of
+// another group waits, even if its own is in the room.
+func NewRoom(client *framework.Client, path, group string) (*lock.Queue, error) {
+	if group == "" || strings.Contains(group, "/") || strings.Contains(group, nodeName) {
+		return nil, fmt.Errorf("room: %w: group %q", lock.ErrBadArgument, group)
+	}
+	return lock.New(client, path, nodeName, driver{group: group})
+}
+
+// driver is all that makes a room of a queue. Everything else, sessions, clean-up, waiting, is
+// that of package lock.
+type driver struct {
+	lock.Standard // for SortKey: the order is that of the numbers
+	group         string
+}
+
+// Create puts the group into the node's name.
+func (d driver) Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error) {
+	return d.Standard.Create(ctx, client, base, d.group+name, data)
+}
+
+// Decide lets a node in when nobody ahead is of another group.
+func (d driver) Decide(children []string, own string, _ int) (lock.Decision, error) {
+	i := slices.Index(children, own)
+	if i < 0 {
+		return lock.Decision{}, fmt.Errorf("%s: %w", own, lock.ErrNodeDeleted)
+	}
+	inTheWay := slices.DeleteFunc(slices.Clone(children[:i]), func(child string) bool { return group(child) == group(own) })
+	if len(inTheWay) == 0 {
+		return lock.Decision{Held: true}, nil
+	}
+	return lock.Decision{
+		Watch: inTheWay[len(inTheWay)-1:], // the nearest: before it goes, nothing can change for us
+		Sure:  len(inTheWay) == 1,         // who comes later has a higher number, and is behind us
+	}, nil
+}
+
+// WouldWait spares TryAcquire a node where somebody of another group is in the queue.
+func (d driver) WouldWait(children []string, _ int) bool {
+	return slices.ContainsFunc(children, func(child string) bool { return group(child) != d.group })
+}
+
+// group is that of a node.
+func group(child string) string {
+	name, _ := framework.Unprotected(child)
+	group, _, _ := strings.Cut(name, nodeName)
+	return group
+}
