@@ -136,6 +136,12 @@ var mutations = []mutation{
 		pkg:   "recipes/lock", test: "TestHolderLearnsThatItsNodeWasDeleted",
 	},
 	{
+		name:  "a server's word that the session has expired is not heard",
+		file:  "framework/session.go",
+		edits: []edit{{"if a.code == codeExpired {", "if a.code == -codeExpired {"}},
+		pkg:   "framework", test: "TestServerThatSaysExpiredEndsTheSession",
+	},
+	{
 		name:  "whoever asks for a lease overtakes those who queue",
 		file:  "recipes/semaphore/semaphore.go",
 		edits: []edit{{"if len(queued) > 0 {", "if len(queued) < 0 {"}},
