@@ -3,14 +3,16 @@ package interop
 import (
 	"bufio"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"path/filepath"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,25 +92,33 @@ type peer struct {
 	lines chan string // what it says; closed when it has ended
 }
 
+var (
+	//go:embed peers/Peer.java
+	javaSource string
+
+	//go:embed peers/peer.py
+	pythonSource string
+)
+
+// java passes the program as text: the engine need not see our files.
 func (s stage) java(t *testing.T, args ...string) *peer {
-	return s.start(t, append([]string{"java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-cp", "/usr/share/java/*",
-		"/peers/Peer.java", s.ensemble.ConnectString()}, args...)...)
+	const run = `printf %s "$PEER" > /tmp/Peer.java &&
+		exec java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -cp '/usr/share/java/*' /tmp/Peer.java "$@"`
+	return s.start(t, []string{"PEER=" + javaSource}, append([]string{"sh", "-c", run, "java", s.ensemble.ConnectString()}, args...)...)
 }
 
 func (s stage) kazoo(t *testing.T, args ...string) *peer {
-	return s.start(t, append([]string{"python3", "/peers/peer.py", s.ensemble.ConnectString()}, args...)...)
+	return s.start(t, nil, append([]string{"python3", "-c", pythonSource, s.ensemble.ConnectString()}, args...)...)
 }
 
 // start runs a command in a container of the image that scripts/peer-image.sh makes. It ends with
 // the test.
-func (s stage) start(t *testing.T, cmd ...string) *peer {
+func (s stage) start(t *testing.T, env []string, cmd ...string) *peer {
 	t.Helper()
-	programs, err := filepath.Abs("peers")
-	require.NoError(t, err)
 	container, err := s.pool.RunWithOptions(&dockertest.RunOptions{
 		Repository: "curator-peers", Tag: "debian",
-		Cmd:    cmd,
-		Mounts: []string{programs + ":/peers:ro"},
+		Cmd: cmd, Env: env,
+		Labels: map[string]string{"io.gocurator.owner": fmt.Sprintf("%s:%d", hostname(), os.Getpid())}, // package ensemble sweeps what a killed test leaves
 	}, func(host *docker.HostConfig) {
 		host.NetworkMode = "host" // where the ensemble's servers are reached
 	})
@@ -126,8 +136,12 @@ func (s stage) start(t *testing.T, cmd ...string) *peer {
 	wg.Go(func() {
 		defer close(p.lines)
 		for text := bufio.NewScanner(reader); text.Scan(); {
-			t.Logf("%s: %s", cmd[0], text.Text())
-			p.lines <- text.Text()
+			t.Logf("peer: %s", text.Text())
+			select {
+			case p.lines <- text.Text():
+			case <-logs.Done(): // nobody listens any more
+				return
+			}
 		}
 	})
 	t.Cleanup(func() {
@@ -137,6 +151,11 @@ func (s stage) start(t *testing.T, cmd ...string) *peer {
 		wg.Wait()
 	})
 	return p
+}
+
+func hostname() string {
+	name, _ := os.Hostname() // empty is a name too
+	return name
 }
 
 // hears waits for a line that begins so, and returns the rest of it. A violation fails the test.
@@ -160,13 +179,18 @@ func (p *peer) hears(t *testing.T, ctx context.Context, start string) string {
 type scene struct {
 	path, counter, marks string
 	client               *framework.Client
+
+	written, handovers *atomic.Int64 // what we wrote to the counter last, and how often others had been there since
 }
 
 // newScene makes a counter at zero, and a place for marks.
 func (s stage) newScene(t *testing.T) scene {
 	t.Helper()
 	base := testbed.Path(t)
-	c := scene{path: base + "-lock", counter: base + "-counter", marks: base + "-marks", client: s.client(t)}
+	c := scene{
+		path: base + "-lock", counter: base + "-counter", marks: base + "-marks", client: s.client(t),
+		written: new(atomic.Int64), handovers: new(atomic.Int64),
+	}
 	for _, path := range []string{c.counter, c.marks} {
 		_, err := c.client.Create(s.context(t), path, []byte("0"), framework.PersistentParents())
 		require.NoError(t, err)
@@ -184,8 +208,12 @@ func (c scene) increment(ctx context.Context, client *framework.Client) error {
 	if err != nil {
 		return err
 	}
+	if int64(n) != c.written.Load() {
+		c.handovers.Add(1)
+	}
 	time.Sleep(rand.N(2 * time.Millisecond)) // the work
 	_, err = client.Set(ctx, c.counter, []byte(strconv.Itoa(n+1)), -1)
+	c.written.Store(int64(n + 1))
 	return err
 }
 
@@ -210,7 +238,10 @@ func (c scene) check(t *testing.T, ctx context.Context, want int, dirs ...string
 		}
 		return true
 	}, "no node is left")
-	t.Logf("counter %s, no node left", data)
+	if want > 0 {
+		require.Positive(t, c.handovers.Load(), "they were never in each other's way")
+	}
+	t.Logf("counter %s, %d hand-overs from the others to us, no node left", data, c.handovers.Load())
 }
 
 // contend runs our side of it: several clients, each with many turns.
@@ -340,6 +371,7 @@ func javaSemaphore(t *testing.T, s stage) {
 		for n := 0; ; n++ {
 			select {
 			case <-over:
+				assert.Positive(t, n, "no session ended")
 				t.Logf("%d sessions ended while they held", n)
 				return
 			default:
@@ -514,6 +546,9 @@ func kazooLock(t *testing.T, s stage) {
 	var peers []*peer
 	for range others {
 		peers = append(peers, s.kazoo(t, c.path, c.counter, fmt.Sprint(each)))
+	}
+	for _, p := range peers {
+		p.hears(t, ctx, "session")
 	}
 	wg := s.contend(t, func(client *framework.Client) (func(context.Context, int) error, error) {
 		q, err := lock.New(client, c.path, "__lock__", nil)

@@ -8,6 +8,7 @@ from kazoo.client import KazooClient
 servers, path, counter, rounds = sys.argv[1:5]
 client = KazooClient(hosts=servers, timeout=10)
 client.start()
+print("session", flush=True)
 lock = client.Lock(path, "kazoo")
 for _ in range(int(rounds)):
     with lock:  # inside, nothing is atomic, on purpose
