@@ -1,0 +1,246 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/rwlock"
+	"github.com/gocurator/curator/recipes/semaphore"
+)
+
+// ls shows who holds and who waits.
+type ls struct {
+	connection
+	json bool
+}
+
+func (l *ls) flags(fs *flag.FlagSet) {
+	l.connection.flags(fs)
+	fs.BoolVar(&l.json, "json", false, "for programs")
+}
+
+func (l *ls) main(t *tool, args []string) error {
+	path, err := pathOf(args)
+	if err != nil {
+		return err
+	}
+	ctx, stop := interrupted()
+	defer stop()
+	client, err := l.connect(ctx, t)
+	if err != nil {
+		return interruption(ctx, err)
+	}
+	defer client.Close()
+	q, err := look(ctx, client, path)
+	if err != nil {
+		return interruption(ctx, err)
+	}
+	if l.json {
+		return q.printJSON(t)
+	}
+	return q.print(t)
+}
+
+// queue is what there is at a lock's path.
+type queue struct {
+	path, kind string             // of lock; "" if nobody is there to tell
+	all        []lock.Participant // holders first, then who waits, in order
+}
+
+// Participants lists all, for package revocable.
+func (q *queue) Participants(context.Context) ([]lock.Participant, error) { return q.all, nil }
+
+// The kinds of locks.
+const (
+	kindMutex     = "mutex"
+	kindReadWrite = "read/write lock"
+	kindSemaphore = "semaphore"
+	kindKazoo     = "kazoo lock"
+)
+
+// kazooName is what kazoo calls the nodes of its Lock.
+const kazooName = "__lock__"
+
+// look finds out what kind of lock there is, and who is in its queue.
+func look(ctx context.Context, client *framework.Client, path string) (*queue, error) {
+	children, stat, err := client.Children(ctx, path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return &queue{path: path}, nil
+	case err != nil:
+		return nil, err
+	case stat.EphemeralOwner != 0:
+		parent, _ := framework.Split(path)
+		return nil, usageError("%s is a node of the lock %s", path, parent)
+	}
+	q := &queue{path: path, kind: kindOf(children)}
+	all, err := participants(ctx, client, q.kind, path)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(all, func(a, b lock.Participant) int {
+		switch {
+		case a.Holds == b.Holds:
+			return 0
+		case a.Holds:
+			return -1
+		}
+		return 1
+	})
+	q.all = all
+	return q, nil
+}
+
+func kindOf(children []string) string {
+	if slices.Contains(children, "leases") || slices.Contains(children, "locks") {
+		return kindSemaphore
+	}
+	for _, child := range children {
+		for name, kind := range map[string]string{"__READ__": kindReadWrite, "__WRIT__": kindReadWrite, kazooName: kindKazoo, "lock-": kindMutex} {
+			if _, ours := lock.Sequence(child, name); ours {
+				return kind
+			}
+		}
+	}
+	return ""
+}
+
+func participants(ctx context.Context, client *framework.Client, kind, path string) ([]lock.Participant, error) {
+	switch kind {
+	case kindSemaphore:
+		return leases(ctx, client, path)
+	case kindReadWrite:
+		l, err := rwlock.New(client, path)
+		if err != nil {
+			return nil, err
+		}
+		return l.Participants(ctx)
+	case kindKazoo:
+		l, err := lock.New(client, path, kazooName, nil)
+		if err != nil {
+			return nil, err
+		}
+		return l.Participants(ctx)
+	case kindMutex:
+		m, err := mutex.New(client, path)
+		if err != nil {
+			return nil, err
+		}
+		return m.Participants(ctx)
+	default:
+		return nil, nil
+	}
+}
+
+// leases are those of a semaphore. Its nodes do not say how many there may be, but who waits at the
+// leases is first in its queue, and has made its lease's node after that.
+func leases(ctx context.Context, client *framework.Client, path string) ([]lock.Participant, error) {
+	const many = 1 << 30
+	s, err := semaphore.New(client, path, many)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.Participants(ctx)
+	if err != nil {
+		return nil, err
+	}
+	first := slices.IndexFunc(all, func(p lock.Participant) bool { return !p.Holds })
+	if first < 0 {
+		return all, nil
+	}
+	waiter := all[first]
+	return slices.DeleteFunc(all, func(p lock.Participant) bool {
+		return p.Holds && p.Session == waiter.Session && p.Token > waiter.Token
+	}), nil
+}
+
+// line is what ls says of a participant.
+type line struct {
+	Kind    string    `json:"kind"`  // what it wants: lock, read, write or lease
+	State   string    `json:"state"` // holds or waits
+	Node    string    `json:"node"`
+	Data    string    `json:"data"`
+	Since   time.Time `json:"since"`
+	Session string    `json:"session"`
+	Token   int64     `json:"token"`
+}
+
+func (q *queue) lines() []line {
+	lines := []line{}
+	for _, p := range q.all {
+		state := "waits"
+		if p.Holds {
+			state = "holds"
+		}
+		lines = append(lines, line{
+			Kind:    wants(q.kind, p),
+			State:   state,
+			Node:    p.Path,
+			Data:    string(p.Data),
+			Since:   p.Since,
+			Session: fmt.Sprintf("%#x", uint64(p.Session)),
+			Token:   p.Token,
+		})
+	}
+	return lines
+}
+
+func wants(kind string, p lock.Participant) string {
+	switch kind {
+	case kindSemaphore:
+		return "lease"
+	case kindReadWrite:
+		if _, reads := lock.Sequence(p.Path, "__READ__"); reads {
+			return "read"
+		}
+		return "write"
+	default:
+		return "lock"
+	}
+}
+
+func (q *queue) printJSON(t *tool) error {
+	encoder := json.NewEncoder(t.out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(struct {
+		Path         string `json:"path"`
+		Kind         string `json:"kind"`
+		Participants []line `json:"participants"`
+	}{q.path, q.kind, q.lines()})
+}
+
+func (q *queue) print(t *tool) error {
+	if len(q.all) == 0 {
+		_, err := fmt.Fprintf(t.out, "%s: nobody holds, nobody waits\n", q.path)
+		return err
+	}
+	fmt.Fprintf(t.out, "%s: %s\n", q.path, q.kind)
+	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "STATE\tKIND\tDATA\tAGE\tSESSION\tTOKEN\tNODE")
+	for _, l := range q.lines() {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%v\t%s\t%d\t%s\n", l.State, l.Kind, printable(l.Data), age(l.Since), l.Session, l.Token, l.Node)
+	}
+	return w.Flush()
+}
+
+// printable is data that a terminal can be shown.
+func printable(data string) string {
+	if quoted := strconv.Quote(data); quoted != `"`+data+`"` || data == "" {
+		return quoted
+	}
+	return data
+}

@@ -1,0 +1,159 @@
+//go:build unix
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/lock"
+)
+
+// shadows are what outlives a lock that was lost: a node for each command that runs, at
+//
+//	<path>.zklock/<name of the lock's node>
+//
+// which is not ephemeral. It goes when the command has ended. If the servers end a session by force, the
+// next in the queue holds at that very moment, while a command may need seconds to end. So a holder first
+// waits for the shadows of those whose lock is gone, and no longer than they can last: who makes one says in it
+// by when the command will be dead, also if no server can be reached.
+//
+// Only zklock looks at them. To others the queue below the lock's path is what it always was.
+type shadows struct {
+	client *framework.Client
+	dir    string
+}
+
+// shadow is one of them. A nil shadow is none.
+type shadow struct {
+	client *framework.Client
+	path   string
+}
+
+// shadowText is what is in a shadow's node.
+type shadowText struct {
+	Node     string `json:"node"`   // the lock's
+	Holder   string `json:"holder"` // its data, for people
+	WithinMS int64  `json:"gone_within_ms"`
+}
+
+// shadowMargin is added to the time within which a command is dead: for a machine that is slow to kill.
+const shadowMargin = time.Second
+
+func shadowsOf(client *framework.Client, path string) *shadows {
+	return &shadows{client, path + ".zklock"}
+}
+
+// cast makes the shadow of a hold. The command, once started, is dead within the session's timeout after the
+// servers have given the lock away: the client gives the session up early enough for that.
+func (s *shadows) cast(ctx context.Context, hold *lock.Hold) (*shadow, error) {
+	within := hold.Session().Timeout() + shadowMargin
+	text, err := json.Marshal(shadowText{hold.Path(), string(s.client.DefaultData()), within.Milliseconds()})
+	if err != nil {
+		return nil, err
+	}
+	_, name := framework.Split(hold.Path())
+	path, err := s.client.Create(ctx, framework.Join(s.dir, name), text, framework.Parents())
+	if err != nil && !errors.Is(err, zk.ErrNodeExists) { // made by a try of ours whose answer was lost
+		return nil, err
+	}
+	return &shadow{s.client, path}, nil
+}
+
+// removePatience is how long a shadow that cannot be removed may hold up the end of zklock. Then it stays,
+// and the next holder waits for nothing.
+const removePatience = 5 * time.Second
+
+func (s *shadow) remove() {
+	if s == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), removePatience)
+	defer cancel()
+	_, _ = s.client.DeleteGuaranteed(ctx, s.path)
+}
+
+// stillRuns means that a command has not ended whose lock was lost.
+type stillRuns struct{ holder string }
+
+func (e *stillRuns) Error() string {
+	return fmt.Sprintf("the command of %s, which lost it, has not ended yet", e.holder)
+}
+
+// awaitOthers returns when no command runs any more whose lock was lost before hold began. If patient ends
+// first, the error is a *stillRuns.
+func (s *shadows) awaitOthers(ctx, patient context.Context, hold *lock.Hold, t *tool) error {
+	began := time.Now()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(hold.Context(), func() { cancel(hold.Err()) })()
+	names, _, err := s.client.Children(ctx, s.dir)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return err
+	}
+	for _, name := range names {
+		if err := s.await(ctx, patient, t, framework.Join(s.dir, name), began); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// await returns when a shadow is gone or has lasted as long as it can, counted from when we held.
+func (s *shadows) await(ctx, patient context.Context, t *tool, path string, held time.Time) error {
+	told := false
+	for {
+		text, watch, err := s.read(ctx, path)
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		holds, _, err := s.client.Exists(ctx, text.Node)
+		if err != nil || holds {
+			return err // whose lock is there shares it with us
+		}
+		left := time.Until(held.Add(time.Duration(text.WithinMS) * time.Millisecond))
+		if left <= 0 {
+			_, err := s.client.DeleteGuaranteed(ctx, path)
+			return err
+		}
+		if patient.Err() == nil && !told {
+			told = true
+			t.say("%s lost the lock while its command ran; waiting for that to end, at most %v", text.Holder, left.Round(time.Second))
+		}
+		timer := time.NewTimer(left)
+		select {
+		case <-watch.Done():
+		case <-timer.C:
+		case <-patient.Done():
+			err = cmp.Or[error](context.Cause(ctx), &stillRuns{text.Holder})
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		timer.Stop()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// read returns what is in a shadow's node, and a watch on it.
+func (s *shadows) read(ctx context.Context, path string) (text shadowText, watch *framework.Watch, err error) {
+	data, _, watch, err := s.client.GetW(ctx, path)
+	if err != nil {
+		return text, nil, err
+	}
+	if err := json.Unmarshal(data, &text); err != nil || framework.ValidatePath(text.Node) != nil {
+		return text, nil, fmt.Errorf("%s is not one of zklock's nodes: delete it", path)
+	}
+	return text, watch, nil
+}

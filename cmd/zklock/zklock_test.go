@@ -1,0 +1,654 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/transcript"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/rwlock"
+	"github.com/gocurator/curator/recipes/semaphore"
+	"github.com/gocurator/curator/zktest"
+	"github.com/gocurator/curator/zktest/ensemble"
+)
+
+// The tests run zklock as its users do: in processes of its own. The test binary is zklock when this
+// is in its environment.
+const beZklock = "ZKLOCK_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(beZklock) != "" {
+		main()
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// process is a program that runs, with what it has printed.
+type process struct {
+	*exec.Cmd
+	out, err bytes.Buffer // to be read once it has ended
+}
+
+// prepare is zklock with these arguments, not started.
+func prepare(t *testing.T, servers []string, args ...string) *process {
+	return program(t, servers, os.Args[0], args...)
+}
+
+// program is a program in which $ZKLOCK is zklock.
+func program(t *testing.T, servers []string, name string, args ...string) *process {
+	t.Helper()
+	p := &process{Cmd: exec.CommandContext(t.Context(), name, args...)}
+	// With -race, a program sleeps for a second before it ends, unless told otherwise.
+	p.Env = append(os.Environ(), beZklock+"=1", "GORACE=atexit_sleep_ms=0", "ZKLOCK="+os.Args[0], "ZKLOCK_SERVERS="+strings.Join(servers, ","))
+	p.Stdout, p.Stderr = &p.out, &p.err
+	p.WaitDelay = time.Second // a command that outlives its zklock keeps the pipes open
+	return p
+}
+
+// start starts p, and sees to it that it does not outlive the test.
+func start(t *testing.T, p *process) *process {
+	t.Helper()
+	require.NoError(t, p.Start())
+	t.Cleanup(func() {
+		if p.ProcessState == nil {
+			_ = p.Process.Kill()
+			_ = p.Wait()
+		}
+	})
+	return p
+}
+
+// end waits for a process that was started, and returns its exit code.
+func (p *process) end() int {
+	_ = p.Wait()
+	return p.ProcessState.ExitCode()
+}
+
+// call runs zklock to its end.
+func call(t *testing.T, server *zktest.Server, args ...string) (code int, out, stderr string) {
+	t.Helper()
+	p := start(t, prepare(t, server.Servers(), args...))
+	code = p.end()
+	return code, p.out.String(), p.err.String()
+}
+
+func newClient(t *testing.T, server *zktest.Server) *framework.Client {
+	t.Helper()
+	return testbed.On(server).Client(t)
+}
+
+// begun waits until a command has made a file, and returns what is in it.
+func begun(t *testing.T, file string) string {
+	t.Helper()
+	var text []byte
+	testbed.Eventually(t, func() bool {
+		text, _ = os.ReadFile(file)
+		return strings.HasSuffix(string(text), "\n")
+	}, "the command writes "+filepath.Base(file))
+	return strings.TrimSpace(string(text))
+}
+
+// sayPid is a shell command that tells the test that it runs.
+func sayPid(file string) string { return "echo $$ > " + file + "; " }
+
+func TestBadCommandLines(t *testing.T) {
+	for _, line := range []string{
+		"",
+		"lock /a -- true",
+		"run",
+		"run /a",
+		"run /a --",
+		"run a -- true",
+		"run / -- true",
+		"run /a/ -- true",
+		"run -nonsense /a -- true",
+		"run -read -write /a -- true",
+		"run -read -permits 2 /a -- true",
+		"run -permits -1 /a -- true",
+		"run -try -wait 1s /a -- true",
+		"run -wait -1s /a -- true",
+		"run -on-loss pray /a -- true",
+		"run -grace -1s /a -- true",
+		"run -session 4s -grace 3s /a -- true",
+		"run -servers :0 /a -- true",
+		"run -namespace /a /a -- true",
+		"ls",
+		"ls a",
+		"ls /a /b",
+		"revoke",
+		"revoke -force -1s /a",
+		"revoke -force soon /a",
+		"serve /a",
+	} {
+		t.Run(line, func(t *testing.T) {
+			var out, stderr bytes.Buffer
+			assert.Equal(t, exitUsage, zklock(strings.Fields(line), &out, &stderr))
+			assert.Contains(t, stderr.String(), "usage:")
+			assert.Empty(t, out.String())
+		})
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, line := range []string{"help", "-h", "run -h", "ls -h", "revoke -h", "serve -h"} {
+		var out, stderr bytes.Buffer
+		assert.Zero(t, zklock(strings.Fields(line), &out, &stderr), line)
+		assert.Contains(t, out.String()+stderr.String(), "usage:", line)
+	}
+}
+
+func TestExitCodeIsTheCommands(t *testing.T) {
+	server := zktest.NewServer(t)
+	for script, want := range map[string]int{
+		"exit 0":        0,
+		"exit 3":        3,
+		"exit 75":       75,
+		"kill -KILL $$": exitSignal + 9,
+	} {
+		code, _, stderr := call(t, server, "run", "/lock", "--", "sh", "-c", script)
+		assert.Equal(t, want, code, script)
+		assert.Empty(t, stderr, script)
+	}
+	code, _, _ := call(t, server, "run", "/lock", "--", "no-such-program")
+	assert.Equal(t, exitNotFound, code)
+	file := filepath.Join(t.TempDir(), "text")
+	require.NoError(t, os.WriteFile(file, []byte("x"), 0o600))
+	code, _, _ = call(t, server, "run", "/lock", file)
+	assert.Equal(t, exitCannotRun, code)
+	assertNothingStays(t, server, "/lock")
+}
+
+// assertNothingStays looks for nodes of contenders, and of commands that run.
+func assertNothingStays(t *testing.T, server *zktest.Server, path string) {
+	t.Helper()
+	for _, dir := range []string{path, path + ".zklock"} {
+		if server.Exists(dir) {
+			children, err := server.Children(dir)
+			require.NoError(t, err)
+			assert.Empty(t, children, dir)
+		}
+	}
+}
+
+func TestNoServerAnswers(t *testing.T) {
+	p := start(t, prepare(t, []string{"127.0.0.1:1"}, "run", "-connect", "300ms", "/lock", "true"))
+	assert.Equal(t, exitUnavailable, p.end())
+	assert.Contains(t, p.err.String(), "no server answers at 127.0.0.1:1")
+}
+
+func TestEnvironmentOfTheCommand(t *testing.T) {
+	server := zktest.NewServer(t)
+	for _, flags := range [][]string{nil, {"-read"}, {"-write"}, {"-permits", "3"}} {
+		args := append(append([]string{"run"}, flags...), "/some/lock", "--", "sh", "-c", "env; cat")
+		p := prepare(t, server.Servers(), args...)
+		p.Stdin = strings.NewReader("standard input\n")
+		require.Zero(t, start(t, p).end(), p.err.String())
+		env := map[string]string{}
+		for line := range strings.Lines(p.out.String()) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			env[name] = value
+		}
+		assert.Equal(t, "/some/lock", env["ZKLOCK_PATH"])
+		assert.True(t, strings.HasPrefix(env["ZKLOCK_NODE"], "/some/lock/"), env["ZKLOCK_NODE"])
+		token, err := strconv.ParseInt(env["ZKLOCK_TOKEN"], 10, 64)
+		assert.NoError(t, err)
+		assert.Positive(t, token)
+		assert.Contains(t, p.out.String(), "standard input")
+	}
+}
+
+func TestNamespace(t *testing.T) {
+	server := zktest.NewServer(t)
+	code, out, stderr := call(t, server, "run", "-namespace", "billing", "/lock", "--", "sh", "-c", "echo $ZKLOCK_PATH")
+	require.Zero(t, code, stderr)
+	assert.Equal(t, "/lock\n", out)
+	assert.True(t, server.Exists("/billing/lock"))
+}
+
+func TestNotAcquiredNamesTheHolder(t *testing.T) {
+	server := zktest.NewServer(t)
+	m, err := mutex.New(newClient(t, server), "/lock", lock.WithData([]byte("the nightly job")))
+	require.NoError(t, err)
+	hold, err := m.Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	for _, flags := range [][]string{{"-try"}, {"-wait", "100ms"}} {
+		code, out, stderr := call(t, server, append(append([]string{"run"}, flags...), "/lock", "echo", "in")...)
+		assert.Equal(t, exitNotAcquired, code)
+		assert.Empty(t, out)
+		assert.Contains(t, stderr, "/lock not acquired")
+		assert.Contains(t, stderr, "held by the nightly job (session 0x")
+	}
+	require.NoError(t, hold.Release())
+	assertNothingStays(t, server, "/lock")
+}
+
+func TestReadersShareAndWritersDoNot(t *testing.T) {
+	server := zktest.NewServer(t)
+	l, err := rwlock.New(newClient(t, server), "/lock")
+	require.NoError(t, err)
+	hold, err := l.Read().Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	code, _, _ := call(t, server, "run", "-try", "-read", "/lock", "true")
+	assert.Zero(t, code)
+	code, _, _ = call(t, server, "run", "-try", "-write", "/lock", "true")
+	assert.Equal(t, exitNotAcquired, code)
+	require.NoError(t, hold.Release())
+	code, _, _ = call(t, server, "run", "-try", "-write", "/lock", "true")
+	assert.Zero(t, code)
+}
+
+func TestPermits(t *testing.T) {
+	server := zktest.NewServer(t)
+	s, err := semaphore.New(newClient(t, server), "/pool", 2)
+	require.NoError(t, err)
+	first, err := s.Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	code, _, _ := call(t, server, "run", "-try", "-permits", "2", "/pool", "true")
+	assert.Zero(t, code)
+	second, err := s.Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	code, _, stderr := call(t, server, "run", "-try", "-permits", "2", "/pool", "true")
+	assert.Equal(t, exitNotAcquired, code)
+	assert.Contains(t, stderr, "and 1 more")
+	require.NoError(t, first.Release())
+	require.NoError(t, second.Release())
+}
+
+func TestSignalsReachTheCommandAndWhatItStarted(t *testing.T) {
+	server := zktest.NewServer(t)
+	file := filepath.Join(t.TempDir(), "pid")
+	p := start(t, prepare(t, server.Servers(), "run", "/lock", "sh", "-c",
+		"trap 'echo told; exit 7' USR1; (trap 'echo told too; exit' USR1; "+sayPid(file)+"while :; do sleep 0.01; done) & while :; do sleep 0.01; done"))
+	begun(t, file)
+	require.NoError(t, p.Process.Signal(syscall.SIGUSR1))
+	assert.Equal(t, 7, p.end())
+	assert.Contains(t, p.out.String(), "told\n")
+	assert.Contains(t, p.out.String(), "told too\n")
+	assertNothingStays(t, server, "/lock")
+}
+
+func TestSignalEndsTheWaiting(t *testing.T) {
+	server := zktest.NewServer(t)
+	m, err := mutex.New(newClient(t, server), "/lock")
+	require.NoError(t, err)
+	hold, err := m.Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	p := start(t, prepare(t, server.Servers(), "run", "/lock", "echo", "in"))
+	queued(t, m, 2)
+	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
+	assert.Equal(t, exitSignal+int(syscall.SIGTERM), p.end())
+	assert.Empty(t, p.out.String())
+	queued(t, m, 1)
+	require.NoError(t, hold.Release())
+}
+
+// queued waits until so many are in the queue.
+func queued(t *testing.T, m *mutex.Mutex, n int) []lock.Participant {
+	t.Helper()
+	var all []lock.Participant
+	testbed.Eventually(t, func() (reached bool) {
+		var err error
+		all, err = m.Participants(testbed.Context(t))
+		return err == nil && len(all) == n
+	}, fmt.Sprintf("%d in the queue", n))
+	return all
+}
+
+// holder starts a zklock whose command runs until it is told to end, and returns its session.
+func holder(t *testing.T, server *zktest.Server, script string, flags ...string) (p *process, session int64) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "pid")
+	p = start(t, prepare(t, server.Servers(), append(append([]string{"run"}, flags...), "/lock", "sh", "-c", sayPid(file)+script)...))
+	begun(t, file)
+	m, err := mutex.New(newClient(t, server), "/lock")
+	require.NoError(t, err)
+	return p, queued(t, m, 1)[0].Session
+}
+
+func TestLossEndsTheCommand(t *testing.T) {
+	const polite = "trap 'echo cleaning up; exit 0' TERM; while :; do sleep 0.01; done"
+	const stubborn = "trap '' TERM; while :; do sleep 0.01; done"
+	for _, c := range []struct {
+		name, script string
+		flags        []string
+		code         int
+		out          string
+	}{
+		{"politely", polite, nil, exitLost, "cleaning up\n"},
+		{"by force, after a while", stubborn, []string{"-grace", "100ms"}, exitLost, ""},
+		{"at once", polite, []string{"-on-loss", "kill"}, exitLost, ""},
+		{"not at all", "while kill -0 $PPID && [ ! -e done ]; do sleep 0.01; done; exit 4", []string{"-on-loss", "ignore"}, 4, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			dir := t.TempDir()
+			p, session := holder(t, server, "cd "+dir+"; "+c.script, c.flags...)
+			require.NoError(t, server.ExpireSession(session))
+			if c.code != exitLost {
+				assertNothingStays(t, server, "/lock")
+				require.NoError(t, os.WriteFile(filepath.Join(dir, "done"), nil, 0o600))
+			}
+			assert.Equal(t, c.code, p.end())
+			assert.Equal(t, c.out, p.out.String())
+			if c.code == exitLost {
+				assert.Contains(t, p.err.String(), "lost /lock/_c_")
+			}
+			assertNothingStays(t, server, "/lock")
+		})
+	}
+}
+
+// TestCommandIsDeadBeforeTheNextOneStarts ends a session by force, so that the next one holds at once,
+// while a command does not want to end.
+func TestCommandIsDeadBeforeTheNextOneStarts(t *testing.T) {
+	for _, flags := range [][]string{{"-grace", "500ms"}, {"-on-loss", "kill"}} {
+		server := zktest.NewServer(t)
+		p, session := holder(t, server, "echo $$; trap '' TERM; while :; do sleep 0.01; done", flags...)
+		next := start(t, prepare(t, server.Servers(), "run", "/lock", "sh", "-c", "ps -o pid= -o stat= -A"))
+		m, err := mutex.New(newClient(t, server), "/lock")
+		require.NoError(t, err)
+		queued(t, m, 2)
+		require.NoError(t, server.ExpireSession(session))
+		require.Zero(t, next.end(), next.err.String())
+		assert.Equal(t, exitLost, p.end())
+		pid := strings.TrimSpace(p.out.String())
+		require.NotEmpty(t, pid)
+		for line := range strings.Lines(next.out.String()) {
+			if f := strings.Fields(line); f[0] == pid {
+				assert.Contains(t, f[1], "Z", "the first command is dead")
+			}
+		}
+		assertNothingStays(t, server, "/lock")
+	}
+}
+
+// TestShadowOfWhoDoesNotComeBack is about commands whose machine has crashed.
+func TestShadowOfWhoDoesNotComeBack(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	shadow := func(text string) {
+		_, err := client.Create(testbed.Context(t), "/lock.zklock/_c_x-lock-0000000000", []byte(text), framework.Parents())
+		require.NoError(t, err)
+	}
+	shadow(`{"node":"/lock/_c_x-lock-0000000000","holder":"a machine that crashed","gone_within_ms":3600000}`)
+	for _, flags := range [][]string{{"-try"}, {"-wait", "200ms"}} {
+		code, _, stderr := call(t, server, append(append([]string{"run"}, flags...), "/lock", "true")...)
+		assert.Equal(t, exitNotAcquired, code)
+		assert.Contains(t, stderr, "a machine that crashed")
+	}
+	require.NoError(t, client.Delete(testbed.Context(t), "/lock.zklock/_c_x-lock-0000000000", -1))
+
+	shadow(`{"node":"/lock/_c_x-lock-0000000000","holder":"a machine that crashed","gone_within_ms":300}`)
+	code, _, stderr := call(t, server, "run", "/lock", "true")
+	assert.Zero(t, code, "it has waited long enough")
+	assert.Contains(t, stderr, "waiting for that to end")
+	assertNothingStays(t, server, "/lock")
+
+	shadow(`nonsense`)
+	code, _, stderr = call(t, server, "run", "/lock", "true")
+	assert.Equal(t, exitUnavailable, code)
+	assert.Contains(t, stderr, "delete it")
+}
+
+func TestCommandDiesWithZklock(t *testing.T) {
+	if _, err := os.Stat("/proc/self"); err != nil {
+		t.Skip("only Linux does that")
+	}
+	server := zktest.NewServer(t)
+	file := filepath.Join(t.TempDir(), "pid")
+	p := start(t, prepare(t, server.Servers(), "run", "/lock", "sh", "-c", sayPid(file)+"while :; do sleep 0.01; done"))
+	pid, err := strconv.Atoi(begun(t, file))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+	require.NoError(t, p.Process.Kill())
+	testbed.Eventually(t, func() bool { return syscall.Kill(pid, 0) != nil || zombie(pid) }, "the command is dead")
+}
+
+// zombie reports whether a process is dead and nobody has taken notice.
+func zombie(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || strings.Contains(string(text), ") Z ")
+}
+
+func TestTerminal(t *testing.T) {
+	server := zktest.NewServer(t)
+	terminal, shell := openTerminal(t)
+	p := program(t, server.Servers(), "sh", "-c", `
+		$ZKLOCK run /lock sh -c 'read line; echo "command: $line"'
+		read line; echo "script: $line"
+		trap : INT
+		$ZKLOCK run /lock sh -c 'echo ready; exec sleep 60'; echo "exit code $?"`)
+	p.Stdin, p.Stdout, p.Stderr = shell, shell, shell
+	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	start(t, p)
+	require.NoError(t, shell.Close())
+	read := readingUntil(t, terminal)
+	_, err := terminal.WriteString("one\n")
+	require.NoError(t, err)
+	read("command: one")
+	_, err = terminal.WriteString("two\n")
+	require.NoError(t, err)
+	read("script: two")
+	read("ready")
+	_, err = terminal.WriteString("\x03")
+	require.NoError(t, err)
+	read("exit code 130")
+	assert.Zero(t, p.end())
+}
+
+// openTerminal makes a pseudo terminal.
+func openTerminal(t *testing.T) (master, slave *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { master.Close() })
+	fd := int(master.Fd())
+	require.NoError(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	require.NoError(t, err)
+	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	require.NoError(t, err)
+	return master, slave
+}
+
+// readingUntil returns what reads on until a text has come.
+func readingUntil(t *testing.T, f *os.File) func(text string) {
+	var all []byte
+	return func(text string) {
+		t.Helper()
+		buffer := make([]byte, 1024)
+		for !bytes.Contains(all, []byte(text)) {
+			n, err := f.Read(buffer)
+			require.NoError(t, err, "before %q: %s", text, all)
+			all = append(all, buffer[:n]...)
+		}
+	}
+}
+
+func TestListing(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	ctx := testbed.Context(t)
+
+	code, out, _ := call(t, server, "ls", "/nothing")
+	assert.Zero(t, code)
+	assert.Equal(t, "/nothing: nobody holds, nobody waits\n", out)
+
+	m, err := mutex.New(client, "/mutex", lock.WithData([]byte("a\nb")))
+	require.NoError(t, err)
+	l, err := rwlock.New(client, "/rw")
+	require.NoError(t, err)
+	s, err := semaphore.New(client, "/pool", 1)
+	require.NoError(t, err)
+	k, err := lock.New(client, "/kazoo", kazooName, nil)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		path, kind, title string
+		acquire           func(context.Context) (*lock.Hold, error)
+		wait              func(context.Context) (*lock.Hold, error)
+		wants             string
+	}{
+		{"/mutex", "lock", "mutex", m.Acquire, m.Acquire, "lock"},
+		{"/rw", "read", "read/write lock", l.Read().Acquire, l.Write().Acquire, "write"},
+		{"/pool", "lease", "semaphore", s.Acquire, s.Acquire, "lease"},
+		{"/kazoo", "lock", "kazoo lock", k.Acquire, k.Acquire, "lock"},
+	} {
+		hold, err := c.acquire(ctx)
+		require.NoError(t, err)
+		token, err := hold.FencingToken(ctx)
+		require.NoError(t, err)
+		waiting, cancel := context.WithCancel(ctx)
+		done := make(chan struct{})
+		go func() { // ends with waiting
+			defer close(done)
+			_, _ = c.wait(waiting)
+		}()
+
+		var found struct {
+			Path, Kind   string
+			Participants []line
+		}
+		testbed.Eventually(t, func() bool {
+			code, out, stderr := call(t, server, "ls", "-json", c.path)
+			require.Zero(t, code, stderr)
+			require.NoError(t, json.Unmarshal([]byte(out), &found))
+			return len(found.Participants) == 2
+		}, "one holds and one waits at "+c.path)
+		assert.Equal(t, c.path, found.Path)
+		assert.Equal(t, c.title, found.Kind)
+		first, second := found.Participants[0], found.Participants[1]
+		assert.Equal(t, []string{"holds", c.kind, hold.Path(), fmt.Sprintf("%#x", uint64(hold.Session().ID()))},
+			[]string{first.State, first.Kind, first.Node, first.Session})
+		assert.Equal(t, token, first.Token)
+		assert.WithinDuration(t, time.Now(), first.Since, time.Minute)
+		assert.Equal(t, []string{"waits", c.wants}, []string{second.State, second.Kind})
+
+		code, out, stderr := call(t, server, "ls", c.path)
+		require.Zero(t, code, stderr)
+		lines := strings.Split(out, "\n")
+		assert.Equal(t, c.path+": "+c.title, lines[0])
+		assert.Contains(t, lines[2], hold.Path())
+		cancel()
+		<-done
+		require.NoError(t, hold.Release())
+	}
+	hold, err := m.Acquire(ctx)
+	require.NoError(t, err)
+	_, out, _ = call(t, server, "ls", "/mutex")
+	assert.Contains(t, out, `"a\nb"`, "data cannot write on the terminal what they like")
+	code, _, stderr := call(t, server, "ls", hold.Path())
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, stderr, "is a node of the lock /mutex")
+}
+
+func TestRevoke(t *testing.T) {
+	server := zktest.NewServer(t)
+	code, out, _ := call(t, server, "revoke", "/lock")
+	assert.Zero(t, code)
+	assert.Equal(t, "/lock: nobody holds\n", out)
+
+	p, _ := holder(t, server, "trap 'echo asked; exit 5' TERM; while :; do sleep 0.01; done")
+	code, out, stderr := call(t, server, "revoke", "/lock")
+	require.Zero(t, code, stderr)
+	assert.Equal(t, "/lock: asked 1 to let go\n", out)
+	assert.Equal(t, 5, p.end(), "it was asked and ended by itself")
+	assert.Equal(t, "asked\n", p.out.String())
+
+	p, _ = holder(t, server, "trap '' TERM; while :; do sleep 0.01; done", "-grace", "100ms")
+	m, err := mutex.New(newClient(t, server), "/lock")
+	require.NoError(t, err)
+	code, _, stderr = call(t, server, "revoke", "-force", "100ms", queued(t, m, 1)[0].Path)
+	require.Zero(t, code, stderr)
+	assert.Equal(t, exitLost, p.end(), "it does not listen")
+	assertNothingStays(t, server, "/lock")
+}
+
+// TestReadme runs what the README shows.
+func TestReadme(t *testing.T) {
+	server := zktest.NewServer(t)
+	bin := t.TempDir()
+	require.NoError(t, os.Symlink(os.Args[0], filepath.Join(bin, "zklock")))
+	p := prepare(t, server.Servers())
+	transcript.Check(t, "README.md", append(p.Env, "PATH="+bin+":"+os.Getenv("PATH")))
+}
+
+func TestServe(t *testing.T) {
+	p := prepare(t, nil, "serve", "-listen", "127.0.0.1:0")
+	p.Stdout = nil
+	out, err := p.StdoutPipe()
+	require.NoError(t, err)
+	start(t, p)
+	buffer := make([]byte, 1024)
+	n, err := out.Read(buffer)
+	require.NoError(t, err)
+	address, _, _ := strings.Cut(strings.TrimPrefix(string(buffer[:n]), "serving ZooKeeper on "), ",")
+	r := start(t, prepare(t, []string{address}, "run", "/lock", "true"))
+	assert.Zero(t, r.end(), r.err.String())
+	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
+	assert.Equal(t, exitSignal+int(syscall.SIGTERM), p.end())
+}
+
+// increments has shells increment an unprotected counter, each so many times.
+func increments(t *testing.T, servers []string, shells, rounds int, midway func()) {
+	counter := filepath.Join(t.TempDir(), "counter")
+	require.NoError(t, os.WriteFile(counter, []byte("0\n"), 0o600))
+	var all []*process
+	for range shells {
+		all = append(all, start(t, program(t, servers, "sh", "-c", fmt.Sprintf(`
+			i=0
+			while [ $i -lt %d ]; do
+				"$ZKLOCK" run /counter -- sh -c 'read n < %s; echo $((n + 1)) > %[2]s' || exit
+				i=$((i + 1))
+			done`, rounds, counter))))
+	}
+	if midway != nil {
+		testbed.Eventually(t, func() bool {
+			text, _ := os.ReadFile(counter)
+			n, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+			return n >= shells*rounds/3
+		}, "a third of the increments")
+		midway()
+	}
+	for _, p := range all {
+		assert.Zero(t, p.end(), p.err.String())
+	}
+	text, err := os.ReadFile(counter)
+	require.NoError(t, err)
+	assert.Equal(t, strconv.Itoa(shells*rounds), strings.TrimSpace(string(text)))
+}
+
+func TestThreeShells(t *testing.T) {
+	t.Run("inprocess", func(t *testing.T) {
+		server := zktest.NewServer(t)
+		increments(t, server.Servers(), 3, 100, nil)
+		assertNothingStays(t, server, "/counter")
+	})
+	t.Run("ensemble, leader killed", func(t *testing.T) {
+		e := ensemble.Start(t)
+		increments(t, e.Servers(), 3, 100, func() {
+			leader, err := e.Leader(testbed.Context(t))
+			require.NoError(t, err)
+			require.NoError(t, e.KillServer(leader))
+		})
+	})
+}
