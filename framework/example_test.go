@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
@@ -43,4 +44,65 @@ func Example() {
 	// /invoices/next <nil>
 	// 1 0 <nil>
 	// set /invoices/next: zk: version conflict true
+}
+
+// A listener hears every state, one after the other. It may take its time, and may call the client.
+func ExampleClient_Listen() {
+	server, err := zktest.Start()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+	if err := client.WaitConnected(context.Background()); err != nil {
+		fmt.Println(err)
+		return
+	}
+	heard := make(chan connstate.State, 2)
+	remove, err := client.Listen(func(s connstate.State) { heard <- s })
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer remove()
+	server.CutConnections()
+	fmt.Println(<-heard)
+	fmt.Println(<-heard)
+	// Output:
+	// suspended
+	// reconnected
+}
+
+// A protected node is found again when the reply to its creation is lost: there is one, not two.
+func ExampleClient_Create_protected() {
+	server, err := zktest.Start()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+	server.Inject(zktest.LoseReply, 1, zktest.OnCreate())
+	path, err := client.Create(context.Background(), "/job-", nil,
+		framework.Protected(), framework.As(framework.EphemeralSequential))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, name := framework.Split(path)
+	name, _ = framework.Unprotected(name)
+	fmt.Println(name)
+	// Output:
+	// job-0000000000
 }

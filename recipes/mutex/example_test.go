@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/zktest"
 )
@@ -57,4 +59,63 @@ func nightly(ctx context.Context, client *framework.Client) error {
 	err = m.Do(hold.Context(), func(context.Context) error { return nil }) // re-enters
 	fmt.Println("from inside:", err)
 	return nil
+}
+
+func ExampleMutex_TryAcquire() {
+	testbed.Example(func(ctx context.Context, client *framework.Client) error {
+		m, err := mutex.New(client, "/billing/nightly")
+		if err != nil {
+			return err
+		}
+		return m.Do(ctx, func(context.Context) error { // somebody holds
+			hold, err := m.TryAcquire(ctx)
+			if errors.Is(err, mutex.ErrNotAcquired) {
+				fmt.Println("not now")
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			return hold.Release()
+		})
+	})
+	// Output:
+	// not now
+}
+
+// What is acquire(10, TimeUnit.SECONDS) in Java is a context that ends.
+func ExampleMutex_Acquire_timeout() {
+	testbed.Example(func(ctx context.Context, client *framework.Client) error {
+		m, err := mutex.New(client, "/billing/nightly")
+		if err != nil {
+			return err
+		}
+		return m.Do(ctx, func(context.Context) error { // somebody holds
+			patient, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+			defer cancel()
+			_, err := m.Acquire(patient)
+			fmt.Println("waited long enough:", errors.Is(err, context.DeadlineExceeded))
+			all, err := m.Participants(ctx)
+			fmt.Println("left in the queue:", len(all))
+			return err
+		})
+	})
+	// Output:
+	// waited long enough: true
+	// left in the queue: 1
+}
+
+func ExampleMutex_Do() {
+	testbed.Example(func(ctx context.Context, client *framework.Client) error {
+		m, err := mutex.New(client, "/billing/nightly")
+		if err != nil {
+			return err
+		}
+		return m.Do(ctx, func(ctx context.Context) error {
+			fmt.Println("alone, as long as ctx lives:", ctx.Err() == nil)
+			return nil
+		})
+	})
+	// Output:
+	// alone, as long as ctx lives: true
 }

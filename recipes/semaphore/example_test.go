@@ -2,9 +2,11 @@ package semaphore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/semaphore"
 	"github.com/gocurator/curator/zktest"
 )
@@ -85,4 +87,26 @@ func ExampleNewShared() {
 	max, err := pool.Max(ctx)
 	fmt.Println(max, err)
 	// Output: 20 <nil>
+}
+
+// Several leases at once: all, or none.
+func ExampleSemaphore_AcquireN() {
+	testbed.Example(func(ctx context.Context, client *framework.Client) error {
+		pool, err := semaphore.New(client, "/billing/connections", 5)
+		if err != nil {
+			return err
+		}
+		leases, err := pool.AcquireN(ctx, 3)
+		if err != nil {
+			return err
+		}
+		defer leases.Release()
+		fmt.Println("got", len(leases.Holds()))
+		_, err = pool.TryAcquireN(ctx, 3)
+		fmt.Println("three more:", !errors.Is(err, semaphore.ErrNotAcquired))
+		return nil
+	})
+	// Output:
+	// got 3
+	// three more: false
 }

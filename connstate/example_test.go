@@ -1,0 +1,18 @@
+package connstate_test
+
+import (
+	"fmt"
+
+	"github.com/gocurator/curator/connstate"
+)
+
+// Who holds a lock may go on through a lost connection, until the session is lost as well. Standard does not
+// take that chance.
+func ExampleErrorPolicy() {
+	for _, s := range []connstate.State{connstate.Suspended, connstate.Lost} {
+		fmt.Printf("%v: Standard %v, Session %v\n", s, connstate.Standard.IsError(s), connstate.Session.IsError(s))
+	}
+	// Output:
+	// suspended: Standard true, Session false
+	// lost: Standard true, Session true
+}

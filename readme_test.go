@@ -1,0 +1,179 @@
+package curator_test
+
+import (
+	"context"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/transcript"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/multilock"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/revocable"
+	"github.com/gocurator/curator/recipes/rwlock"
+	"github.com/gocurator/curator/recipes/semaphore"
+)
+
+// The README's code is the code of the examples in this file, which are run.
+
+func Example() {
+	work := func(ctx context.Context) error {
+		fmt.Println("alone:", ctx.Err() == nil)
+		return nil
+	}
+	testbed.Example(func(ctx context.Context, client *framework.Client) error {
+		m, err := mutex.New(client, "/billing/nightly")
+		if err != nil {
+			return err
+		}
+		hold, err := m.Acquire(ctx) // waits; ctx ends the waiting
+		if err != nil {
+			return err
+		}
+		defer hold.Release()        // needs no context: a lock must not stay because a caller was in a hurry
+		return work(hold.Context()) // ends when the lock may no longer be ours
+	})
+	// Output:
+	// alone: true
+}
+
+func Example_recipes() {
+	driver := lock.Standard{}
+	try := func(what string, acquire func() error, err error) {
+		if err == nil {
+			err = acquire()
+		}
+		fmt.Println(what, err)
+	}
+	testbed.Example(func(ctx context.Context, client *framework.Client) error {
+		nothing := func(context.Context) error { return nil }
+		m, err := mutex.New(client, "/billing/nightly")
+		try("mutex", func() error { return m.Do(ctx, nothing) }, err)
+		l, err := rwlock.New(client, "/shop/catalogue")
+		try("rwlock", func() error { return l.Read().Do(ctx, nothing) }, err)
+		{
+			pool, err := semaphore.New(client, "/db/connections", 10)
+			try("semaphore", func() error { return pool.Do(ctx, nothing) }, err)
+		}
+		count, err := semaphore.NewCount(client, "/db/limit", 10)
+		if err != nil {
+			return err
+		}
+		pool, err := semaphore.NewShared(client, "/db/connections", count)
+		try("shared", func() error { return pool.Do(ctx, nothing) }, err)
+		from, to := l.Read(), m
+		both, err := multilock.New(from, to)
+		try("multilock", func() error { return both.Do(ctx, nothing) }, err)
+		batch, err := revocable.New(m)
+		try("revocable", func() error {
+			return batch.Do(ctx, func(context.Context, <-chan struct{}) error { return nil })
+		}, err)
+		q, err := lock.New(client, "/jobs", "job-", driver)
+		try("lock", func() error { return q.Do(ctx, nothing) }, err)
+		return nil
+	})
+	// Output:
+	// mutex <nil>
+	// rwlock <nil>
+	// semaphore <nil>
+	// shared <nil>
+	// multilock <nil>
+	// revocable <nil>
+	// lock <nil>
+}
+
+func TestCodeOfTheReadmeIsRun(t *testing.T) {
+	examples := flat(read(t, "readme_test.go"))
+	blocks := transcript.Blocks(t, "README.md", "go")
+	require.NotEmpty(t, blocks)
+	for _, block := range blocks {
+		assert.Contains(t, examples, flat(block))
+	}
+	lines := regexp.MustCompile("`(\\w+, err := [^`]*)`").FindAllStringSubmatch(read(t, "README.md"), -1)
+	require.NotEmpty(t, lines)
+	for _, line := range lines {
+		assert.Contains(t, examples, flat(line[1]))
+	}
+}
+
+func TestReadmeShowsWhatIsPrinted(t *testing.T) {
+	transcript.Check(t, "README.md", os.Environ())
+}
+
+// TestNamesInDocuments looks for what the documents call package.Name, in the packages themselves.
+func TestNamesInDocuments(t *testing.T) {
+	exported := map[string]map[string]bool{}
+	for name, dir := range map[string]string{
+		"framework": "framework", "retry": "retry", "connstate": "connstate",
+		"lock": "recipes/lock", "mutex": "recipes/mutex", "rwlock": "recipes/rwlock", "semaphore": "recipes/semaphore",
+		"multilock": "recipes/multilock", "revocable": "recipes/revocable", "zktest": "zktest", "ensemble": "zktest/ensemble",
+	} {
+		exported[name] = namesIn(t, dir)
+	}
+	found := 0
+	for _, file := range []string{"README.md", "CHANGELOG.md", "docs/PORTING.md", "docs/RELIABILITY.md", "docs/PERFORMANCE.md"} {
+		for _, m := range regexp.MustCompile(`\b([a-z]+)\.([A-Z]\w*)`).FindAllStringSubmatch(read(t, file), -1) {
+			if names, ours := exported[m[1]]; ours {
+				found++
+				assert.Contains(t, names, m[2], "%s says %s", file, m[0])
+			}
+		}
+	}
+	require.Greater(t, found, 50)
+}
+
+// namesIn are the names that a package exports, without those of methods.
+func namesIn(t *testing.T, dir string) map[string]bool {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	names := map[string]bool{}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), dir+"/"+e.Name(), nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, d := range file.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Recv == nil {
+					names[d.Name.Name] = true
+				}
+			case *ast.GenDecl:
+				for _, s := range d.Specs {
+					switch s := s.(type) {
+					case *ast.TypeSpec:
+						names[s.Name.Name] = true
+					case *ast.ValueSpec:
+						for _, n := range s.Names {
+							names[n.Name] = true
+						}
+					}
+				}
+			}
+		}
+	}
+	return names
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// flat is code without what gofmt decides.
+func flat(code string) string { return strings.Join(strings.Fields(code), " ") }
