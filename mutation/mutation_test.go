@@ -57,7 +57,7 @@ var mutations = []mutation{
 	{
 		name:  "the guard guards nothing",
 		file:  "recipes/lock/hold.go",
-		edits: []edit{{"CheckVersionRequest{Path: h.Path(), Version: -1}", `CheckVersionRequest{Path: "/", Version: -1}`}},
+		edits: []edit{{"CheckVersionRequest{Path: path, Version: -1}", `CheckVersionRequest{Path: path[:1], Version: -1}`}},
 		pkg:   "recipes/lock", test: "TestGuardRefusesAStaleHolder",
 	},
 	{
@@ -104,6 +104,18 @@ var mutations = []mutation{
 			{"\t\tt.finish(ErrReleased)\n", "\t\tdefer t.finish(ErrReleased)\n"},
 		},
 		pkg: "recipes/lock", test: "TestReleaseOutlastsAnOutage",
+	},
+	{
+		name:  "a node is passed on whose token is known",
+		file:  "recipes/lock/handoff.go",
+		edits: []edit{{" || t.shown || ", " || "}},
+		pkg:   "recipes/lock", test: "TestWhatProvesAHoldIsNotPassedOn",
+	},
+	{
+		name:  "a loss deletes a node that was passed on",
+		file:  "recipes/lock/hold.go",
+		edits: []edit{{" || t.passed {", " {"}},
+		pkg:   "recipes/lock", test: "TestLossThatComesTooLate",
 	},
 	{
 		name:  "one holder of several is watched",

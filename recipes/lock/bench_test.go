@@ -70,13 +70,15 @@ var zkLock = system{"zk.Lock", func(b *testing.B, servers []string) connection {
 	}
 }}
 
-var ours = system{"ours", func(b *testing.B, servers []string) connection {
+var ours = system{"ours", func(b *testing.B, servers []string) connection { return connectOurs(b, servers) }}
+
+func connectOurs(b *testing.B, servers []string, opts ...lock.Option) connection {
 	client, err := framework.New(servers)
 	require.NoError(b, err)
 	b.Cleanup(func() { client.Close() })
 	require.NoError(b, client.WaitConnected(b.Context()))
 	return func(path string, n int) []cycle {
-		q, err := lock.New(client, path, "lock-", nil)
+		q, err := lock.New(client, path, "lock-", nil, opts...)
 		require.NoError(b, err)
 		return repeated(n, func() error {
 			hold, err := q.Acquire(context.Background())
@@ -86,7 +88,7 @@ var ours = system{"ours", func(b *testing.B, servers []string) connection {
 			return hold.Release()
 		})
 	}
-}}
+}
 
 func repeated(n int, c cycle) []cycle {
 	cycles := make([]cycle, n)
@@ -181,4 +183,14 @@ func BenchmarkOneProcess(b *testing.B) {
 			})
 		})
 	}
+}
+
+// BenchmarkHandOff is BenchmarkOneProcess with a local hand-off.
+func BenchmarkHandOff(b *testing.B) {
+	handedOn := system{"handed on", func(b *testing.B, servers []string) connection {
+		return connectOurs(b, servers, lock.WithLocalHandOff(1000, 100*time.Millisecond))
+	}}
+	bench(b, []system{ours, handedOn}, func(connect func() connection, path string) []cycle {
+		return connect()(path, 100)
+	})
 }

@@ -40,7 +40,10 @@ func (h *Hold) Done() <-chan struct{} { return h.ctx.Done() }
 func (h *Hold) Err() error { return context.Cause(h.ctx) }
 
 // Path is the path of the lease's node.
-func (h *Hold) Path() string { return h.tenure.place.path }
+func (h *Hold) Path() string {
+	h.tenure.show()
+	return h.tenure.place.path
+}
 
 // Session is the session that the lease's node belongs to.
 func (h *Hold) Session() *framework.Session { return h.tenure.place.session }
@@ -76,22 +79,27 @@ func (h *Hold) Release() error {
 	if !again {
 		t.holds--
 	}
-	last, lost := t.holds == 0, t.lost
+	last, lost, passed := t.holds == 0, t.lost, t.passed
 	t.mu.Unlock()
 
 	h.cancel(ErrReleased)
 	err := lost
 	switch {
-	case again && t.removed():
+	case again && (passed || t.removed()):
 		err = ErrReleased
 	case last && lost == nil:
 		// First the holder hears of it, then the next one may come in. The other
 		// way round both would believe in the lock while the delete travels.
+		heir := t.heir()
 		t.finish(ErrReleased)
 		if t.tellEnded != nil {
 			t.tellEnded()
 		}
 		t.place.queue.pace.held.note(time.Since(t.began))
+		if heir != nil {
+			heir <- t.place
+			break
+		}
 		err = t.remove()
 	case last && errors.Is(lost, ErrSuspended):
 		_ = t.remove() // the loss is the news
@@ -99,7 +107,7 @@ func (h *Hold) Release() error {
 		err = ErrReleased
 	}
 	if err != nil {
-		return fmt.Errorf("release %s: %w", h.Path(), err)
+		return fmt.Errorf("release %s: %w", t.place.path, err)
 	}
 	return nil
 }
@@ -129,9 +137,10 @@ func do(ctx, held context.Context, release func() error, f func(ctx context.Cont
 //
 // With several leases, holders are not alone, and the token only tells their order.
 func (h *Hold) FencingToken(ctx context.Context) (int64, error) {
+	h.tenure.show()
 	token, err := h.tenure.token(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("fencing token of %s: %w", h.Path(), err)
+		return 0, fmt.Errorf("fencing token of %s: %w", h.tenure.place.path, err)
 	}
 	return token, nil
 }
@@ -142,8 +151,15 @@ func (h *Hold) FencingToken(ctx context.Context) (int64, error) {
 //
 //	client.Multi(ctx, hold.Guard(), &zk.SetDataRequest{...})
 func (h *Hold) Guard() *zk.CheckVersionRequest {
-	return &zk.CheckVersionRequest{Path: h.Path(), Version: -1}
+	path := h.tenure.place.path
+	if !h.tenure.show() {
+		path += passedOn // the node is there, but it is another holder's
+	}
+	return &zk.CheckVersionRequest{Path: path, Version: -1}
 }
+
+// passedOn makes of a node's path one that no node has.
+const passedOn = "-passed-on"
 
 // again is re-entrance: another hold of the same lease.
 func (h *Hold) again(ctx context.Context) (*Hold, error) {
@@ -185,6 +201,8 @@ type tenure struct {
 	deleted error // what a deletion by somebody else means
 	removal *removal
 	czxid   int64
+	shown   bool // the holder has, or may have, told others of its node
+	passed  bool // on to the next holder: the node is not ours any more
 }
 
 // removal is one try to delete the node.
@@ -252,7 +270,7 @@ func (c holdContext) Value(key any) any {
 // lose ends the tenure without the holder's doing. It does not block.
 func (t *tenure) lose(cause error) {
 	t.mu.Lock()
-	if t.ctx.Err() != nil {
+	if t.ctx.Err() != nil || t.passed {
 		t.mu.Unlock()
 		return
 	}
@@ -272,9 +290,11 @@ func (t *tenure) lose(cause error) {
 // finish tells the holds, and ends what runs for the tenure.
 func (t *tenure) finish(cause error) {
 	t.end(cause)
-	t.place.unwatchNode()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if !t.passed {
+		t.place.unwatchNode()
+	}
 	for _, stop := range t.stops {
 		stop()
 	}

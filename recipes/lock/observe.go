@@ -8,17 +8,17 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// observed is contend, and tells o of it.
+// observed is obtain, and tells o of it.
 func (q *Queue) observed(ctx context.Context, wait bool, o *framework.Observer) (*Hold, error) {
 	ctx = o.Acquiring(ctx, framework.AcquiringEvent{Path: q.base, Name: q.name})
 	began := time.Now()
-	h, err := q.contend(ctx, wait)
+	h, err := q.obtain(ctx, wait)
 	waited := time.Since(began)
 	if err != nil {
 		o.NotAcquired(ctx, framework.NotAcquiredEvent{Path: q.base, Name: q.name, Waited: waited, Err: err})
 		return nil, err
 	}
-	h.observe(o.Acquired(ctx, framework.AcquiredEvent{Path: q.base, Name: q.name, Node: h.Path(), Waited: waited}), o)
+	h.observe(o.Acquired(ctx, framework.AcquiredEvent{Path: q.base, Name: q.name, Node: h.tenure.place.path, Waited: waited}), o)
 	return h, nil
 }
 
@@ -38,7 +38,7 @@ func (h *Hold) observe(ctx context.Context, o *framework.Observer) {
 	h.ctx = holdContext{h.ctx.(holdContext).Context, ctx}
 	t.tellEnded = sync.OnceFunc(func() {
 		o.Ended(ctx, framework.EndedEvent{
-			Path: q.base, Name: q.name, Node: h.Path(),
+			Path: q.base, Name: q.name, Node: t.place.path,
 			Held:  time.Since(t.began),
 			Cause: context.Cause(t.ctx),
 		})

@@ -16,7 +16,8 @@ type config struct {
 	maxLeases int
 	maxHold   time.Duration // 0: no limit
 	policy    connstate.ErrorPolicy
-	plain     bool // a hold's context is like any other
+	plain     bool     // a hold's context is like any other
+	handOff   *handOff // nil: none
 }
 
 // WithData sets what our nodes hold, for people who look at the queue. The default is the

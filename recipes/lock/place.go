@@ -34,8 +34,9 @@ type place struct {
 	queue    *Queue
 	session  *framework.Session
 	path     string
-	children []string // as listed right after our node was made; nil: unknown
-	ahead    int      // nodes ahead of ours at the last list; -1: unknown
+	children []string         // as listed right after our node was made; nil: unknown
+	ahead    int              // nodes ahead of ours at the last list; -1: unknown
+	alone    *framework.Watch // nil, or: until it fires nobody else is in the queue
 
 	over     chan struct{} // closed when the place is given up or lost
 	vanished chan struct{} // closed when somebody else has deleted the node
@@ -44,6 +45,9 @@ type place struct {
 	ended    bool       // over is closed
 	gone     bool       // the servers have confirmed that the node is
 	tenure   *tenure    // nil while waiting
+	since    time.Time  // when it first had a lease
+	passes   int        // from hold to hold in memory
+	onOver   func()     // nil, or called when it is over
 	watching bool       // our node, now or soon
 	unwatch  func()
 	own      *framework.Watch // on our node; nil while there is none
@@ -333,6 +337,9 @@ func (p *place) begin(t *tenure) error {
 	if isClosed(p.vanished) {
 		return &placeLost{ErrNodeDeleted}
 	}
+	if p.since.IsZero() {
+		p.since = t.began
+	}
 	p.tenure = t
 	return nil
 }
@@ -358,9 +365,13 @@ func (p *place) end(gone bool) {
 	}
 	p.ended, p.gone = true, gone
 	close(p.over)
+	onOver := p.onOver
 	p.mu.Unlock()
 	p.unwatchNode()
 	p.queue.forget(p)
+	if onOver != nil {
+		onOver()
+	}
 }
 
 // patience is how long giving up a place may hold up the caller. The node goes in

@@ -32,6 +32,7 @@ type Queue struct {
 	cfg    config
 
 	pace pace
+	line *line // nil: no local hand-off
 
 	mu        sync.Mutex // guards what follows
 	maxLeases int
@@ -87,7 +88,7 @@ func New(client *framework.Client, path, name string, driver Driver, opts ...Opt
 			return nil, fmt.Errorf("lock: %w", err)
 		}
 	}
-	return &Queue{
+	q := &Queue{
 		client:    client,
 		base:      path,
 		name:      name,
@@ -97,7 +98,14 @@ func New(client *framework.Client, path, name string, driver Driver, opts ...Opt
 		several:   cfg.maxLeases > 1,
 		changed:   make(chan struct{}),
 		places:    make(map[int64]*place),
-	}, nil
+	}
+	if cfg.handOff != nil {
+		if cfg.plain || !q.inOrder() {
+			return nil, fmt.Errorf("lock: %w: local hand-off is for one lease, the Standard driver and re-entry", ErrBadArgument)
+		}
+		q.line = &line{handOff: *cfg.handOff}
+	}
+	return q, nil
 }
 
 // Acquire waits until it holds a lease, or ctx is done: the error is then that of ctx. Other
@@ -148,9 +156,10 @@ func (q *Queue) MaxLeases() int {
 
 // SetMaxLeases changes how many can hold at a time, for this Queue only: all that use the
 // path must be told. More leases wake those who wait. Fewer take nothing away; the
-// surplus goes as it is released. n must be positive, or the error is [ErrBadArgument].
+// surplus goes as it is released. n must be positive, and 1 with [WithLocalHandOff], or the error
+// is [ErrBadArgument].
 func (q *Queue) SetMaxLeases(n int) error {
-	if n < 1 {
+	if n < 1 || n > 1 && q.line != nil {
 		return fmt.Errorf("lock: %w: %d leases", ErrBadArgument, n)
 	}
 	q.mu.Lock()
@@ -178,10 +187,18 @@ func (q *Queue) enter(ctx context.Context, wait bool) (*Hold, error) {
 	if o := q.client.Observer(); o != nil {
 		return q.observed(ctx, wait, o)
 	}
+	return q.obtain(ctx, wait)
+}
+
+// obtain acquires a new hold.
+func (q *Queue) obtain(ctx context.Context, wait bool) (*Hold, error) {
+	if q.line != nil {
+		return q.line.acquire(ctx, q, wait)
+	}
 	return q.contend(ctx, wait)
 }
 
-// contend acquires a new hold.
+// contend acquires a new hold in the servers' queue.
 func (q *Queue) contend(ctx context.Context, wait bool) (*Hold, error) {
 	if !wait {
 		if err := q.look(ctx); err != nil {
@@ -276,7 +293,8 @@ func (q *Queue) join(ctx context.Context, session *framework.Session) (*place, e
 		return nil, err
 	}
 	q.pace.trip.note(time.Since(began))
-	p := &place{queue: q, session: session, path: path, children: ahead.result(), ahead: -1, over: make(chan struct{}), vanished: make(chan struct{})}
+	p := &place{queue: q, session: session, path: path, ahead: -1, over: make(chan struct{}), vanished: make(chan struct{})}
+	p.children, p.alone = ahead.result()
 	q.admit(p)
 	return p, nil
 }
@@ -284,8 +302,9 @@ func (q *Queue) join(ctx context.Context, session *framework.Session) (*place, e
 // listing is a list that is asked for once, and read once it is there.
 type listing struct {
 	once     sync.Once
-	done     chan struct{} // nil: not asked for
-	children []string      // nil: it failed; set before done is closed
+	done     chan struct{}    // nil: not asked for
+	children []string         // nil: it failed; set before done is closed
+	alone    *framework.Watch // see aloneIn; only with a local hand-off
 }
 
 // start asks. It does not block.
@@ -295,19 +314,25 @@ func (l *listing) start(ctx context.Context, q *Queue) {
 		l.done = done
 		go func() { // ends with ctx at the latest
 			defer close(done)
-			l.children, _ = q.list(ctx) // whoever needs it asks again
+			if q.line == nil {
+				l.children, _ = q.list(ctx) // whoever needs it asks again
+				return
+			}
+			var watch *framework.Watch
+			l.children, watch, _ = q.listW(ctx)
+			l.alone = aloneIn(l.children, watch)
 		}()
 	})
 }
 
 // result waits for the list. It is nil if there is none. start is not called any more.
-func (l *listing) result() []string {
+func (l *listing) result() (children []string, alone *framework.Watch) {
 	l.once.Do(func() {})
 	if l.done == nil {
-		return nil
+		return nil, nil
 	}
 	<-l.done
-	return l.children
+	return l.children, l.alone
 }
 
 // crowded reports whether the node just ahead of a new one is probably one of this Queue's that
@@ -390,6 +415,21 @@ func (q *Queue) list(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	return q.sorted(all)
+}
+
+// listW is list, and a watch that fires when somebody comes or goes.
+func (q *Queue) listW(ctx context.Context) ([]string, *framework.Watch, error) {
+	all, _, watch, err := q.client.ChildrenW(ctx, q.base)
+	if err != nil {
+		return nil, nil, err
+	}
+	names, err := q.sorted(all)
+	return names, watch, err
+}
+
+// sorted returns those of all children that belong to this lock, in the driver's order.
+func (q *Queue) sorted(all []string) ([]string, error) {
 	type entry struct{ key, name string }
 	entries := make([]entry, 0, len(all))
 	for _, name := range all {
