@@ -25,6 +25,7 @@ func TestMutex(t *testing.T) {
 		{Name: "two sessions exclude each other, and a release hands over", Test: handsOver}, // CUR-MTX-01
 		{Name: "many sessions never overlap", Test: neverOverlap},
 		{Name: "goroutines that share a mutex never overlap", Test: sharedMutex}, // CUR-MTX-05, KZ-MTX-05
+		{Name: "goroutines that pass their node on never overlap", Test: handedOn},
 		{Name: "first come, first served", Test: fifo},
 		{Name: "tokens rise from holder to holder", Test: tokensRise},
 		{Name: "a wait that times out leaves no node", Test: timeoutLeavesNothing}, // CUR-MTX-08
@@ -130,6 +131,20 @@ func sharedMutex(t *testing.T, bed *testbed.Bed) {
 		mutexes = append(mutexes, m)
 	}
 	contend(t, mutexes, 3)
+}
+
+// handedOn has two processes' worth of goroutines that pass their node on, and one that does not.
+func handedOn(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	plain, _ := newMutex(t, bed, path)
+	mutexes := []*mutex.Mutex{plain}
+	for range 2 {
+		m, _ := newMutex(t, bed, path, lock.WithLocalHandOff(5, time.Minute))
+		for range 10 {
+			mutexes = append(mutexes, m)
+		}
+	}
+	contend(t, mutexes, 5)
 }
 
 // contend lets one goroutine per mutex go in and out, and checks that none meets another.
