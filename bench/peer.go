@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	_ "embed"
+	"fmt"
+	"io"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Peers are clients in other languages. They run in a container and take the same turns: a line with milliseconds
+// begins one, and a line with what came of it ends it.
+
+//go:embed peers/Bench.java
+var javaBench string
+
+//go:embed peers/bench.py
+var kazooBench string
+
+func enterJava(ctx context.Context, s *servers, w workload, path string) (*entrant, error) {
+	const command = `printf %s "$PROGRAM" >/tmp/Bench.java && exec java -XX:+UseSerialGC -Dorg.slf4j.simpleLogger.defaultLogLevel=off -cp '/usr/share/java/*' /tmp/Bench.java "$@"`
+	return enterPeer(ctx, s, w, path, javaBench, command)
+}
+
+func enterKazoo(ctx context.Context, s *servers, w workload, path string) (*entrant, error) {
+	return enterPeer(ctx, s, w, path, kazooBench, `exec python3 -c "$PROGRAM" "$@"`)
+}
+
+// enterPeer starts a program with: servers, path, kind, locks, waiters, clients (each or one), hold (true or false) and
+// leases.
+func enterPeer(ctx context.Context, s *servers, w workload, path, program, command string) (*entrant, error) {
+	cmd := exec.CommandContext(ctx, "docker", "run", "-i", "--rm", "--network", s.network, "-e", "PROGRAM", peersImage,
+		"sh", "-c", command, "peer",
+		strings.Join(s.addresses, ","), path, kindNames[w.kind], strconv.Itoa(w.locks), strconv.Itoa(w.waiters),
+		strconv.FormatBool(w.each), strconv.FormatBool(w.hold), strconv.Itoa(w.leasesOf()))
+	cmd.Env = append(cmd.Environ(), "PROGRAM="+program)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	var said strings.Builder
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	e := &entrant{workload: w, bytes: new(atomic.Int64)}
+	e.onClose(func() {
+		in.Close() // ends it
+		_ = cmd.Wait()
+	})
+	lines := bufio.NewReader(out)
+	e.drive = func(_ context.Context, turn time.Duration) (measure, error) {
+		if _, err := fmt.Fprintln(in, turn.Milliseconds()); err != nil {
+			return measure{}, err
+		}
+		m, err := readMeasure(lines)
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, said.String())
+		}
+		return m, err
+	}
+	return e, nil
+}
+
+// kindNames are what peers call a kind.
+var kindNames = map[kind]string{mutexes: "mutex", handedOn: "mutex", readers: "read", writers: "write", mostRead: "mostread", leases: "semaphore"}
+
+// readMeasure reads what came of a turn: cycles, nanoseconds, nanoseconds of CPU, and the nanoseconds of hand-offs.
+func readMeasure(lines *bufio.Reader) (m measure, err error) {
+	line, err := lines.ReadString('\n')
+	if err == io.EOF {
+		return m, fmt.Errorf("the peer has ended")
+	}
+	if err != nil {
+		return m, err
+	}
+	var numbers []int64
+	for _, field := range strings.Fields(line) {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return m, fmt.Errorf("the peer says %q", line)
+		}
+		numbers = append(numbers, n)
+	}
+	if len(numbers) < 3 {
+		return m, fmt.Errorf("the peer says %q", line)
+	}
+	m.cycles, m.took, m.client = int(numbers[0]), time.Duration(numbers[1]), time.Duration(numbers[2])
+	for _, n := range numbers[3:] {
+		m.handOffs = append(m.handOffs, time.Duration(n))
+	}
+	return m, nil
+}

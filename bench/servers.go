@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// servers are a ZooKeeper ensemble, and servers of other systems if they were asked for.
+type servers struct {
+	addresses  []string
+	pids       []int // of ZooKeeper's servers, for their CPU; none if they are not ours
+	etcd       []string
+	redis      []string
+	containers []string
+	network    string
+}
+
+// Images that scripts/ of this repository builds.
+const (
+	zookeeperImage = "curator-zookeeper:debian"
+	peersImage     = "curator-peers:debian"
+	rivalsImage    = "curator-rivals:debian"
+)
+
+// startServers starts n servers of each system. Their data are in memory, so that no disk is measured.
+func startServers(ctx context.Context, n int, with []string) (*servers, error) {
+	s := &servers{network: fmt.Sprintf("curator-bench-%d-%d", os.Getpid(), n)}
+	if _, err := docker(ctx, "network", "create", s.network); err != nil {
+		return nil, err
+	}
+	err := s.startZooKeeper(ctx, n)
+	if err == nil && slices.Contains(with, "etcd") {
+		err = s.startEtcd(ctx, n)
+	}
+	if err == nil && slices.Contains(with, "redis") {
+		err = s.startRedis(ctx, n)
+	}
+	if err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *servers) startZooKeeper(ctx context.Context, n int) error {
+	var members []string
+	for i := range n {
+		members = append(members, fmt.Sprintf("server.%d=%s-zk%d:2888:3888;2181", i+1, s.network, i+1))
+	}
+	for i := range n {
+		args := []string{"--tmpfs", "/data", "--tmpfs", "/datalog", "-e", "ZOO_MAX_CLIENT_CNXNS=0",
+			"-e", "ZOO_MY_ID=" + strconv.Itoa(i+1), "-e", "SERVER_JVMFLAGS=-XX:TieredStopAtLevel=4"}
+		if n > 1 {
+			args = append(args, "-e", "ZOO_STANDALONE_ENABLED=false", "-e", "ZOO_SERVERS="+strings.Join(members, " "))
+		}
+		address, pid, err := s.start(ctx, fmt.Sprintf("zk%d", i+1), zookeeperImage, args)
+		if err != nil {
+			return err
+		}
+		s.addresses = append(s.addresses, address+":2181")
+		s.pids = append(s.pids, pid)
+	}
+	for _, address := range s.addresses {
+		if err := until(ctx, func() error { _, err := srvr(ctx, address); return err }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start runs a container, and returns its address and the process id of what runs in it.
+func (s *servers) start(ctx context.Context, name, image string, args []string, command ...string) (address string, pid int, err error) {
+	name = s.network + "-" + name
+	run := slices.Concat([]string{"run", "-d", "--rm", "--name", name, "--network", s.network}, args, []string{image}, command)
+	if _, err := docker(ctx, run...); err != nil {
+		return "", 0, err
+	}
+	s.containers = append(s.containers, name)
+	out, err := docker(ctx, "inspect", "-f", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}} {{.State.Pid}}", name)
+	if err != nil {
+		return "", 0, err
+	}
+	_, err = fmt.Sscan(out, &address, &pid)
+	return address, pid, err
+}
+
+// stop removes what was started.
+func (s *servers) stop() {
+	for _, name := range s.containers {
+		_, _ = docker(context.Background(), "rm", "-f", name)
+	}
+	if s.network != "" {
+		_, _ = docker(context.Background(), "network", "rm", s.network)
+	}
+}
+
+func docker(ctx context.Context, args ...string) (string, error) {
+	out, err := exec.CommandContext(ctx, "docker", args...).Output()
+	if exit, ok := err.(*exec.ExitError); ok {
+		err = fmt.Errorf("docker %s: %s", args[0], strings.TrimSpace(string(exit.Stderr)))
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
+// until repeats f until it succeeds, for a minute.
+func until(ctx context.Context, f func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		err := f()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("not ready: %w", err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// counters are what ZooKeeper's servers have done since they were started.
+type counters struct {
+	requests int64
+	cpu      time.Duration
+}
+
+func (s *servers) counters(ctx context.Context) (c counters, err error) {
+	for _, address := range s.addresses {
+		n, err := srvr(ctx, address)
+		if err != nil {
+			return c, err
+		}
+		c.requests += n
+	}
+	for _, pid := range s.pids {
+		c.cpu += cpuOf(pid)
+	}
+	return c, nil
+}
+
+var received = regexp.MustCompile(`(?m)^Received: (\d+)`)
+
+// srvr asks a server how many packets it has received.
+func srvr(ctx context.Context, address string) (int64, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "srvr"); err != nil {
+		return 0, err
+	}
+	text, err := io.ReadAll(conn)
+	if err != nil {
+		return 0, err
+	}
+	m := received.FindSubmatch(text)
+	if m == nil {
+		return 0, fmt.Errorf("%s is not ready: %q", address, text)
+	}
+	return strconv.ParseInt(string(m[1]), 10, 64)
+}
+
+// cpuOf is what a process has used; 0 if that is not known.
+func cpuOf(pid int) time.Duration {
+	const tick = 10 * time.Millisecond // USER_HZ is 100 wherever Linux runs
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.ParseInt(fields[11], 10, 64)
+	system, _ := strconv.ParseInt(fields[12], 10, 64)
+	return time.Duration(user+system) * tick
+}
+
+// ownCPU is what this process has used.
+func ownCPU() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// workload is what all systems do in turn.
+type workload struct {
+	name    string
+	kind    kind
+	locks   int  // independent of each other, all used at once
+	waiters int  // for each lock
+	each    bool // waiters have a client each; otherwise one client is for all
+	hold    bool // for 2 to 5 ms; otherwise not at all
+}
+
+type kind int
+
+const (
+	mutexes  kind = iota
+	readers       // the read side of a read/write lock
+	writers       // the write side
+	mostRead      // nine of ten cycles read
+	leases        // a semaphore of one lease for each of four waiters, at least one
+	tries         // a try on a lock that is held
+	handedOn      // a mutex with local hand-off
+)
+
+func workloads() []workload {
+	all := []workload{
+		{name: "uncontended, mutex", kind: mutexes, locks: 1, waiters: 1},
+		{name: "uncontended, read lock", kind: readers, locks: 1, waiters: 1},
+		{name: "uncontended, write lock", kind: writers, locks: 1, waiters: 1},
+		{name: "uncontended, semaphore", kind: leases, locks: 1, waiters: 1},
+		{name: "try on a held lock", kind: tries, locks: 1, waiters: 1},
+	}
+	for _, n := range []int{8, 64, 512} {
+		all = append(all, workload{name: fmt.Sprintf("%d locks, one client", n), kind: mutexes, locks: n, waiters: 1})
+	}
+	for _, hold := range []bool{false, true} {
+		doing := map[bool]string{false: "no hold", true: "holds of 2-5 ms"}[hold]
+		for _, n := range []int{2, 10, 100} {
+			all = append(all, workload{name: fmt.Sprintf("%d waiters, a client each, %s", n, doing), kind: mutexes, locks: 1, waiters: n, each: true, hold: hold})
+		}
+		for _, n := range []int{2, 10, 100, 1000} {
+			all = append(all, workload{name: fmt.Sprintf("%d waiters, one client, %s", n, doing), kind: mutexes, locks: 1, waiters: n, hold: hold})
+		}
+	}
+	return append(all,
+		workload{name: "100 waiters, one client, handed on", kind: handedOn, locks: 1, waiters: 100},
+		workload{name: "semaphore, 12 waiters for 3", kind: leases, locks: 1, waiters: 12, each: true},
+		workload{name: "read/write lock, 10 clients, 9 of 10 read", kind: mostRead, locks: 1, waiters: 10, each: true, hold: true},
+	)
+}
+
+// leasesOf is how many leases a semaphore has.
+func (w workload) leasesOf() int { return max(1, w.waiters/4) }
+
+// contender acquires, and returns how to release. n counts its cycles.
+type contender func(n int) (release func() error, err error)
+
+// measure is what one system did in one turn.
+type measure struct {
+	cycles   int
+	took     time.Duration
+	handOffs []time.Duration // from the call of release to the next acquire's return
+	client   time.Duration   // CPU of the client
+	server   time.Duration   // CPU of the servers
+	requests int64           // that the servers have received
+	bytes    int64           // to and from the client; 0: not known
+}
+
+func (m measure) perCycle() time.Duration { return m.took / time.Duration(max(1, m.cycles)) }
+
+// drive has contenders work for a while. Those of one lock follow each other in contenders.
+func drive(ctx context.Context, w workload, contenders []contender, turn time.Duration) (measure, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var (
+		m       measure
+		mu      sync.Mutex // guards m.handOffs
+		wg      sync.WaitGroup
+		cycles  atomic.Int64
+		over    atomic.Bool
+		release = make([]atomic.Int64, w.locks) // when the last release of a lock was called
+	)
+	began := time.Now()
+	timer := time.AfterFunc(turn, func() { over.Store(true) })
+	defer timer.Stop()
+	for i, acquire := range contenders {
+		last := &release[i/w.waiters]
+		wg.Go(func() {
+			for n := 0; !over.Load() && ctx.Err() == nil; n++ {
+				let, err := acquire(n)
+				if err != nil {
+					cancel(err)
+					return
+				}
+				now := time.Now().UnixNano()
+				if before := last.Load(); before != 0 && w.hold && !over.Load() {
+					mu.Lock()
+					m.handOffs = append(m.handOffs, time.Duration(now-before))
+					mu.Unlock()
+				}
+				if w.hold && !over.Load() {
+					time.Sleep(2*time.Millisecond + rand.N(3*time.Millisecond))
+				}
+				last.Store(time.Now().UnixNano())
+				if err := let(); err != nil {
+					cancel(err)
+					return
+				}
+				cycles.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	m.took, m.cycles = time.Since(began), int(cycles.Load())
+	return m, context.Cause(ctx)
+}
