@@ -59,14 +59,14 @@ type waiter struct {
 }
 
 // acquire waits in line, and in the servers' queue if it becomes the carrier.
-func (l *line) acquire(ctx context.Context, q *Queue, wait bool) (*Hold, error) {
+func (l *line) acquire(ctx context.Context, q *Queue, a attempt) (*Hold, error) {
 	for {
-		p, err := l.enter(ctx, wait)
+		p, err := l.enter(ctx, a.wait)
 		switch {
 		case err != nil:
 			return nil, err
 		case p == nil:
-			return l.carry(ctx, q, wait)
+			return l.carry(ctx, q, a)
 		}
 		if h, err := newHold(ctx, p); err == nil {
 			return h, nil
@@ -117,8 +117,8 @@ func (l *line) leave(w *waiter, entry *list.Element) {
 }
 
 // carry queues on the servers. The turn of the next in line comes when the node is gone, or its session.
-func (l *line) carry(ctx context.Context, q *Queue, wait bool) (*Hold, error) {
-	h, err := q.contend(ctx, wait)
+func (l *line) carry(ctx context.Context, q *Queue, a attempt) (*Hold, error) {
+	h, err := q.contend(ctx, a)
 	if err != nil {
 		l.next()
 		return nil, err

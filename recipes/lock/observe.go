@@ -9,10 +9,10 @@ import (
 )
 
 // observed is obtain, and tells o of it.
-func (q *Queue) observed(ctx context.Context, wait bool, o *framework.Observer) (*Hold, error) {
+func (q *Queue) observed(ctx context.Context, a attempt, o *framework.Observer) (*Hold, error) {
 	ctx = o.Acquiring(ctx, framework.AcquiringEvent{Path: q.base, Name: q.name})
 	began := time.Now()
-	h, err := q.obtain(ctx, wait)
+	h, err := q.obtain(ctx, a)
 	waited := time.Since(began)
 	if err != nil {
 		o.NotAcquired(ctx, framework.NotAcquiredEvent{Path: q.base, Name: q.name, Waited: waited, Err: err})

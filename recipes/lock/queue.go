@@ -121,7 +121,7 @@ func New(client *framework.Client, path, name string, driver Driver, opts ...Opt
 // holds are released. If that hold was released or lost, the error says so. A Queue
 // made with [WithoutReentry] does not.
 func (q *Queue) Acquire(ctx context.Context) (*Hold, error) {
-	h, err := q.enter(ctx, true)
+	h, err := q.enter(ctx, attempt{wait: true})
 	return h, q.opError("acquire", err)
 }
 
@@ -129,7 +129,18 @@ func (q *Queue) Acquire(ctx context.Context) (*Hold, error) {
 // [ErrNotAcquired]. To find that out takes one read and no write; a server that is
 // behind the others may take a lease for taken that was released a moment ago.
 func (q *Queue) TryAcquire(ctx context.Context) (*Hold, error) {
-	h, err := q.enter(ctx, false)
+	h, err := q.enter(ctx, attempt{look: true})
+	return h, q.opError("try", err)
+}
+
+// TryAcquireBehind is TryAcquire for recipes of two queues, such as a semaphore's: the error is [ErrNotAcquired] also if
+// anybody is in the queue other, and both are looked at together. Who is hopeful makes its node right away, and looks
+// then: that is one round trip less if the lease is free and nobody queues, and a node made and deleted in vain if not.
+func (q *Queue) TryAcquireBehind(ctx context.Context, other *Queue, hopeful bool) (*Hold, error) {
+	if other == nil {
+		return nil, q.opError("try", fmt.Errorf("%w: nil queue", ErrBadArgument))
+	}
+	h, err := q.enter(ctx, attempt{look: !hopeful, behind: other})
 	return h, q.opError("try", err)
 }
 
@@ -179,35 +190,42 @@ func (q *Queue) leases() (int, <-chan struct{}) {
 	return q.maxLeases, q.changed
 }
 
+// attempt is how to go about an acquire.
+type attempt struct {
+	wait   bool   // for others
+	look   bool   // before a node is made
+	behind *Queue // nil, or another queue that must be empty
+}
+
 // enter re-enters a hold that ctx comes from, or acquires a new one.
-func (q *Queue) enter(ctx context.Context, wait bool) (*Hold, error) {
+func (q *Queue) enter(ctx context.Context, a attempt) (*Hold, error) {
 	if outer := q.HeldIn(ctx); outer != nil && !q.cfg.plain {
 		return outer.again(ctx)
 	}
 	if o := q.client.Observer(); o != nil {
-		return q.observed(ctx, wait, o)
+		return q.observed(ctx, a, o)
 	}
-	return q.obtain(ctx, wait)
+	return q.obtain(ctx, a)
 }
 
 // obtain acquires a new hold.
-func (q *Queue) obtain(ctx context.Context, wait bool) (*Hold, error) {
+func (q *Queue) obtain(ctx context.Context, a attempt) (*Hold, error) {
 	if q.line != nil {
-		return q.line.acquire(ctx, q, wait)
+		return q.line.acquire(ctx, q, a)
 	}
-	return q.contend(ctx, wait)
+	return q.contend(ctx, a)
 }
 
 // contend acquires a new hold in the servers' queue.
-func (q *Queue) contend(ctx context.Context, wait bool) (*Hold, error) {
-	if !wait {
-		if err := q.look(ctx); err != nil {
+func (q *Queue) contend(ctx context.Context, a attempt) (*Hold, error) {
+	if a.look {
+		if err := q.look(ctx, a.behind); err != nil {
 			return nil, err
 		}
 	}
 	pauses := q.client.RetryPolicy().NewBackOff()
 	for {
-		h, err := q.acquire(ctx, wait)
+		h, err := q.acquire(ctx, a)
 		var lost *placeLost
 		if !errors.As(err, &lost) {
 			return h, err
@@ -229,8 +247,19 @@ type placeLost struct{ cause error }
 func (e *placeLost) Error() string { return e.cause.Error() }
 func (e *placeLost) Unwrap() error { return e.cause }
 
-// look spares TryAcquire the writes when all leases are taken.
-func (q *Queue) look(ctx context.Context) error {
+// look spares TryAcquire the writes when all leases are taken, or somebody is in the other queue.
+func (q *Queue) look(ctx context.Context, behind *Queue) error {
+	var others listing
+	if behind != nil {
+		others.start(ctx, behind)
+	}
+	if err := q.lookHere(ctx); err != nil || behind == nil {
+		return err
+	}
+	return others.empty(ctx, behind)
+}
+
+func (q *Queue) lookHere(ctx context.Context) error {
 	newcomer, ok := q.driver.(Newcomer)
 	if !ok {
 		return nil
@@ -247,7 +276,7 @@ func (q *Queue) look(ctx context.Context) error {
 
 // acquire is the lock recipe of the ZooKeeper documentation. Everything after the
 // create is in hold, so that there is one way out for all that goes wrong.
-func (q *Queue) acquire(ctx context.Context, wait bool) (*Hold, error) {
+func (q *Queue) acquire(ctx context.Context, a attempt) (*Hold, error) {
 	session, err := q.client.Session(ctx)
 	if err != nil {
 		return nil, err
@@ -255,10 +284,10 @@ func (q *Queue) acquire(ctx context.Context, wait bool) (*Hold, error) {
 	// From here on all is done in this session or not at all: a list that was read in
 	// the next one would say nothing about a node of this one.
 	pinned := framework.InSession(ctx, session)
-	p, err := q.join(pinned, session) // 1
+	p, err := q.join(pinned, session, a) // 1
 	if err == nil {
 		var h *Hold
-		if h, err = p.hold(pinned, wait); err == nil {
+		if h, err = p.hold(pinned, a.wait); err == nil {
 			return h, nil
 		}
 		p.leave()
@@ -278,14 +307,23 @@ func (q *Queue) acquire(ctx context.Context, wait bool) (*Hold, error) {
 }
 
 // join makes our node. The list of the children follows on its heels, unless we
-// probably know who is ahead anyway.
-func (q *Queue) join(ctx context.Context, session *framework.Session) (*place, error) {
-	var ahead listing
+// probably know who is ahead anyway; and that of the queue that must be empty, unless we have looked. If it is
+// not empty, nothing of ours stays.
+func (q *Queue) join(ctx context.Context, session *framework.Session, a attempt) (*place, error) {
+	var ahead, others listing
+	behind := a.behind != nil && !a.look
 	creating := ctx
-	if !q.crowded() {
+	if alone := !q.crowded(); alone || behind {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		creating = framework.OnSent(creating, func() { ahead.start(ctx, q) })
+		creating = framework.OnSent(creating, func() {
+			if alone {
+				ahead.start(ctx, q)
+			}
+			if behind {
+				others.start(ctx, a.behind)
+			}
+		})
 	}
 	began := time.Now()
 	path, err := q.driver.Create(creating, q.client, q.base, q.name, q.cfg.data)
@@ -295,6 +333,12 @@ func (q *Queue) join(ctx context.Context, session *framework.Session) (*place, e
 	q.pace.trip.note(time.Since(began))
 	p := &place{queue: q, session: session, path: path, ahead: -1, over: make(chan struct{}), vanished: make(chan struct{})}
 	p.children, p.alone = ahead.result()
+	if behind {
+		if err := others.empty(ctx, a.behind); err != nil {
+			p.leave()
+			return nil, err
+		}
+	}
 	q.admit(p)
 	return p, nil
 }
@@ -303,8 +347,9 @@ func (q *Queue) join(ctx context.Context, session *framework.Session) (*place, e
 type listing struct {
 	once     sync.Once
 	done     chan struct{}    // nil: not asked for
-	children []string         // nil: it failed; set before done is closed
+	children []string         // nil: it failed; this and what follows is set before done is closed
 	alone    *framework.Watch // see aloneIn; only with a local hand-off
+	err      error
 }
 
 // start asks. It does not block.
@@ -315,17 +360,31 @@ func (l *listing) start(ctx context.Context, q *Queue) {
 		go func() { // ends with ctx at the latest
 			defer close(done)
 			if q.line == nil {
-				l.children, _ = q.list(ctx) // whoever needs it asks again
+				l.children, l.err = q.list(ctx)
 				return
 			}
 			var watch *framework.Watch
-			l.children, watch, _ = q.listW(ctx)
+			l.children, watch, l.err = q.listW(ctx)
 			l.alone = aloneIn(l.children, watch)
 		}()
 	})
 }
 
-// result waits for the list. It is nil if there is none. start is not called any more.
+// empty waits for the list, which is asked for if it was not. The error is ErrNotAcquired if anybody is in the
+// queue.
+func (l *listing) empty(ctx context.Context, q *Queue) error {
+	l.start(ctx, q)
+	<-l.done
+	switch {
+	case errors.Is(l.err, zk.ErrNoNode):
+		return nil
+	case l.err == nil && len(l.children) > 0:
+		return ErrNotAcquired
+	}
+	return l.err
+}
+
+// result waits for the list. It is nil if there is none; whoever needs it asks again. start is not called any more.
 func (l *listing) result() (children []string, alone *framework.Watch) {
 	l.once.Do(func() {})
 	if l.done == nil {

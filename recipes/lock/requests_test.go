@@ -205,3 +205,24 @@ func TestDriverThatSaysNothingIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, lock.ErrBadArgument)
 	length(t, server, q, 0)
 }
+
+func TestTryBehindAnotherQueue(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := testbed.On(server).Client(t)
+	q, other := newQueue(t, client, "/lock"), newQueue(t, client, "/other")
+	_, err := q.TryAcquireBehind(testbed.Context(t), nil, false)
+	require.ErrorIs(t, err, lock.ErrBadArgument)
+	for _, hopeful := range []bool{false, true} {
+		hold, err := q.TryAcquireBehind(testbed.Context(t), other, hopeful)
+		require.NoError(t, err)
+		_, err = q.TryAcquireBehind(testbed.Context(t), other, hopeful)
+		require.ErrorIs(t, err, lock.ErrNotAcquired, "it is held")
+		require.NoError(t, hold.Release())
+
+		ahead := acquire(t, other)
+		_, err = q.TryAcquireBehind(testbed.Context(t), other, hopeful)
+		require.ErrorIs(t, err, lock.ErrNotAcquired, "somebody is in the other queue")
+		length(t, server, q, 0)
+		require.NoError(t, ahead.Release())
+	}
+}

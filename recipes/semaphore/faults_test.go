@@ -29,8 +29,8 @@ const faultPath = "/deep/down/pool"
 
 // eachRequest runs test with the subject's first request failing, then its second, and so
 // on, until a run ends without meeting the fault. shared says whether all read the number
-// of leases from a node.
-func eachRequest(t *testing.T, shared bool, test func(t *testing.T, s scenario)) {
+// of leases from a node; with hopeful the subject has found the semaphore free before.
+func eachRequest(t *testing.T, shared, hopeful bool, test func(t *testing.T, s scenario)) {
 	for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter} {
 		t.Run(fault.String(), func(t *testing.T) {
 			met := true
@@ -46,6 +46,9 @@ func eachRequest(t *testing.T, shared bool, test func(t *testing.T, s scenario))
 					} else {
 						s.subject, _ = newSemaphore(t, bed, faultPath, 2)
 						s.other, s.client = newSemaphore(t, bed, faultPath, 2)
+					}
+					if hopeful {
+						require.NoError(t, s.subject.Do(testbed.Context(t), func(context.Context) error { return nil }))
 					}
 					session, err := s.client.Session(testbed.Context(t))
 					require.NoError(t, err)
@@ -95,9 +98,9 @@ func checkRelease(t *testing.T, group *lock.Group) {
 }
 
 func TestFreeLeasesWithAnyRequestFailing(t *testing.T) {
-	for name, shared := range map[string]bool{"fixed max": false, "shared max": true} {
+	for name, c := range map[string]struct{ shared, hopeful bool }{"fixed max": {}, "shared max": {shared: true}, "hopeful": {hopeful: true}} {
 		t.Run(name, func(t *testing.T) {
-			eachRequest(t, shared, func(t *testing.T, s scenario) {
+			eachRequest(t, c.shared, c.hopeful, func(t *testing.T, s scenario) {
 				group, err := s.subject.AcquireN(testbed.Context(t), 2)
 				require.NoError(t, err, "one fault is no reason to fail")
 				s.checkFull(t, group)
@@ -108,7 +111,7 @@ func TestFreeLeasesWithAnyRequestFailing(t *testing.T) {
 }
 
 func TestTryWithAnyRequestFailing(t *testing.T) {
-	eachRequest(t, false, func(t *testing.T, s scenario) {
+	eachRequest(t, false, false, func(t *testing.T, s scenario) {
 		group, err := s.subject.TryAcquireN(testbed.Context(t), 2)
 		require.NoError(t, err, "one fault is no reason to fail")
 		s.checkFull(t, group)
@@ -117,9 +120,9 @@ func TestTryWithAnyRequestFailing(t *testing.T) {
 }
 
 func TestTakenLeasesWithAnyRequestFailing(t *testing.T) {
-	for name, shared := range map[string]bool{"fixed max": false, "shared max": true} {
+	for name, c := range map[string]struct{ shared, hopeful bool }{"fixed max": {}, "shared max": {shared: true}, "hopeful": {hopeful: true}} {
 		t.Run(name, func(t *testing.T) {
-			eachRequest(t, shared, func(t *testing.T, s scenario) {
+			eachRequest(t, c.shared, c.hopeful, func(t *testing.T, s scenario) {
 				one, err := s.other.Acquire(testbed.Context(t))
 				require.NoError(t, err)
 				two, err := s.other.Acquire(testbed.Context(t))
@@ -138,7 +141,7 @@ func TestTakenLeasesWithAnyRequestFailing(t *testing.T) {
 }
 
 func TestGivingUpWithAnyRequestFailing(t *testing.T) {
-	eachRequest(t, false, func(t *testing.T, s scenario) {
+	eachRequest(t, false, false, func(t *testing.T, s scenario) {
 		hold, err := s.other.Acquire(testbed.Context(t))
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)

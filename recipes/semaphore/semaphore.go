@@ -37,9 +37,9 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cenkalti/backoff/v4"
-	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
@@ -74,6 +74,9 @@ type Semaphore struct {
 	queue  *lock.Queue
 	leases *lock.Queue
 	count  *Count // nil: max is fixed
+
+	// hopeful says that the last one who came found a free lease and nobody in the queue.
+	hopeful atomic.Bool
 
 	mu   sync.Mutex
 	seen int64 // the zxid of the latest count that was adopted; guarded by mu
@@ -208,7 +211,8 @@ func (s *Semaphore) acquire(ctx context.Context, op string, n int, mayWait bool)
 	}
 	pauses := s.client.RetryPolicy().NewBackOff()
 	for {
-		holds, err := s.try(ctx, op, n)
+		holds, err := s.try(ctx, op, n, mayWait && s.hopeful.Load())
+		s.hopeful.Store(err == nil)
 		if mayWait && errors.Is(err, ErrNotAcquired) {
 			holds, err = s.wait(ctx, op, n)
 		}
@@ -226,19 +230,19 @@ func (s *Semaphore) acquire(ctx context.Context, op string, n int, mayWait bool)
 	}
 }
 
-// try takes n leases if they are free and nobody waits.
-func (s *Semaphore) try(ctx context.Context, op string, n int) ([]*lock.Hold, error) {
+// try takes n leases if they are free and nobody waits. Who is hopeful makes a node before it looks.
+func (s *Semaphore) try(ctx context.Context, op string, n int, hopeful bool) ([]*lock.Hold, error) {
 	if err := s.refresh(ctx, n); err != nil {
 		return nil, s.opError(op, err)
 	}
-	queued, _, err := s.client.Children(ctx, s.queue.Path())
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return nil, s.opError(op, err)
-	}
-	if len(queued) > 0 {
-		return nil, s.opError(op, ErrNotAcquired)
-	}
-	holds, err := take(ctx, n, s.leases.TryAcquire)
+	behind := true
+	holds, err := take(ctx, n, func(ctx context.Context) (*lock.Hold, error) {
+		if behind {
+			behind = false
+			return s.leases.TryAcquireBehind(ctx, s.queue, hopeful)
+		}
+		return s.leases.TryAcquire(ctx)
+	})
 	return holds, s.opError(op, err)
 }
 

@@ -709,3 +709,42 @@ func TestOneWaitsAtTheLeases(t *testing.T) {
 		release(t, got.group)
 	}
 }
+
+// TestFreeLeaseTakesOneRoundTrip is about who has found the semaphore free before: one wait to acquire.
+func TestFreeLeaseTakesOneRoundTrip(t *testing.T) {
+	server := zktest.NewServer(t)
+	s, _ := newSemaphore(t, testbed.On(server), "/pool", 2)
+	require.NoError(t, s.Do(testbed.Context(t), func(context.Context) error { return nil }))
+	server.ResetCounts()
+	require.NoError(t, s.Do(testbed.Context(t), func(context.Context) error { return nil }))
+	counts := server.Requests().Requests
+	delete(counts, zktest.OpPing)
+	assert.Equal(t, map[zktest.Op]int{zktest.OpCreate: 1, zktest.OpGetChildren2: 2, zktest.OpDelete: 1}, counts)
+}
+
+// TestHopeIsNoReasonToOvertake has somebody queue whom a hopeful one cannot know of.
+func TestHopeIsNoReasonToOvertake(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	hopeful, client := newSemaphore(t, bed, "/pool", 2)
+	require.NoError(t, hopeful.Do(testbed.Context(t), func(context.Context) error { return nil }))
+
+	// Somebody is first in the queue, and has not made its lease's node yet: a lease is free.
+	queue, err := lock.New(client, "/pool/locks", "lock-", nil)
+	require.NoError(t, err)
+	front, err := queue.Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	late := make(chan error, 1)
+	go func() {
+		late <- hopeful.Do(testbed.Context(t), func(context.Context) error { return nil })
+	}()
+	testbed.Eventually(t, func() bool {
+		waiting, err := server.Children("/pool/locks")
+		return err == nil && len(waiting) == 2
+	}, "the hopeful one queues")
+	leases, err := server.Children("/pool/leases")
+	require.NoError(t, err)
+	require.Empty(t, leases)
+	require.NoError(t, front.Release())
+	require.NoError(t, testbed.Receive(t, late, "its turn"))
+}
