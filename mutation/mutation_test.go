@@ -118,6 +118,18 @@ var mutations = []mutation{
 		pkg:   "recipes/lock", test: "TestLossThatComesTooLate",
 	},
 	{
+		name:  "numbers of two parents are compared",
+		file:  "recipes/lock/succession.go",
+		edits: []edit{{" && !isClosed(s.parent.Done())", ""}},
+		pkg:   "recipes/lock", test: "TestParentThatWasMadeAnew",
+	},
+	{
+		name:  "whoever comes after one that held, holds",
+		file:  "recipes/lock/succession.go",
+		edits: []edit{{"q.last.number+1 == number && ", ""}},
+		pkg:   "recipes/lock", test: "TestNumberThatDoesNotFollow",
+	},
+	{
 		name:  "one holder of several is watched",
 		file:  "recipes/lock/driver.go",
 		edits: []edit{{"Watch: children[i-maxLeases : i]", "Watch: children[i-maxLeases : i-maxLeases+1]"}},

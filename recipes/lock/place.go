@@ -46,6 +46,7 @@ type place struct {
 	gone     bool       // the servers have confirmed that the node is
 	tenure   *tenure    // nil while waiting
 	since    time.Time  // when it first had a lease
+	leases   int        // that there were then; 0: it never had one. Set before the place holds
 	passes   int        // from hold to hold in memory
 	onOver   func()     // nil, or called when it is over
 	watching bool       // our node, now or soon
@@ -73,6 +74,7 @@ func (p *place) hold(ctx context.Context, wait bool) (*Hold, error) {
 		case err != nil:
 			return nil, err
 		case turn.Held:
+			p.leases = leases
 			h, err := newHold(ctx, p)
 			if !errors.Is(err, ErrSuspended) {
 				return h, err
@@ -97,6 +99,12 @@ func (p *place) hold(ctx context.Context, wait bool) (*Hold, error) {
 
 // firstTurn is ask with what we know already.
 func (p *place) firstTurn(ctx context.Context, leases int, wait bool) (Decision, error) {
+	if p.queue.succeeds(p.number()) {
+		if _, standard := p.queue.driver.(Standard); standard && leases == 1 {
+			p.ahead = 0
+		}
+		return Decision{Held: true}, nil
+	}
 	if ahead := p.queue.neighbour(p.session, p.number()-1); ahead != nil && wait {
 		return Decision{Watch: []string{ahead.name()}}, nil
 	}
@@ -403,7 +411,11 @@ func (p *place) leaveSoon() {
 // remove deletes our node, in the background if ctx ends first.
 func (p *place) remove(ctx context.Context) (found bool, err error) {
 	p.unwatchNode()
+	gone := p.queue.bequeath(p)
 	found, err = p.queue.client.DeleteGuaranteed(ctx, p.path)
+	if found && err == nil {
+		gone()
+	}
 	if err == nil {
 		p.queue.rewind(ctx, p.path)
 	}

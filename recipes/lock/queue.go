@@ -39,6 +39,9 @@ type Queue struct {
 	several   bool             // maxLeases is or was more than 1
 	changed   chan struct{}    // closed and replaced when maxLeases changes
 	places    map[int64]*place // ours, by number
+	last      succession
+	parent    *framework.Watch // on base; nil: there is none
+	watching  bool             // that watch is being set
 }
 
 // pace is what a Queue has seen of how fast things go.
@@ -307,17 +310,17 @@ func (q *Queue) acquire(ctx context.Context, a attempt) (*Hold, error) {
 }
 
 // join makes our node. The list of the children follows on its heels, unless we
-// probably know who is ahead anyway; and that of the queue that must be empty, unless we have looked. If it is
+// will probably know who is ahead anyway; and that of the queue that must be empty, unless we have looked. If it is
 // not empty, nothing of ours stays.
 func (q *Queue) join(ctx context.Context, session *framework.Session, a attempt) (*place, error) {
 	var ahead, others listing
 	behind := a.behind != nil && !a.look
 	creating := ctx
-	if alone := !q.crowded(); alone || behind {
+	if list := !q.crowded() && !q.hopeful(); list || behind {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		creating = framework.OnSent(creating, func() {
-			if alone {
+			if list {
 				ahead.start(ctx, q)
 			}
 			if behind {

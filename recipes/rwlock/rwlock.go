@@ -197,6 +197,10 @@ func (r rules) Decide(children []string, own string, _ int) (lock.Decision, erro
 	}, nil
 }
 
+// Succeeds says that a node which follows one of its kind that held is not in anybody's way but those behind it. A
+// reader in the place of a writer is a node between the two, although it has the writer's number.
+func (rules) Succeeds() {}
+
 func isRead(child string) bool {
 	_, ok := lock.Sequence(child, readName)
 	return ok
