@@ -10,9 +10,9 @@ DURATION    := 15m
 SEED        := 1
 
 # Modules of their own, so that users of the library do not inherit what they need.
-MODULES := observe/otel observe/prometheus
+MODULES := bench observe/otel observe/prometheus
 
-.PHONY: test race chaos lint
+.PHONY: test race chaos bench lint
 
 test:
 	@for m in $(MODULES); do (cd $$m && go test -race ./...) || exit 1; done
@@ -26,6 +26,13 @@ race:
 chaos: RUN := .
 chaos:
 	@CHAOS_DURATION=$(DURATION) CHAOS_SEED=$(SEED) scripts/test.sh -v -timeout 24h -run '$(RUN)' ./chaos
+
+# Beside the alternatives, on one server and on three: the tables and plots of docs/PERFORMANCE.md. RUN= is an
+# expression for the workloads.
+bench: RUN := .
+bench:
+	@scripts/zookeeper-image.sh >/dev/null && scripts/peer-image.sh >/dev/null && scripts/rivals-image.sh >/dev/null
+	@cd bench && go run . -servers 1,3 -with java,kazoo,etcd,redis -run '$(RUN)' -out ../docs
 
 lint:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
