@@ -81,7 +81,7 @@ var mutations = []mutation{
 	{
 		name:  "who gives up leaves its node",
 		file:  "recipes/lock/queue.go",
-		edits: []edit{{"\t\tp.leave()\n", "\n"}},
+		edits: []edit{{"\t\tp.leave()\n\t}\n\tswitch cause", "\t}\n\tswitch cause"}},
 		pkg:   "recipes/lock", test: "TestWhoGivesUpIsInNobodysWay",
 	},
 	{
@@ -167,8 +167,8 @@ var mutations = []mutation{
 	},
 	{
 		name:  "whoever asks for a lease overtakes those who queue",
-		file:  "recipes/semaphore/semaphore.go",
-		edits: []edit{{"if len(queued) > 0 {", "if len(queued) < 0 {"}},
+		file:  "recipes/lock/queue.go",
+		edits: []edit{{"case l.err == nil && len(l.children) > 0:", "case false:"}},
 		pkg:   "recipes/semaphore", test: "TestSemaphore/inprocess/a_try_does_not_overtake_those_who_wait",
 	},
 	{

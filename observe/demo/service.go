@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	prom "github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+
+	"github.com/gocurator/curator/framework"
+	curatorotel "github.com/gocurator/curator/observe/otel"
+	curatorprom "github.com/gocurator/curator/observe/prometheus"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/rwlock"
+	"github.com/gocurator/curator/recipes/semaphore"
+	"github.com/gocurator/curator/zktest"
+)
+
+// service is some clients that contend for some locks, and a server that has its moods.
+type service struct {
+	prometheus, otel *prom.Registry
+	server           *zktest.Server
+	clients          []*framework.Client
+	cancel           context.CancelFunc
+	wg               sync.WaitGroup
+}
+
+func startService(ctx context.Context) (*service, error) {
+	s := &service{prometheus: prom.NewRegistry(), otel: prom.NewRegistry()}
+	ctx, s.cancel = context.WithCancel(ctx)
+	err := s.start(ctx)
+	if err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *service) start(ctx context.Context) error {
+	first, err := curatorprom.New(s.prometheus)
+	if err != nil {
+		return err
+	}
+	exporter, err := otelprom.New(otelprom.WithRegisterer(s.otel))
+	if err != nil {
+		return err
+	}
+	second, err := curatorotel.New(curatorotel.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))))
+	if err != nil {
+		return err
+	}
+	if s.server, err = zktest.Start(); err != nil {
+		return err
+	}
+	for range 5 {
+		client, err := framework.New(s.server.Servers(), framework.WithSessionTimeout(5*time.Second),
+			framework.WithObserver(first), framework.WithObserver(second))
+		if err != nil {
+			return err
+		}
+		s.clients = append(s.clients, client)
+		if err := s.work(ctx, client); err != nil {
+			return err
+		}
+	}
+	s.wg.Go(func() { s.moods(ctx) })
+	return nil
+}
+
+// work has a client contend for everything.
+func (s *service) work(ctx context.Context, client *framework.Client) error {
+	invoices, err := mutex.New(client, "/billing/invoices", lock.WithMaxHold(150*time.Millisecond))
+	if err != nil {
+		return err
+	}
+	catalogue, err := rwlock.New(client, "/shop/catalogue")
+	if err != nil {
+		return err
+	}
+	pool, err := semaphore.New(client, "/db/connections", 3)
+	if err != nil {
+		return err
+	}
+	s.repeat(ctx, func(ctx context.Context) { _ = invoices.Do(ctx, pause(5, 60)) })
+	s.repeat(ctx, func(ctx context.Context) { _ = catalogue.Read().Do(ctx, pause(5, 30)) })
+	s.repeat(ctx, func(ctx context.Context) {
+		_ = pause(50, 300)(ctx)
+		_ = catalogue.Write().Do(ctx, pause(5, 20))
+	})
+	s.repeat(ctx, func(ctx context.Context) { _ = pool.Do(ctx, pause(10, 40)) })
+	s.repeat(ctx, func(ctx context.Context) {
+		_ = pause(20, 200)(ctx)
+		if hold, err := invoices.TryAcquire(ctx); err == nil {
+			_ = pause(5, 200)(hold.Context()) // for too long, now and then
+			_ = hold.Release()
+		}
+	})
+	return nil
+}
+
+// repeat calls f until ctx ends. Each call has a second; that it fails is what the dashboard is for.
+func (s *service) repeat(ctx context.Context, f func(ctx context.Context)) {
+	s.wg.Go(func() {
+		for ctx.Err() == nil {
+			patient, cancel := context.WithTimeout(ctx, time.Second)
+			f(patient)
+			cancel()
+		}
+	})
+}
+
+// pause returns after some milliseconds, or with ctx.
+func pause(least, most int) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		select {
+		case <-time.After(time.Duration(least+rand.IntN(most-least)) * time.Millisecond):
+		case <-ctx.Done():
+		}
+		return nil
+	}
+}
+
+// moods are those of the server: one after the other, with peace between.
+func (s *service) moods(ctx context.Context) {
+	for ctx.Err() == nil {
+		for _, mood := range []func(){
+			s.server.CutConnections,
+			func() {
+				if sessions := s.server.Sessions(); len(sessions) > 0 {
+					_ = s.server.ExpireSession(sessions[rand.IntN(len(sessions))].ID)
+				}
+			},
+			func() {
+				calm := s.server.Delay(30 * time.Millisecond)
+				_ = pause(5_000, 8_000)(ctx)
+				calm()
+			},
+			func() {
+				s.server.RefuseConnections(true)
+				s.server.CutConnections()
+				_ = pause(2_000, 4_000)(ctx)
+				s.server.RefuseConnections(false)
+			},
+		} {
+			_ = pause(8_000, 15_000)(ctx)
+			mood()
+		}
+	}
+}
+
+func (s *service) metrics() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(s.prometheus, promhttp.HandlerOpts{}))
+	mux.Handle("/otel", promhttp.HandlerFor(s.otel, promhttp.HandlerOpts{}))
+	return mux
+}
+
+func (s *service) stop() {
+	s.cancel()
+	s.wg.Wait()
+	for _, client := range s.clients {
+		client.Close()
+	}
+	if s.server != nil {
+		s.server.Close()
+	}
+}
