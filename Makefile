@@ -10,7 +10,7 @@ DURATION    := 15m
 SEED        := 1
 
 # Modules of their own, so that users of the library do not inherit what they need.
-MODULES := bench observe/otel observe/prometheus
+MODULES := bench observe/demo observe/otel observe/prometheus
 
 .PHONY: test race chaos bench lint
 

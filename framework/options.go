@@ -223,9 +223,8 @@ func WithExpirationPercent(percent int) Option {
 	}
 }
 
-// WithLogger sets where the client reports what nobody else is told: states at
-// Info, trouble in the background at Warn, go-zookeeper's own lines at Debug. The
-// default is nowhere.
+// WithLogger sets where the client reports: states at Info, the loss of a session or of a lock and trouble
+// in the background at Warn, go-zookeeper's own lines at Debug. The default is nowhere.
 func WithLogger(log *slog.Logger) Option {
 	return func(c *config) error {
 		if log == nil {

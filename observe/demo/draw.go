@@ -90,11 +90,16 @@ func (d drawing) svg() string {
 		fmt.Fprintf(&b, `<text x="8" y="16" font-size="12" font-weight="bold">%s</text>`+"\n", html.EscapeString(p.Title))
 		switch p.Type {
 		case "stat":
-			fmt.Fprintf(&b, `<text x="%.1f" y="%.1f" font-size="34" text-anchor="middle">%s</text>`, w/2, h*0.75, number(p.last(0), ""))
+			fmt.Fprintf(&b, `<text x="%.1f" y="%.1f" font-size="34" text-anchor="middle">%s</text>`, w/2, h*0.75, number(math.Round(p.last(0)), ""))
 		case "table":
+			row := 0
 			for i, name := range p.legend {
+				if values := p.lines[i].Values; values[len(values)-1].at < float64(d.ended.Add(-2*scrape).Unix()) {
+					continue // it was so, and is not any more
+				}
 				fmt.Fprintf(&b, `<text x="14" y="%d" font-size="12">%s</text><text x="%.1f" y="%d" font-size="12" text-anchor="end">%s</text>`+"\n",
-					40+18*i, html.EscapeString(name), w-14, 40+18*i, number(p.last(i), ""))
+					40+18*row, html.EscapeString(name), w-14, 40+18*row, number(p.last(i), ""))
+				row++
 			}
 		default:
 			d.chart(&b, p, w, h)
@@ -167,8 +172,8 @@ func number(v float64, unit string) string {
 	case unit == "s":
 		return fmt.Sprintf("%.3g s", v)
 	case unit == "ops":
-		return fmt.Sprintf("%.3g/s", v)
-	case v >= 1000:
+		return number(v, "") + "/s"
+	case v >= 100:
 		return fmt.Sprintf("%.0f", v)
 	}
 	return fmt.Sprintf("%.3g", v)

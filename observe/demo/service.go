@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,7 +44,7 @@ func startService(ctx context.Context) (*service, error) {
 }
 
 func (s *service) start(ctx context.Context) error {
-	first, err := curatorprom.New(s.prometheus)
+	first, err := curatorprom.New(s.prometheus, curatorprom.WithLockLabel(lockLabel))
 	if err != nil {
 		return err
 	}
@@ -51,7 +52,8 @@ func (s *service) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	second, err := curatorotel.New(curatorotel.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))))
+	second, err := curatorotel.New(curatorotel.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))),
+		curatorotel.WithLockLabel(lockLabel))
 	if err != nil {
 		return err
 	}
@@ -72,6 +74,9 @@ func (s *service) start(ctx context.Context) error {
 	s.wg.Go(func() { s.moods(ctx) })
 	return nil
 }
+
+// lockLabel is what is before the second slash: the two queues of a semaphore are one lock.
+func lockLabel(path string) string { return strings.Split(path, "/")[1] }
 
 // work has a client contend for everything.
 func (s *service) work(ctx context.Context, client *framework.Client) error {

@@ -13,8 +13,8 @@
 //  5. release by deleting our node; a crash releases, since the node is ephemeral.
 //
 // The list of 2 follows its create on the heels, so an uncontended acquire takes one round trip;
-// and 2 is left out where it is known what it would say. Others on the path see the same nodes come
-// and go as without that.
+// and 2 is left out where it is known what it would say: place.go has the proofs for those who wait, succession.go that
+// for those who come again. Others on the path see the same nodes come and go as without that.
 //
 // # What a holder gets
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -277,6 +278,7 @@ func (t *tenure) lose(cause error) {
 	t.lost = cause
 	t.mu.Unlock()
 	t.finish(cause)
+	t.logLoss(cause)
 	switch {
 	case errors.Is(cause, ErrMaxHold), errors.Is(cause, ErrSessionLost):
 		// In the second case the servers do it as well, but it may take them a
@@ -284,6 +286,15 @@ func (t *tenure) lose(cause error) {
 		t.place.leaveSoon()
 	case errors.Is(cause, ErrNodeDeleted), errors.Is(cause, ErrClosed):
 		t.place.end(false)
+	}
+}
+
+// logLoss writes a line for whoever looks for the reason of what a holder did, or did not do. It does not block; whoever
+// takes the lines may.
+func (t *tenure) logLoss(cause error) {
+	log := t.place.queue.client.Logger()
+	if !errors.Is(cause, ErrClosed) && log.Enabled(context.Background(), slog.LevelWarn) {
+		go log.Warn("lock lost", "path", t.place.path, "held", time.Since(t.began), "reason", cause)
 	}
 }
 

@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -206,3 +207,29 @@ func TestALostPlaceIsJoinedAgain(t *testing.T) {
 	require.NoError(t, testbed.Receive(t, done, "a").hold.Release())
 	tale.expect(t, "a+!: ended /lock: already released")
 }
+
+// TestLossesAreLogged is about who looks for the reason later.
+func TestLossesAreLogged(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	lines := make(chan string, 100)
+	logger := slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
+		lines <- string(p)
+		return len(p), nil
+	}), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	q := newQueue(t, bed.Client(t, framework.WithLogger(logger)), "/lock")
+	hold := acquire(t, q)
+	require.NoError(t, bed.Client(t).Delete(testbed.Context(t), hold.Path(), -1))
+	line := testbed.Receive(t, lines, "a line")
+	require.Contains(t, line, "level=WARN")
+	require.Contains(t, line, `msg="lock lost"`)
+	require.Contains(t, line, hold.Path())
+	require.Contains(t, line, lock.ErrNodeDeleted.Error())
+
+	require.NoError(t, acquire(t, q).Release())
+	require.Empty(t, lines, "a release is no loss")
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
