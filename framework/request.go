@@ -206,9 +206,12 @@ func (c *cursor) strings() []string {
 		c.short = c.short || n != -1
 		return nil
 	}
+	// One string, of which all are parts: they are kept or dropped together.
+	all := string(c.rest)
 	list := make([]string, n)
 	for i := range list {
-		list[i] = c.string()
+		at := len(all) - len(c.rest) + 4
+		list[i] = all[min(at, len(all)):][:len(c.bytes())]
 	}
 	return list
 }

@@ -162,7 +162,7 @@ func BenchmarkIndependent(b *testing.B) {
 
 // BenchmarkContended is about one lock, with a connection for each contender.
 func BenchmarkContended(b *testing.B) {
-	for _, n := range []int{2, 10, 50} {
+	for _, n := range []int{2, 10, 100} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			bench(b, []system{zkLock, ours}, func(connect func() connection, path string) (cycles []cycle) {
 				for range n {

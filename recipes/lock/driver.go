@@ -71,10 +71,8 @@ func (Standard) Create(ctx context.Context, client *framework.Client, base, name
 
 // SortKey is the sequence number.
 func (Standard) SortKey(child, name string) (key string, ours bool) {
-	if _, ours = Sequence(child, name); !ours {
-		return "", false
-	}
-	return child[strings.LastIndex(child, name)+len(name):], true
+	digits, _, ours := sequence(child, name)
+	return digits, ours
 }
 
 // Decide watches the maxLeases nodes directly ahead. When fewer than maxLeases of all
@@ -101,15 +99,24 @@ func (Standard) WouldWait(children []string, maxLeases int) bool { return len(ch
 // Sequence returns the number that the server gave to a child whose name, without
 // protection, begins with name. Numbers are signed: they turn negative at their end.
 func Sequence(child, name string) (n int32, ok bool) {
+	_, n, ok = sequence(child, name)
+	return n, ok
+}
+
+// sequence returns the number as it is written, too.
+func sequence(child, name string) (digits string, n int32, ok bool) {
 	i := strings.LastIndex(child, name)
 	if i < 0 {
-		return 0, false
+		return "", 0, false
 	}
-	digits := child[i+len(name):]
+	digits = child[i+len(name):]
 	// The server prints %010d: ten characters, or eleven for a minus and ten digits.
 	if len(digits) != 10 && (len(digits) != 11 || digits[0] != '-') || digits[0] == '+' {
-		return 0, false
+		return "", 0, false
 	}
 	v, err := strconv.ParseInt(digits, 10, 32)
-	return int32(v), err == nil
+	if err != nil {
+		return "", 0, false
+	}
+	return digits, int32(v), true
 }

@@ -454,6 +454,10 @@ const rewindAt = 1 << 30
 // exhausted reports whether a node has a number that gives no order any more. The server's
 // counter turns negative after the largest one, which it gives out more than once.
 func exhausted(child string) bool {
+	// Nearly all are far from it, and need not be parsed.
+	if digits := child[max(0, len(child)-10):]; digits != "" && digits[0] != '-' && digits < "2147483647" {
+		return false
+	}
 	n := number(child)
 	return n < 0 || n >= math.MaxInt32
 }
