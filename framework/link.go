@@ -18,13 +18,14 @@ import (
 // link is one TCP connection of one session, with the [zk.Conn] that speaks on it.
 // It is made when the session has been agreed on and ends when the connection does.
 type link struct {
-	session *Session
-	server  string
-	wire    *wire
-	conn    *zk.Conn
-	events  <-chan zk.Event // closed when the last goroutine of conn ends
-	redial  chan struct{}   // closed when conn wants to reconnect, which it must not
-	watches watches
+	session    *Session
+	server     string
+	wire       *wire
+	conn       *zk.Conn
+	events     <-chan zk.Event // closed when the last goroutine of conn ends
+	redial     chan struct{}   // closed when conn wants to reconnect, which it must not
+	watches    watches
+	persistent persistentWatches
 
 	mu    sync.Mutex // guards what follows
 	ended bool
@@ -50,7 +51,10 @@ func newLink(s *Session, server string, w *wire, g grant, log *slog.Logger, wg *
 	l.conn, l.events, err = zk.Connect([]string{server}, g.timeout,
 		zk.WithDialer(dial),
 		zk.WithHostProvider(oneHost(server)),
-		zk.WithEventCallback(l.watches.notify),
+		zk.WithEventCallback(func(e zk.Event) {
+			l.persistent.notify(e)
+			l.watches.notify(e)
+		}),
 		zk.WithLogger(zkLogger{log}))
 	if err != nil {
 		return nil, err
@@ -109,6 +113,7 @@ func (l *link) finish() {
 	for range l.events { // until it is closed
 	}
 	l.watches.end()
+	l.persistent.end()
 	l.calls.Wait()
 }
 

@@ -1,0 +1,105 @@
+package framework_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/zktest"
+)
+
+// events collects what a watch tells.
+type events struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (e *events) add(event zk.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = append(e.all, fmt.Sprint(event.Type, " ", event.Path))
+}
+
+func (e *events) list() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append([]string(nil), e.all...)
+}
+
+func TestRecursiveWatchTellsOfAllNodesBelowBeforeTheReply(t *testing.T) {
+	bed := testbed.InProcess(t)
+	client := bed.Client(t, framework.WithNamespace("ns"))
+	ctx := testbed.Context(t)
+	var seen events
+	w, err := client.AddWatch(ctx, "/a", framework.WatchRecursive, seen.add)
+	require.NoError(t, err)
+	_, err = client.Create(ctx, "/a/b", nil, framework.PersistentParents())
+	require.NoError(t, err)
+	require.Equal(t, []string{"EventNodeCreated /a", "EventNodeCreated /a/b"}, seen.list())
+	_, err = client.Set(ctx, "/a/b", []byte("x"), -1)
+	require.NoError(t, err)
+	require.NoError(t, client.Delete(ctx, "/a/b", -1))
+	require.Equal(t, []string{"EventNodeDataChanged /a/b", "EventNodeDeleted /a/b"}, seen.list()[2:])
+	require.NoError(t, w.Err())
+	w.Remove()
+	testbed.Receive(t, w.Done(), "the end of the watch")
+	require.NoError(t, w.Err())
+}
+
+func TestPersistentWatchStaysAfterAnEvent(t *testing.T) {
+	bed := testbed.InProcess(t)
+	client := bed.Client(t)
+	ctx := testbed.Context(t)
+	var one, two events
+	w, err := client.AddWatch(ctx, "/a", framework.WatchPersistent, one.add)
+	require.NoError(t, err)
+	_, err = client.AddWatch(ctx, "/a", framework.WatchPersistent, two.add)
+	require.NoError(t, err)
+	_, err = client.Create(ctx, "/a", nil)
+	require.NoError(t, err)
+	w.Remove() // the other one goes on
+	_, err = client.Create(ctx, "/a/b", nil)
+	require.NoError(t, err)
+	_, err = client.Set(ctx, "/a", nil, -1)
+	require.NoError(t, err)
+	require.Equal(t, []string{"EventNodeCreated /a"}, one.list())
+	require.Equal(t, []string{"EventNodeCreated /a", "EventNodeChildrenChanged /a", "EventNodeDataChanged /a"}, two.list())
+}
+
+func TestLastRemoveTakesTheWatchFromTheServer(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := testbed.On(server).Client(t)
+	before := server.WatchCount()
+	w, err := client.AddWatch(testbed.Context(t), "/a", framework.WatchRecursive, func(zk.Event) {})
+	require.NoError(t, err)
+	require.Greater(t, server.WatchCount(), before)
+	w.Remove()
+	testbed.Eventually(t, func() bool { return server.WatchCount() == before }, "the watch goes")
+}
+
+func TestPersistentWatchEndsWithItsConnection(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := testbed.On(server).Client(t)
+	w, err := client.AddWatch(testbed.Context(t), "/a", framework.WatchRecursive, func(zk.Event) {})
+	require.NoError(t, err)
+	server.CutConnections()
+	testbed.Receive(t, w.Done(), "the end of the watch")
+	require.ErrorIs(t, w.Err(), zk.ErrConnectionClosed)
+	require.NoError(t, w.Session().Err())
+}
+
+func TestAddWatchRefusesBadArguments(t *testing.T) {
+	client := testbed.InProcess(t).Client(t)
+	ctx := testbed.Context(t)
+	_, err := client.AddWatch(ctx, "a", framework.WatchRecursive, func(zk.Event) {})
+	require.ErrorIs(t, err, framework.ErrBadPath)
+	_, err = client.AddWatch(ctx, "/a", 7, func(zk.Event) {})
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	_, err = client.AddWatch(ctx, "/a", framework.WatchRecursive, nil)
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+}
