@@ -34,6 +34,7 @@ type PersistentWatch struct {
 	link   *link
 	shared *sharedPersistent
 	notify func(zk.Event)
+	ended  func() // nil, or called when the connection has ended
 
 	once sync.Once
 	done chan struct{}
@@ -119,6 +120,9 @@ func (w *PersistentWatch) end(err error) {
 	w.once.Do(func() {
 		w.err = err
 		close(w.done)
+		if err != nil && w.ended != nil {
+			w.ended()
+		}
 	})
 }
 

@@ -40,6 +40,7 @@ type core struct {
 	reporter *reporter // nil with observer
 
 	noContainers atomic.Bool // a server has said that it does not know them
+	values       sync.Map    // what recipes keep: see clientapi.Values
 
 	mu      sync.Mutex // guards what follows
 	closing bool

@@ -6,15 +6,19 @@ var (
 	// ErrClosed means that the client was closed, before the call or during it.
 	ErrClosed = errors.New("client is closed")
 
+	// ErrLost is in every error that says that something held through the session was lost: errors.Is
+	// finds it in ErrSessionLost and ErrSuspended, and in the losses of package lock.
+	ErrLost = errors.New("lost")
+
 	// ErrSessionLost means that the session that the call or the lock belonged
 	// to is over, or has to be taken for over because no server has
-	// confirmed it in time. Its ephemeral nodes are gone or will be.
-	ErrSessionLost = errors.New("session lost")
+	// confirmed it in time. Its ephemeral nodes are gone or will be. It wraps ErrLost.
+	ErrSessionLost error = &lossError{"session lost"}
 
 	// ErrSuspended means that the connection was lost while the session may
 	// still live. It is the cause given to those who depend on a session
-	// under [connstate.Standard].
-	ErrSuspended = errors.New("connection suspended")
+	// under [connstate.Standard]. It wraps ErrLost.
+	ErrSuspended error = &lossError{"connection suspended"}
 
 	// ErrBadPath means that a path is empty, relative, ends in a slash or has
 	// an element that ZooKeeper does not allow. Nothing was sent.
@@ -23,6 +27,12 @@ var (
 	// ErrBadArgument means that another argument makes no sense. Nothing was sent.
 	ErrBadArgument = errors.New("bad argument")
 )
+
+// lossError is a sentinel that wraps ErrLost.
+type lossError struct{ text string }
+
+func (e *lossError) Error() string { return e.text }
+func (e *lossError) Unwrap() error { return ErrLost }
 
 // OpError says which operation failed, and on which path (as the caller wrote
 // it, without the namespace). Err keeps what ZooKeeper said, so errors.Is(err,
