@@ -117,13 +117,15 @@ func (w *PersistentWatch) Remove() {
 }
 
 func (w *PersistentWatch) end(err error) {
+	first := false
 	w.once.Do(func() {
+		first = true
 		w.err = err
 		close(w.done)
-		if err != nil && w.ended != nil {
-			w.ended()
-		}
 	})
+	if first && err != nil && w.ended != nil {
+		w.ended() // not within Do: it may call Remove
+	}
 }
 
 type persistentKey struct {

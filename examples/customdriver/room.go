@@ -47,10 +47,7 @@ func (d driver) Decide(children []string, own string, _ int) (lock.Decision, err
 	if len(inTheWay) == 0 {
 		return lock.Decision{Held: true}, nil
 	}
-	return lock.Decision{
-		Watch: inTheWay[len(inTheWay)-1:], // the nearest: before it goes, nothing can change for us
-		Sure:  len(inTheWay) == 1,         // who comes later has a higher number, and is behind us
-	}, nil
+	return lock.Decision{Watch: inTheWay[len(inTheWay)-1:]}, nil // the nearest: before it goes, nothing can change for us
 }
 
 // WouldWait spares TryAcquire a node where somebody of another group is in the queue.

@@ -37,15 +37,6 @@ type Decision struct {
 	// Watch names the children of which at least one must go before Held can
 	// become true. It is empty if Held.
 	Watch []string
-
-	// Sure promises that own holds as soon as one of Watch has gone, whatever else
-	// happens: nobody else is in the way, and nobody can come in ahead. It
-	// saves the question. The zero value is always right.
-	Sure bool
-
-	// Early names one more child, if any, whose going is a good time to ask again: the answer may
-	// be Sure by the time it matters. It is used only where holds are long enough for that.
-	Early string
 }
 
 // Newcomer is implemented by drivers that can tell from the sorted children whether
@@ -86,11 +77,7 @@ func (Standard) Decide(children []string, own string, maxLeases int) (Decision, 
 	if i < maxLeases {
 		return Decision{Held: true}, nil
 	}
-	turn := Decision{Watch: children[i-maxLeases : i], Sure: i == maxLeases}
-	if !turn.Sure {
-		turn.Early = children[i-maxLeases-1]
-	}
-	return turn, nil
+	return Decision{Watch: children[i-maxLeases : i]}, nil
 }
 
 // WouldWait reports whether all leases are taken.

@@ -29,11 +29,14 @@ var (
 	// ErrReleased means that the holder has released the lock itself.
 	ErrReleased = errors.New("already released")
 
+	// ErrLost is in every loss: errors.Is finds it in all that follow but ErrClosed, and not in ErrReleased.
+	ErrLost = framework.ErrLost
+
 	// ErrNodeDeleted means that someone else deleted the lock's node.
-	ErrNodeDeleted = errors.New("lock node deleted by another")
+	ErrNodeDeleted error = &lossError{"lock node deleted by another"}
 
 	// ErrMaxHold means that the time given by WithMaxHold has passed.
-	ErrMaxHold = errors.New("held for too long")
+	ErrMaxHold error = &lossError{"held for too long"}
 
 	// ErrSessionLost means that the session that the node belongs to is over.
 	ErrSessionLost = framework.ErrSessionLost
@@ -45,3 +48,9 @@ var (
 	// ErrClosed means that the client was closed.
 	ErrClosed = framework.ErrClosed
 )
+
+// lossError is a sentinel that wraps ErrLost.
+type lossError struct{ text string }
+
+func (e *lossError) Error() string { return e.text }
+func (e *lossError) Unwrap() error { return ErrLost }

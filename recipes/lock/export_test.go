@@ -1,28 +1,46 @@
 package lock
 
+import "github.com/gocurator/curator/internal/clientapi"
+
 // InLine is how many wait in memory for a node to be passed on.
 func (q *Queue) InLine() int {
-	q.line.mu.Lock()
-	defer q.line.mu.Unlock()
-	return q.line.waiting.Len()
+	q.local.mu.Lock()
+	defer q.local.mu.Unlock()
+	return q.local.waiting.Len()
 }
 
 // ReleaseWhileLost is Release, with a loss just after it was decided that the node is passed on. It reports whether
 // it was.
 func (h *Hold) ReleaseWhileLost(cause error) bool {
-	t := h.tenure
-	heir := t.heir()
-	if heir == nil {
+	l := h.lease
+	l.mu.Lock()
+	next := l.nextLocal()
+	l.released, l.passed = next != nil, next != nil
+	l.mu.Unlock()
+	if next == nil {
 		return false
 	}
-	t.lose(cause)
-	t.finish(ErrReleased)
-	heir <- t.place
+	l.lose(cause)
+	l.finish(ErrReleased)
+	next <- l.entry
 	return true
 }
 
 // Alone reports whether nobody else is in the queue, for all that we have been told.
 func (h *Hold) Alone() bool {
-	watch := h.tenure.place.alone
-	return watch != nil && !isClosed(watch.Done())
+	v := h.lease.entry.inView()
+	return v != nil && v.alone(h.lease.entry)
+}
+
+// Viewed reports whether the Queue's path has a view that can be asked.
+func (q *Queue) Viewed() bool {
+	q.views.mu.Lock()
+	v := q.views.byPath[clientapi.RealPath(q.client, q.base)]
+	q.views.mu.Unlock()
+	if v == nil {
+		return false
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.listed && !v.over
 }

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/ctxerr"
 )
 
@@ -42,44 +41,44 @@ type handOff struct {
 	within time.Duration
 }
 
-// line is where goroutines of one Queue wait while one of them has a node, or is about to have one: its carrier. What
-// the first in line gets is that node, or, when the node is gone, the turn to make one.
-type line struct {
+// localQueue is where goroutines of one Queue wait while one of them has a node, or is about to have one. What
+// the first gets is that node, or, when the node is gone, the turn to make one.
+type localQueue struct {
 	handOff
 
 	mu      sync.Mutex // guards what follows
-	carried bool       // there is a carrier
-	waiting list.List  // of *waiter
+	taken   bool       // a goroutine has a node, or the turn to make one
+	waiting list.List  // of *localWaiter
 }
 
-// waiter is one in line.
-type waiter struct {
-	turn   chan *place // capacity 1
-	called bool        // turn has or will have something; guarded by the line's mu
+// localWaiter is a goroutine that waits.
+type localWaiter struct {
+	turn   chan *entry // capacity 1; nil is the turn to make a node
+	called bool        // turn has or will have something; guarded by the queue's mu
 }
 
-// acquire waits in line, and in the servers' queue if it becomes the carrier.
-func (l *line) acquire(ctx context.Context, q *Queue, a attempt) (*Hold, error) {
+// acquire waits for the node or the turn, and in the servers' queue if it gets the turn.
+func (l *localQueue) acquire(ctx context.Context, q *Queue, wait bool) (*Hold, error) {
 	for {
-		p, err := l.enter(ctx, a.wait)
+		e, err := l.enter(ctx, wait)
 		switch {
 		case err != nil:
 			return nil, err
-		case p == nil:
-			return l.carry(ctx, q, a)
+		case e == nil:
+			return l.contend(ctx, q, wait)
 		}
-		if h, err := newHold(ctx, p); err == nil {
+		if h, err := newHold(ctx, e); err == nil {
 			return h, nil
 		}
-		p.leave() // there is trouble with the node or its session
+		e.leave() // there is trouble with the node or its session
 	}
 }
 
 // enter returns the node that was passed on to us, or nil for the turn to make one.
-func (l *line) enter(ctx context.Context, wait bool) (*place, error) {
+func (l *localQueue) enter(ctx context.Context, wait bool) (*entry, error) {
 	l.mu.Lock()
-	if !l.carried {
-		l.carried = true
+	if !l.taken {
+		l.taken = true
 		l.mu.Unlock()
 		return nil, nil
 	}
@@ -87,131 +86,99 @@ func (l *line) enter(ctx context.Context, wait bool) (*place, error) {
 		l.mu.Unlock()
 		return nil, ErrNotAcquired
 	}
-	w := &waiter{turn: make(chan *place, 1)}
-	entry := l.waiting.PushBack(w)
+	w := &localWaiter{turn: make(chan *entry, 1)}
+	place := l.waiting.PushBack(w)
 	l.mu.Unlock()
 
 	select {
-	case p := <-w.turn:
-		return p, nil
+	case e := <-w.turn:
+		return e, nil
 	case <-ctx.Done():
-		l.leave(w, entry)
-		return nil, ctxerr.Of(ctx)
+		l.leave(w, place)
+		return nil, fmt.Errorf("%w: %w", ErrNotAcquired, ctxerr.Of(ctx))
 	}
 }
 
-// leave takes a waiter out of the line. If its turn has come meanwhile, nobody else knows.
-func (l *line) leave(w *waiter, entry *list.Element) {
+// leave takes a waiter out. If its turn has come meanwhile, nobody else knows.
+func (l *localQueue) leave(w *localWaiter, place *list.Element) {
 	l.mu.Lock()
-	l.waiting.Remove(entry)
+	l.waiting.Remove(place)
 	called := w.called
 	l.mu.Unlock()
 	if !called {
 		return
 	}
-	if p := <-w.turn; p != nil {
-		p.leave()
+	if e := <-w.turn; e != nil {
+		e.leave()
 	} else {
 		l.next()
 	}
 }
 
-// carry queues on the servers. The turn of the next in line comes when the node is gone, or its session.
-func (l *line) carry(ctx context.Context, q *Queue, a attempt) (*Hold, error) {
-	h, err := q.contend(ctx, a)
+// contend queues on the servers. The next turn comes when the node is gone, or its session.
+func (l *localQueue) contend(ctx context.Context, q *Queue, wait bool) (*Hold, error) {
+	h, err := q.contend(ctx, wait)
 	if err != nil {
 		l.next()
 		return nil, err
 	}
-	p, next := h.tenure.place, sync.OnceFunc(l.next)
-	// A holder that was told "suspended" may keep its node for longer than the session lasts.
-	stop := context.AfterFunc(p.session.Context(), next)
-	p.whenOver(func() {
+	e, next := h.lease.entry, sync.OnceFunc(l.next)
+	// A holder that was told ErrSuspended may keep its node for longer than the session lasts.
+	stop := context.AfterFunc(e.session.Context(), next)
+	e.whenOver(func() {
 		stop()
 		next()
 	})
 	return h, nil
 }
 
-// next gives the turn to make a node to the first in line.
-func (l *line) next() {
+// next gives the turn to make a node to the first that waits.
+func (l *localQueue) next() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if turn := l.pop(); turn != nil {
 		turn <- nil
 	} else {
-		l.carried = false
+		l.taken = false
 	}
 }
 
-// pop takes the first out of the line and returns what it waits on, which must be sent to. It is nil if
-// nobody is there. l.mu is held.
-func (l *line) pop() chan *place {
+// pop takes the first out and returns what it waits on, which must be sent to. It is nil if
+// nobody waits. l.mu is held.
+func (l *localQueue) pop() chan *entry {
 	first := l.waiting.Front()
 	if first == nil {
 		return nil
 	}
-	w := l.waiting.Remove(first).(*waiter)
+	w := l.waiting.Remove(first).(*localWaiter)
 	w.called = true
 	return w.turn
 }
 
-// heir decides whether the lease is passed on, and to whom. From then on nothing that happens to
-// the tenure touches the node. It is nil if the node is to be deleted.
-func (t *tenure) heir() chan *place {
-	l := t.place.queue.line
-	if l == nil {
+// nextLocal decides whether the lease is passed on, and returns where to. From then on nothing that happens to
+// this lease touches the node. It is nil if the node is to be deleted. lease.mu is held.
+func (l *lease) nextLocal() chan *entry {
+	local := l.entry.queue.local
+	if local == nil || l.shown || !l.entry.mayPass(local.handOff) {
 		return nil
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.lost != nil || t.shown || !t.place.mayPass(l.handOff) {
-		return nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	turn := l.pop()
-	t.passed = turn != nil
-	return turn
+	local.mu.Lock()
+	defer local.mu.Unlock()
+	return local.pop()
 }
 
-// mayPass reports whether the place may be passed on once more, and counts that.
-func (p *place) mayPass(limit handOff) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.ended || p.alone == nil || isClosed(p.alone.Done()) || p.passes >= limit.times || time.Since(p.since) > limit.within {
+// mayPass reports whether the node may be passed on once more, and counts that. Only a view can say that nobody
+// else is in the queue.
+func (e *entry) mayPass(limit handOff) bool {
+	v := e.inView()
+	if v == nil || !v.alone(e) {
 		return false
 	}
-	p.passes++
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ended || isClosed(e.vanished) || e.passes >= limit.times || time.Since(e.since) > limit.within {
+		return false
+	}
+	e.passes++
 	return true
-}
-
-// whenOver has f called when the place is over.
-func (p *place) whenOver(f func()) {
-	p.mu.Lock()
-	over := p.ended
-	if !over {
-		p.onOver = f
-	}
-	p.mu.Unlock()
-	if over {
-		f()
-	}
-}
-
-// show says that the holder will have what proves its hold to others. It reports whether the node is still
-// the holder's to show.
-func (t *tenure) show() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.shown = true
-	return !t.passed
-}
-
-// aloneIn returns a watch that fires when anybody joins or leaves the queue, if nobody but our node was in it.
-func aloneIn(children []string, watch *framework.Watch) *framework.Watch {
-	if len(children) != 1 {
-		return nil
-	}
-	return watch
 }

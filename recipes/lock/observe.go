@@ -9,41 +9,41 @@ import (
 )
 
 // observed is obtain, and tells o of it.
-func (q *Queue) observed(ctx context.Context, a attempt, o *framework.Observer) (*Hold, error) {
+func (q *Queue) observed(ctx context.Context, wait bool, o *framework.Observer) (*Hold, error) {
 	ctx = o.Acquiring(ctx, framework.AcquiringEvent{Path: q.base, Name: q.name})
 	began := time.Now()
-	h, err := q.obtain(ctx, a)
+	h, err := q.obtain(ctx, wait)
 	waited := time.Since(began)
 	if err != nil {
 		o.NotAcquired(ctx, framework.NotAcquiredEvent{Path: q.base, Name: q.name, Waited: waited, Err: err})
 		return nil, err
 	}
-	h.observe(o.Acquired(ctx, framework.AcquiredEvent{Path: q.base, Name: q.name, Node: h.tenure.place.path, Waited: waited}), o)
+	h.observe(o.Acquired(ctx, framework.AcquiredEvent{Path: q.base, Name: q.name, Node: h.lease.entry.path, Waited: waited}), o)
 	return h, nil
 }
 
-// tellJoined tells the observer, if there is one, of a place that has looked around.
-func (p *place) tellJoined(ctx context.Context) {
-	q := p.queue
+// tellJoined tells the observer, if there is one, of an entry that has looked at the queue.
+func (e *entry) tellJoined(ctx context.Context) {
+	q := e.queue
 	if o := q.client.Observer(); o != nil {
-		o.Joined(ctx, framework.JoinedEvent{Path: q.base, Name: q.name, Ahead: p.ahead})
+		o.Joined(ctx, framework.JoinedEvent{Path: q.base, Name: q.name, Ahead: e.ahead})
 	}
 }
 
 // observe has o told of the end of the first hold of a lease, which nobody has yet, and gives the
 // hold the values of ctx.
 func (h *Hold) observe(ctx context.Context, o *framework.Observer) {
-	t, q := h.tenure, h.tenure.place.queue
+	l, q := h.lease, h.lease.entry.queue
 	ctx = framework.InSession(context.WithoutCancel(ctx), h.Session()) // as without an observer
 	h.ctx = holdContext{h.ctx.(holdContext).Context, ctx}
-	t.tellEnded = sync.OnceFunc(func() {
+	l.tellEnded = sync.OnceFunc(func() {
 		o.Ended(ctx, framework.EndedEvent{
-			Path: q.base, Name: q.name, Node: t.place.path,
-			Held:  time.Since(t.began),
-			Cause: context.Cause(t.ctx),
+			Path: q.base, Name: q.name, Node: l.entry.path,
+			Held:  time.Since(l.began),
+			Cause: context.Cause(l.ctx),
 		})
 	})
 	// A release tells itself, before it goes to the server. A loss must not: whoever tells us of
 	// it has others to tell. So this has a goroutine of its own, which ends with o.Ended.
-	context.AfterFunc(t.ctx, t.tellEnded)
+	context.AfterFunc(l.ctx, l.tellEnded)
 }

@@ -97,10 +97,10 @@ func TestObserversAreToldOfWaitsAndHolds(t *testing.T) {
 	tale.expect(t, "c: acquiring /lock lock-", "c+: joined /lock behind 1")
 	ctx, giveUp := context.WithCancel(as(t, "d"))
 	third := acquiring(t, ctx, other, server, 3)
-	tale.expect(t, "d: acquiring /lock lock-", "d+: joined /lock behind -1") // the one ahead is of this queue
+	tale.expect(t, "d: acquiring /lock lock-", "d+: joined /lock behind 2")
 	giveUp()
 	require.ErrorIs(t, testbed.Receive(t, third, "d").err, context.Canceled)
-	tale.expect(t, "d+: not acquired /lock: context canceled")
+	tale.expect(t, "d+: not acquired /lock: held by another: context canceled")
 
 	require.NoError(t, first.Release())
 	// The release is told before the next one can come in.

@@ -18,6 +18,7 @@ type config struct {
 	policy    connstate.ErrorPolicy
 	plain     bool     // a hold's context is like any other
 	handOff   *handOff // nil: none
+	ahead     *Queue   // nil, or the queue that must be empty for TryAcquire
 }
 
 // WithData sets what our nodes hold, for people who look at the queue. The default is the
@@ -70,6 +71,19 @@ func WithErrorPolicy(p connstate.ErrorPolicy) Option {
 func WithoutReentry() Option {
 	return func(c *config) error {
 		c.plain = true
+		return nil
+	}
+}
+
+// WithQueueAhead makes TryAcquire return [ErrNotAcquired] also if anybody is in the queue other when our node has
+// been made, so that nobody there is overtaken. Acquire does not look at other. It is for recipes of two queues: those
+// who wait at all wait in other, and whoever is first there calls Acquire. Both must have the same client.
+func WithQueueAhead(other *Queue) Option {
+	return func(c *config) error {
+		if other == nil {
+			return fmt.Errorf("%w: nil queue", ErrBadArgument)
+		}
+		c.ahead = other
 		return nil
 	}
 }

@@ -2,8 +2,10 @@ package lock_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/internal/testbed"
@@ -59,21 +61,32 @@ func TestListFollowsTheCreate(t *testing.T) {
 	require.NoError(t, got.hold.Release())
 }
 
-func TestWaiterWhoIsNextNeedsNoSecondList(t *testing.T) {
+func TestWatchedQueueNeedsTwoRequests(t *testing.T) {
 	server := zktest.NewServer(t)
 	bed := testbed.On(server)
 	a, b := newQueue(t, bed.Client(t), "/lock"), newQueue(t, bed.Client(t), "/lock")
-	for range 10 {
+	watched(t, a)
+	watched(t, b)
+	server.ResetCounts()
+	const n = 20
+	for range n {
 		hold := acquire(t, a)
 		waiting := acquiring(t, testbed.Context(t), b, server, 2)
-		testbed.Eventually(t, func() bool { return server.WatchCount() >= 2 }, "b watches a and itself")
-		server.ResetCounts()
 		require.NoError(t, hold.Release())
 		got := testbed.Receive(t, waiting, "the lock")
 		require.NoError(t, got.err)
-		require.Zero(t, counted(server)[zktest.OpGetChildren2], "the event is enough")
 		require.NoError(t, got.hold.Release())
 	}
+	require.Equal(t, map[zktest.Op]int{zktest.OpCreate: 2 * n, zktest.OpDelete: 2 * n}, counted(server))
+}
+
+// watched has a Queue acquire until its path has a view.
+func watched(t *testing.T, q *lock.Queue) {
+	t.Helper()
+	testbed.Eventually(t, func() bool {
+		require.NoError(t, acquire(t, q).Release())
+		return q.Viewed()
+	}, "a view begins")
 }
 
 func TestWaiterWhoIsNotNextAsks(t *testing.T) {
@@ -100,30 +113,28 @@ func TestWaiterWhoIsNotNextAsks(t *testing.T) {
 	require.NoError(t, got.hold.Release())
 }
 
-// TestNeighboursInOneQueue is about waiters of one Queue: they know each other, and list
-// nothing.
-func TestNeighboursInOneQueue(t *testing.T) {
+// TestThousandGoroutinesNeedNoList is about waiters of one client.
+func TestThousandGoroutinesNeedNoList(t *testing.T) {
 	server := zktest.NewServer(t)
 	q := newQueue(t, testbed.On(server).Client(t), "/lock")
+	watched(t, q)
 	hold := acquire(t, q)
-	const n = 20
 	server.ResetCounts()
-	var waiting []<-chan result
-	for i := range n {
-		waiting = append(waiting, acquiring(t, testbed.Context(t), q, server, i+2))
+	ctx := testbed.Context(t)
+	const n = 1000
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() {
+			hold, err := q.Acquire(ctx)
+			if assert.NoError(t, err) {
+				assert.NoError(t, hold.Release())
+			}
+		})
 	}
-	testbed.Eventually(t, func() bool { return server.WatchCount() >= n/2 }, "they are watched")
+	length(t, server, q, n+1)
 	require.NoError(t, hold.Release())
-	for _, w := range waiting {
-		got := testbed.Receive(t, w, "the lock")
-		require.NoError(t, got.err)
-		require.NoError(t, got.hold.Release())
-	}
-	counts := counted(server)
-	require.Less(t, counts[zktest.OpGetChildren2], n/2, "who comes before its neighbour knows that it is in asks; the others do not")
-	require.Equal(t, n, counts[zktest.OpCreate])
-	require.Equal(t, n+1, counts[zktest.OpDelete])
-	require.Less(t, counts[zktest.OpGetData], 2*n, "most nodes are watched once, by their owners")
+	wg.Wait()
+	require.Equal(t, map[zktest.Op]int{zktest.OpCreate: n, zktest.OpDelete: n + 1}, counted(server))
 }
 
 // TestNeighbourThatGivesUpProvesNothing has one of two waiters of one Queue leave.
@@ -167,32 +178,6 @@ func TestNeighbourWhoseNodeWasDeleted(t *testing.T) {
 	require.ErrorIs(t, hold.Release(), lock.ErrNodeDeleted)
 }
 
-// TestLookingAheadSparesTheQuestion has holds last longer than a round trip: who is third asks
-// again when the first one goes, and needs no list when its turn comes.
-func TestLookingAheadSparesTheQuestion(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
-	a, b, c := newQueue(t, bed.Client(t), "/lock"), newQueue(t, bed.Client(t), "/lock"), newQueue(t, bed.Client(t), "/lock")
-	slow := acquire(t, c) // c has seen that holds last
-	testbed.Eventually(t, func() bool { return server.WatchCount() >= 1 }, "it lasts 5 ms")
-	require.NoError(t, slow.Release())
-
-	first := acquire(t, a)
-	second := acquiring(t, testbed.Context(t), b, server, 2)
-	third := acquiring(t, testbed.Context(t), c, server, 3)
-	testbed.Eventually(t, func() bool { return server.WatchCount() >= 5 }, "the third watches both")
-	require.NoError(t, first.Release())
-	got := testbed.Receive(t, second, "the lock")
-	require.NoError(t, got.err)
-	testbed.Eventually(t, func() bool { return server.WatchCount() >= 3 }, "the third watches the second, and itself")
-	server.ResetCounts()
-	require.NoError(t, got.hold.Release())
-	got = testbed.Receive(t, third, "the lock")
-	require.NoError(t, got.err)
-	require.Zero(t, counted(server)[zktest.OpGetChildren2])
-	require.NoError(t, got.hold.Release())
-}
-
 // undecided is a driver that says nothing.
 type undecided struct{ lock.Standard }
 
@@ -205,25 +190,4 @@ func TestDriverThatSaysNothingIsRefused(t *testing.T) {
 	_, err = q.Acquire(testbed.Context(t))
 	require.ErrorIs(t, err, lock.ErrBadArgument)
 	length(t, server, q, 0)
-}
-
-func TestTryBehindAnotherQueue(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := testbed.On(server).Client(t)
-	q, other := newQueue(t, client, "/lock"), newQueue(t, client, "/other")
-	_, err := q.TryAcquireBehind(testbed.Context(t), nil, false)
-	require.ErrorIs(t, err, lock.ErrBadArgument)
-	for _, hopeful := range []bool{false, true} {
-		hold, err := q.TryAcquireBehind(testbed.Context(t), other, hopeful)
-		require.NoError(t, err)
-		_, err = q.TryAcquireBehind(testbed.Context(t), other, hopeful)
-		require.ErrorIs(t, err, lock.ErrNotAcquired, "it is held")
-		require.NoError(t, hold.Release())
-
-		ahead := acquire(t, other)
-		_, err = q.TryAcquireBehind(testbed.Context(t), other, hopeful)
-		require.ErrorIs(t, err, lock.ErrNotAcquired, "somebody is in the other queue")
-		length(t, server, q, 0)
-		require.NoError(t, ahead.Release())
-	}
 }

@@ -18,10 +18,11 @@ package multilock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
+	"github.com/gocurator/curator/internal/lockapi"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
@@ -105,10 +106,8 @@ func (l *Lock) all(ctx context.Context, acquire func(Locker, context.Context) (*
 	if err == nil {
 		return lock.NewGroup(holds...)
 	}
-	for i := len(holds) - 1; i >= 0; i-- {
-		if failed := holds[i].Release(); failed != nil && !errors.Is(err, holds[i].Err()) {
-			err = errors.Join(err, failed)
-		}
+	for _, h := range slices.Backward(holds) {
+		lockapi.Leave(h)
 	}
 	return nil, fmt.Errorf("multilock: %w", err)
 }

@@ -34,6 +34,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/lockapi"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/retry"
 )
@@ -193,7 +194,7 @@ func (h *Hold) watch(told func(*Hold)) {
 		// The first version is not a message, whatever it says: it is ours.
 		if stat.Version > 0 && understood(string(data)) {
 			// Before anyone may act on it: a deletion from here on has been announced.
-			h.ExpectDeletion(ErrRevoked)
+			lockapi.ExpectDeletion(h.Hold, ErrRevoked)
 			close(h.revoked)
 			if told != nil {
 				told(h)

@@ -39,6 +39,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/lockapi"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
@@ -189,17 +190,8 @@ func (r rules) Decide(children []string, own string, _ int) (lock.Decision, erro
 	if len(inTheWay) == 0 {
 		return lock.Decision{Held: true}, nil
 	}
-	nearest := inTheWay[len(inTheWay)-1:]
-	return lock.Decision{
-		Watch: nearest,
-		// A writer may leave a reader in its place, which is in a writer's way.
-		Sure: len(inTheWay) == 1 && (isRead(own) || isRead(nearest[0])),
-	}, nil
+	return lock.Decision{Watch: inTheWay[len(inTheWay)-1:]}, nil
 }
-
-// Succeeds says that a node which follows one of its kind that held is not in anybody's way but those behind it. A
-// reader in the place of a writer is a node between the two, although it has the writer's number.
-func (rules) Succeeds() {}
 
 func isRead(child string) bool {
 	_, ok := lock.Sequence(child, readName)
@@ -239,8 +231,11 @@ func (r reader) Create(ctx context.Context, client *framework.Client, base, name
 	// Another goroutine may have released the writer meanwhile, and then our place ahead
 	// of all others is not ours to take. If the writer's node is there now,
 	// it was there when ours was made: nodes do not come back.
-	found, _, err := client.Exists(ctx, w.Path())
+	found, stat, err := client.Exists(ctx, w.Path())
 	if err == nil && found {
+		// The reader is the same holder as the writer, and whoever waits behind both has
+		// a node that is older than the reader's.
+		lockapi.SetToken(ctx, stat.Czxid)
 		return path, nil
 	}
 	if err == nil {

@@ -37,13 +37,13 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/ctxerr"
+	"github.com/gocurator/curator/internal/lockapi"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
@@ -74,9 +74,6 @@ type Semaphore struct {
 	queue  *lock.Queue
 	leases *lock.Queue
 	count  *Count // nil: max is fixed
-
-	// hopeful says that the last one who came found a free lease and nobody in the queue.
-	hopeful atomic.Bool
 
 	mu   sync.Mutex
 	seen int64 // the zxid of the latest count that was adopted; guarded by mu
@@ -114,15 +111,15 @@ func newSemaphore(client *framework.Client, path string, max int, count *Count, 
 	if n := leases.MaxLeases(); n != 1 {
 		return nil, fmt.Errorf("semaphore: %w: both a max and WithMaxLeases(%d)", lock.ErrBadArgument, n)
 	}
-	if leases, err = lock.New(client, framework.Join(path, leaseDir), leaseName, lock.Standard{},
-		slices.Concat(opts, []lock.Option{lock.WithoutReentry(), lock.WithMaxLeases(max)})...); err != nil {
-		return nil, fmt.Errorf("semaphore: %w", err)
-	}
 	// A suspended connection costs nobody the place in the queue: the node is there as long as
 	// the session is.
 	queue, err := lock.New(client, framework.Join(path, queueDir), queueName, lock.Standard{},
 		lock.WithoutReentry(), lock.WithErrorPolicy(connstate.Session))
 	if err != nil {
+		return nil, fmt.Errorf("semaphore: %w", err)
+	}
+	if leases, err = lock.New(client, framework.Join(path, leaseDir), leaseName, lock.Standard{},
+		slices.Concat(opts, []lock.Option{lock.WithoutReentry(), lock.WithMaxLeases(max), lock.WithQueueAhead(queue)})...); err != nil {
 		return nil, fmt.Errorf("semaphore: %w", err)
 	}
 	return &Semaphore{client: client, path: path, queue: queue, leases: leases, count: count}, nil
@@ -211,12 +208,11 @@ func (s *Semaphore) acquire(ctx context.Context, op string, n int, mayWait bool)
 	}
 	pauses := s.client.RetryPolicy().NewBackOff()
 	for {
-		holds, err := s.try(ctx, op, n, mayWait && s.hopeful.Load())
-		s.hopeful.Store(err == nil)
+		holds, err := s.try(ctx, op, n)
 		if mayWait && errors.Is(err, ErrNotAcquired) {
 			holds, err = s.wait(ctx, op, n)
 		}
-		var lost *placeLost
+		var lost *entryLost
 		if !errors.As(err, &lost) {
 			return holds, err
 		}
@@ -230,27 +226,20 @@ func (s *Semaphore) acquire(ctx context.Context, op string, n int, mayWait bool)
 	}
 }
 
-// try takes n leases if they are free and nobody waits. Who is hopeful makes a node before it looks.
-func (s *Semaphore) try(ctx context.Context, op string, n int, hopeful bool) ([]*lock.Hold, error) {
+// try takes n leases if they are free and nobody waits.
+func (s *Semaphore) try(ctx context.Context, op string, n int) ([]*lock.Hold, error) {
 	if err := s.refresh(ctx, n); err != nil {
 		return nil, s.opError(op, err)
 	}
-	behind := true
-	holds, err := take(ctx, n, func(ctx context.Context) (*lock.Hold, error) {
-		if behind {
-			behind = false
-			return s.leases.TryAcquireBehind(ctx, s.queue, hopeful)
-		}
-		return s.leases.TryAcquire(ctx)
-	})
+	holds, err := take(ctx, n, s.leases.TryAcquire)
 	return holds, s.opError(op, err)
 }
 
-// placeLost means that what we had went before we had all: the queue's node or a lease's, with
+// entryLost means that what we had went before we had all: the queue's node or a lease's, with
 // the session or by another's hand. We may begin again.
-type placeLost struct{ error }
+type entryLost struct{ error }
 
-func (e *placeLost) Unwrap() error { return e.error }
+func (e *entryLost) Unwrap() error { return e.error }
 
 // wait queues. Whoever is first takes all n leases before the next one may take any.
 func (s *Semaphore) wait(ctx context.Context, op string, n int) ([]*lock.Hold, error) {
@@ -258,10 +247,9 @@ func (s *Semaphore) wait(ctx context.Context, op string, n int) ([]*lock.Hold, e
 	if err != nil {
 		return nil, s.opError(op, err)
 	}
-	// Given back it is in any case: what Release cannot do, the client goes on with.
-	defer front.Release()
+	defer lockapi.Leave(front)
 	first, cancel := context.WithCancelCause(ctx)
-	defer context.AfterFunc(front.Context(), func() { cancel(&placeLost{front.Err()}) })()
+	defer context.AfterFunc(front.Context(), func() { cancel(&entryLost{front.Err()}) })()
 	followed := make(chan struct{})
 	go func() { // ends with first
 		defer close(followed)
@@ -288,13 +276,13 @@ func take(ctx context.Context, n int, acquire func(context.Context) (*lock.Hold,
 		}
 	}
 	if i := slices.IndexFunc(holds, func(h *lock.Hold) bool { return h.Err() != nil }); err == nil && i >= 0 {
-		err = &placeLost{holds[i].Err()}
+		err = &entryLost{holds[i].Err()}
 	}
 	if err == nil {
 		return holds, nil
 	}
 	for _, h := range holds {
-		_ = h.Release() // that not all are ours is the news
+		lockapi.Leave(h)
 	}
 	return nil, err
 }
@@ -313,9 +301,13 @@ func group(holds []*lock.Hold, err error) (*lock.Group, error) {
 	return lock.NewGroup(holds...)
 }
 
+// opError takes the place of what the error says of the two queues.
 func (s *Semaphore) opError(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s %s: %w", op, s.path, err)
+	if inner, ok := err.(*framework.OpError); ok && inner.Op == op {
+		err = inner.Err
+	}
+	return &framework.OpError{Op: op, Path: s.path, Err: err}
 }

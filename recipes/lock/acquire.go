@@ -1,0 +1,241 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/ctxerr"
+)
+
+// enter re-enters a hold that ctx comes from, or acquires a new one.
+func (q *Queue) enter(ctx context.Context, wait bool) (*Hold, error) {
+	if outer := q.HeldIn(ctx); outer != nil && !q.cfg.plain {
+		return outer.again(ctx)
+	}
+	if o := q.client.Observer(); o != nil {
+		return q.observed(ctx, wait, o)
+	}
+	return q.obtain(ctx, wait)
+}
+
+// obtain acquires a new hold.
+func (q *Queue) obtain(ctx context.Context, wait bool) (*Hold, error) {
+	if q.local != nil {
+		return q.local.acquire(ctx, q, wait)
+	}
+	return q.contend(ctx, wait)
+}
+
+// contend acquires a new hold in the servers' queue, in one session after the other.
+func (q *Queue) contend(ctx context.Context, wait bool) (*Hold, error) {
+	look := !wait
+	pauses := q.client.RetryPolicy().NewBackOff()
+	for {
+		session, err := q.client.Session(ctx)
+		if err != nil {
+			return nil, err
+		}
+		v := q.view(session)
+		if look {
+			if err := q.look(ctx, v); err != nil {
+				return nil, err
+			}
+			look = false
+		}
+		h, err := q.acquire(ctx, session, v, wait)
+		var lost *entryLost
+		if !errors.As(err, &lost) {
+			return h, err
+		}
+		pause := pauses.NextBackOff()
+		if pause == backoff.Stop {
+			return nil, lost.cause
+		}
+		if err := ctxerr.Sleep(ctx, pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// entryLost means that our node is gone, with the session or by another's hand, before
+// we held. Nothing is left of it, so acquire may begin again.
+type entryLost struct{ cause error }
+
+func (e *entryLost) Error() string { return e.cause.Error() }
+func (e *entryLost) Unwrap() error { return e.cause }
+
+// look spares TryAcquire the writes when all leases are taken.
+func (q *Queue) look(ctx context.Context, v *view) error {
+	newcomer, ok := q.driver.(Newcomer)
+	if !ok {
+		return nil
+	}
+	children, err := q.children(ctx, v)
+	if err != nil {
+		return err
+	}
+	if leases, _ := q.leases(); newcomer.WouldWait(children, leases) {
+		return ErrNotAcquired
+	}
+	return nil
+}
+
+// acquire is the lock recipe of the ZooKeeper documentation, in one session. After the create
+// there is one way out for all that goes wrong. The steps have the numbers of the package comment.
+func (q *Queue) acquire(ctx context.Context, session *framework.Session, v *view, wait bool) (*Hold, error) {
+	// From here on all is done in this session or not at all: a list that was read in
+	// the next one would say nothing about a node of this one.
+	pinned := framework.InSession(ctx, session)
+	e, err := q.join(pinned, session, v, wait) // 1
+	if err == nil {
+		var h *Hold
+		if h, err = e.hold(pinned, wait); err == nil { // 2, 3, 4
+			return h, nil
+		}
+		e.leave()
+	}
+	switch cause := session.Err(); {
+	case cause == nil && errors.Is(err, ErrSessionLost):
+		// It is not over, but too long ago that the leader confirmed it. What
+		// was sent since then may have done so.
+		return nil, &entryLost{err}
+	case cause == nil || errors.Is(cause, ErrClosed):
+		return nil, err
+	case ctx.Err() != nil:
+		return nil, ctxerr.Of(ctx) // both have ended; the caller asked for this one
+	default:
+		return nil, &entryLost{cause}
+	}
+}
+
+// join makes our node. Without a view, the list of the children is sent right after it; and so is the list of
+// the queue that has precedence, if we do not want to wait.
+func (q *Queue) join(ctx context.Context, session *framework.Session, v *view, wait bool) (*entry, error) {
+	e := newEntry(q, session)
+	var first, ahead *listing
+	if v == nil {
+		first = newListing(q)
+	}
+	other := q.cfg.ahead
+	var otherView *view
+	if other != nil && !wait {
+		if otherView = other.view(session); otherView == nil {
+			ahead = newListing(other)
+		}
+	}
+	creating := e.withToken(ctx)
+	if first != nil || ahead != nil {
+		listing, cancel := context.WithCancel(ctx)
+		defer cancel()
+		creating = framework.OnSent(creating, func() {
+			first.start(listing)
+			ahead.start(listing)
+		})
+	}
+	admitted := func(bool) {}
+	if v != nil {
+		admitted = v.expect()
+	}
+	path, err := q.driver.Create(creating, q.client, q.base, q.name, q.cfg.data)
+	if err != nil {
+		admitted(false)
+		return nil, err
+	}
+	e.created(path)
+	switch {
+	case v != nil:
+		err = e.enterView(ctx, v)
+		admitted(e.inView() == v)
+	default:
+		e.first, _ = first.result(ctx) // if it failed, it is asked again
+	}
+	if err == nil && other != nil && !wait {
+		err = other.empty(ctx, otherView, ahead)
+	}
+	if err != nil {
+		e.leave()
+		return nil, err
+	}
+	return e, nil
+}
+
+// empty returns ErrNotAcquired if anybody is in the queue: by its view, or by a list.
+func (q *Queue) empty(ctx context.Context, v *view, l *listing) (err error) {
+	var children []string
+	if v != nil {
+		children, err = q.children(ctx, v)
+	} else {
+		children, err = l.result(ctx)
+	}
+	if err == nil && len(children) > 0 {
+		err = ErrNotAcquired
+	}
+	return err
+}
+
+// children returns the children that belong to this lock, in the driver's order: from the view if it can say, or from
+// a list. A path that does not exist has none.
+func (q *Queue) children(ctx context.Context, v *view) ([]string, error) {
+	if v != nil {
+		if err := v.await(ctx); err != nil {
+			return nil, err
+		}
+		if children, ok, err := v.names(q); ok {
+			return children, err
+		}
+	}
+	children, err := q.list(ctx)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	return children, err
+}
+
+// await returns when the view can be asked or has ended.
+func (v *view) await(ctx context.Context) error {
+	select {
+	case <-v.ready:
+		return nil
+	case <-ctx.Done():
+		return ctxerr.Of(ctx)
+	}
+}
+
+// listing is a list that is sent at most once, without waiting for it.
+type listing struct {
+	queue *Queue
+	once  sync.Once
+	done  chan struct{} // closed when the rest is set
+
+	children []string
+	err      error
+}
+
+func newListing(q *Queue) *listing { return &listing{queue: q, done: make(chan struct{})} }
+
+// start sends the list. It does not block. A nil listing sends nothing.
+func (l *listing) start(ctx context.Context) {
+	if l == nil {
+		return
+	}
+	l.once.Do(func() {
+		go func() { // ends with ctx at the latest
+			defer close(l.done)
+			if l.children, l.err = l.queue.list(ctx); errors.Is(l.err, zk.ErrNoNode) {
+				l.children, l.err = nil, nil
+			}
+		}()
+	})
+}
+
+// result returns the list, which is sent if it was not.
+func (l *listing) result(ctx context.Context) ([]string, error) {
+	l.start(ctx)
+	<-l.done
+	return l.children, l.err
+}

@@ -1,0 +1,345 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/ctxerr"
+	"github.com/gocurator/curator/internal/lockapi"
+)
+
+// entry is our node in the queue, from its creation until it is gone.
+type entry struct {
+	queue   *Queue
+	session *framework.Session
+	token   int64    // 0, or the fencing token that the driver gave
+	path    string   // of the node
+	name    string   // of the node
+	first   []string // the list that was sent right after the create; nil: there is none
+	ahead   int      // nodes ahead of ours when we last looked; -1: we have not
+
+	vanished chan struct{} // closed when somebody else has deleted the node
+
+	mu       sync.Mutex // guards what follows
+	view     *view      // that has admitted the entry; nil: the queue is listed
+	lease    *lease     // nil while waiting
+	ended    bool       // we have nothing to do with the node any more
+	onOver   func()     // nil, or called when it has ended
+	watching bool       // our node, now or soon
+	unwatch  func()
+	since    time.Time // when it first had a lease
+	passes   int       // from hold to hold in memory
+}
+
+func newEntry(q *Queue, session *framework.Session) *entry {
+	return &entry{queue: q, session: session, ahead: -1, vanished: make(chan struct{})}
+}
+
+// withToken returns a context with which the driver can give the fencing token.
+func (e *entry) withToken(ctx context.Context) context.Context {
+	return lockapi.WithToken(ctx, &e.token)
+}
+
+// created notes that the node is there.
+func (e *entry) created(path string) {
+	e.path = path
+	_, e.name = framework.Split(path)
+	e.queue.mu.Lock()
+	e.queue.entries++
+	e.queue.mu.Unlock()
+}
+
+func (e *entry) number() int64 { return number(e.name) }
+
+// enterView has a view admit the entry, if it can. Otherwise the queue is listed.
+func (e *entry) enterView(ctx context.Context, v *view) error {
+	if err := v.await(ctx); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	e.view = v
+	e.mu.Unlock()
+	if !v.admit(e) {
+		e.leftView()
+	}
+	return nil
+}
+
+// inView returns the view, if there is one.
+func (e *entry) inView() *view {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.view
+}
+
+// leaveView takes the entry out of the view.
+func (e *entry) leaveView() {
+	e.mu.Lock()
+	v := e.view
+	e.view = nil
+	e.mu.Unlock()
+	if v != nil {
+		v.dismiss(e)
+	}
+}
+
+// leftView is called when the view has ended.
+func (e *entry) leftView() {
+	e.mu.Lock()
+	e.view = nil
+	holds := e.lease != nil && !e.ended
+	e.mu.Unlock()
+	if holds {
+		e.watch(0)
+	}
+}
+
+// hold waits, if it may, until the entry has a lease.
+func (e *entry) hold(ctx context.Context, wait bool) (*Hold, error) {
+	if exhausted(e.name) {
+		return nil, ErrSequenceExhausted
+	}
+	joined := false
+	for {
+		leases, changed := e.queue.leases()
+		children, err := e.look(ctx) // 2
+		if err != nil {
+			return nil, err
+		}
+		turn, err := e.decide(children, leases) // 3
+		if err != nil {
+			return nil, err
+		}
+		if !joined {
+			e.tellJoined(ctx)
+			joined = true
+		}
+		switch {
+		case turn.Held:
+			h, err := newHold(ctx, e)
+			if !errors.Is(err, ErrSuspended) {
+				return h, err
+			}
+			// Nobody is told "yours" and "not yours" in one breath. The list waits for a connection.
+			e.leaveView()
+		case !wait:
+			return nil, ErrNotAcquired
+		default:
+			if err := e.await(ctx, turn.Watch, changed); err != nil { // 4
+				return nil, err
+			}
+		}
+	}
+}
+
+// look returns the children of the lock, in order, at an instant after our create: from the view, or from a list.
+func (e *entry) look(ctx context.Context) ([]string, error) {
+	if v := e.inView(); v != nil {
+		if children, ok, err := v.look(e); ok {
+			return children, err
+		}
+	}
+	children, err := e.first, error(nil)
+	e.first = nil
+	if !slices.Contains(children, e.name) {
+		if children, err = e.queue.list(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if !slices.Contains(children, e.name) {
+		return nil, &entryLost{ErrNodeDeleted}
+	}
+	return children, nil
+}
+
+// decide asks the driver.
+func (e *entry) decide(children []string, leases int) (Decision, error) {
+	e.ahead = slices.Index(children, e.name)
+	e.queue.mu.Lock()
+	e.queue.others = len(children) - e.queue.entries
+	e.queue.mu.Unlock()
+	turn, err := e.queue.driver.Decide(children, e.name, leases)
+	if err == nil && !turn.Held && len(turn.Watch) == 0 {
+		err = fmt.Errorf("%w: driver %T neither grants the lease nor names whom to wait for", ErrBadArgument, e.queue.driver)
+	}
+	return turn, err
+}
+
+// await returns when it is worth looking again: one of the nodes called names has gone, or
+// changed is closed.
+func (e *entry) await(ctx context.Context, names []string, changed <-chan struct{}) error {
+	// A waiter depends on its session as a holder does: when it is woken, it
+	// must not find out only then that its node is long gone.
+	stop, err := e.session.Depend(connstate.Session, func(error) {})
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if v := e.inView(); v != nil {
+		w, known := v.wait(names)
+		if known && w == nil {
+			return nil // one has gone already
+		}
+		if w != nil {
+			defer v.cancel(w)
+			return e.sleep(ctx, w.c, changed)
+		}
+	}
+	for {
+		set, err := e.queue.watchAll(ctx, names)
+		if err != nil || set == nil { // one has gone already
+			return err
+		}
+		awake := make(chan struct{})
+		err = e.sleep(ctx, set.fired(awake), changed)
+		close(awake)
+		if err != nil || set.gone() || isClosed(changed) {
+			return err
+		}
+		// The connection was lost, or somebody wrote to the node: look at the
+		// nodes again. The queue ahead of us is the same.
+	}
+}
+
+// sleep returns when fired or changed is closed. The error says why there is nothing to wait
+// for any more.
+func (e *entry) sleep(ctx context.Context, fired, changed <-chan struct{}) error {
+	select {
+	case <-fired:
+	case <-changed:
+	case <-e.vanished:
+		return &entryLost{ErrNodeDeleted}
+	case <-e.session.Done():
+		return e.session.Err()
+	case <-ctx.Done():
+		// The node ahead may go at this very moment and make us the holder
+		// without our knowing. We need not find out: our caller deletes our
+		// node, and that wakes the next in line as a release would.
+		return fmt.Errorf("%w: %w", ErrNotAcquired, ctxerr.Of(ctx))
+	}
+	return nil
+}
+
+// begin makes the entry one that holds.
+func (e *entry) begin(l *lease) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if isClosed(e.vanished) {
+		return &entryLost{ErrNodeDeleted}
+	}
+	if e.since.IsZero() {
+		e.since = l.began
+	}
+	e.lease = l
+	return nil
+}
+
+// vanish is called when somebody else has deleted the node.
+func (e *entry) vanish() {
+	e.mu.Lock()
+	again := isClosed(e.vanished)
+	if !again {
+		close(e.vanished)
+	}
+	l := e.lease
+	e.mu.Unlock()
+	if again || l == nil {
+		return
+	}
+	l.lose(l.deletion())
+	e.end()
+}
+
+// deleted is vanish for a view.
+func (e *entry) deleted() { e.vanish() }
+
+// end says that we have nothing to do with the node any more. Only the first call counts.
+func (e *entry) end() {
+	e.mu.Lock()
+	if e.ended {
+		e.mu.Unlock()
+		return
+	}
+	e.ended = true
+	onOver := e.onOver
+	e.mu.Unlock()
+	e.queue.mu.Lock()
+	e.queue.entries--
+	e.queue.mu.Unlock()
+	e.leaveView()
+	e.unwatchNode()
+	if onOver != nil {
+		onOver()
+	}
+}
+
+// whenOver has f called when the entry has ended.
+func (e *entry) whenOver(f func()) {
+	e.mu.Lock()
+	ended := e.ended
+	if !ended {
+		e.onOver = f
+	}
+	e.mu.Unlock()
+	if ended {
+		f()
+	}
+}
+
+// leaveTimeout is how long giving up an entry may take the caller. The node goes in
+// any case; if it has gone by then, the caller's next look does not show it.
+const leaveTimeout = time.Second
+
+// leave takes our node out of the queue. What ended the waiting does not matter to it:
+// in particular not a context.
+func (e *entry) leave() {
+	ctx, cancel := e.leaving()
+	defer cancel()
+	_, err := e.remove(ctx)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrClosed) {
+		e.queue.client.Logger().Warn("lock node stays behind", "path", e.path, "reason", err)
+	}
+}
+
+// leaving is for how long giving up an entry may take: no time at all if no server is within reach.
+func (e *entry) leaving() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	if e.session.Err() != nil || !e.queue.client.State().IsConnected() {
+		cancel()
+	}
+	return ctx, cancel
+}
+
+// leaveSoon is leave for those who cannot wait.
+func (e *entry) leaveSoon() {
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, _ = e.remove(now) // goes on in the background
+}
+
+// remove deletes our node, in the background if ctx ends first.
+func (e *entry) remove(ctx context.Context) (found bool, err error) {
+	e.leaveView()
+	e.unwatchNode()
+	found, err = e.queue.client.DeleteGuaranteed(ctx, e.path)
+	if err == nil {
+		e.queue.rewind(ctx, e.path)
+	}
+	e.end()
+	return found, err
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

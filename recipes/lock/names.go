@@ -1,0 +1,85 @@
+package lock
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// rewind makes the numbers start again long before they end, by deleting a lock's
+// path. ZooKeeper refuses that while anybody is in the queue; those who come
+// meanwhile make the path anew.
+func (q *Queue) rewind(ctx context.Context, path string) {
+	_, own := framework.Split(path)
+	if number(own) >= rewindAt || exhausted(own) {
+		// That it fails is expected: there is always a next one to try.
+		_ = q.client.Delete(ctx, q.base, -1)
+	}
+}
+
+// rewindAt is where numbers are high enough to start again when the queue is empty.
+const rewindAt = 1 << 30
+
+// exhausted reports whether a node has a number that gives no order any more. The server's
+// counter turns negative after the largest one, which it gives out more than once.
+func exhausted(child string) bool {
+	// Nearly all are far from it, and need not be parsed.
+	if digits := child[max(0, len(child)-10):]; digits != "" && digits[0] != '-' && digits < "2147483647" {
+		return false
+	}
+	n := number(child)
+	return n < 0 || n >= math.MaxInt32
+}
+
+// number is what the server put at the end of a name, whatever is before it: the last ten
+// characters, with their sign. Of the most negative numbers the sign is one
+// further ahead, and what is left is too large for a number of the server's. A name
+// without a number has 0.
+func number(child string) int64 {
+	n, err := strconv.ParseInt(child[max(0, len(child)-10):], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// list returns the names of the children that belong to this lock, in the driver's
+// order.
+func (q *Queue) list(ctx context.Context) ([]string, error) {
+	all, _, err := q.client.Children(ctx, q.base)
+	if err != nil {
+		return nil, err
+	}
+	return q.sorted(all)
+}
+
+// sorted returns those of all children that belong to this lock, in the driver's order.
+func (q *Queue) sorted(all []string) ([]string, error) {
+	type entry struct{ key, name string }
+	entries := make([]entry, 0, len(all))
+	for _, name := range all {
+		key, ours := q.driver.SortKey(name, q.name)
+		if !ours {
+			continue
+		}
+		if exhausted(name) {
+			return nil, ErrSequenceExhausted
+		}
+		entries = append(entries, entry{key, name})
+	}
+	slices.SortFunc(entries, func(a, b entry) int {
+		if c := strings.Compare(a.key, b.key); c != 0 {
+			return c
+		}
+		return strings.Compare(a.name, b.name)
+	})
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.name
+	}
+	return names, nil
+}

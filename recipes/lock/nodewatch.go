@@ -1,0 +1,133 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
+)
+
+// The watches of a queue that is listed: one on each node that is waited for, and one on the node of a holder.
+
+// watchSet are watches on several nodes.
+type watchSet struct {
+	watches []*framework.Watch
+}
+
+// maxWatched is how many nodes are watched each on its own. To wait for one of more, one watch
+// on their parent is cheaper, although it tells of newcomers as well.
+const maxWatched = 4
+
+// watchAll watches nodes. It returns nil if one of them has gone already.
+func (q *Queue) watchAll(ctx context.Context, names []string) (*watchSet, error) {
+	if len(names) > maxWatched {
+		children, _, watch, err := q.client.ChildrenW(ctx, q.base)
+		if err != nil {
+			return nil, err
+		}
+		there := make(map[string]bool, len(children))
+		for _, child := range children {
+			there[child] = true
+		}
+		if slices.ContainsFunc(names, func(name string) bool { return !there[name] }) {
+			return nil, nil
+		}
+		return &watchSet{[]*framework.Watch{watch}}, nil
+	}
+	set := &watchSet{}
+	for _, name := range names {
+		// Not exists: that would leave a watch behind on a node that is gone.
+		_, _, watch, err := q.client.GetW(ctx, framework.Join(q.base, name))
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		set.watches = append(set.watches, watch)
+	}
+	return set, nil
+}
+
+// fired is closed when one of the watches fires, unless stop is closed before.
+func (s *watchSet) fired(stop <-chan struct{}) <-chan struct{} {
+	if len(s.watches) == 1 {
+		return s.watches[0].Done()
+	}
+	fired := make(chan struct{})
+	var once sync.Once
+	for _, w := range s.watches {
+		go func() { // ends with the first watch that fires, or with stop
+			select {
+			case <-w.Done():
+				once.Do(func() { close(fired) })
+			case <-fired:
+			case <-stop:
+			}
+		}()
+	}
+	return fired
+}
+
+// gone reports whether one of the nodes is, or may be.
+func (s *watchSet) gone() bool {
+	return slices.ContainsFunc(s.watches, func(w *framework.Watch) bool {
+		return w.Event().Type == zk.EventNodeDeleted || w.Event().Type == zk.EventNodeChildrenChanged
+	})
+}
+
+// watch has our node watched, after a while, until unwatchNode.
+func (e *entry) watch(after time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.watching || e.ended {
+		return
+	}
+	e.watching = true
+	ctx, cancel := context.WithCancel(framework.InSession(context.Background(), e.session))
+	timer := time.AfterFunc(after, func() { e.watchNode(ctx) }) // ends with ctx
+	e.unwatch = func() {
+		timer.Stop()
+		cancel()
+	}
+}
+
+// watchNode returns when our node is gone or ctx is done.
+func (e *entry) watchNode(ctx context.Context) {
+	for {
+		_, _, watch, err := e.queue.client.GetW(ctx, e.path)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, zk.ErrNoNode):
+			e.vanish()
+			return
+		case retry.Retryable(err):
+			continue // out of reach; whether that is trouble is for the session to say
+		case err != nil:
+			return // it is over
+		}
+		select {
+		case <-watch.Done():
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// unwatchNode ends what watch began.
+func (e *entry) unwatchNode() {
+	e.mu.Lock()
+	unwatch := e.unwatch
+	e.unwatch = nil
+	e.mu.Unlock()
+	if unwatch != nil {
+		unwatch()
+	}
+}
