@@ -32,7 +32,8 @@ var (
 	// ErrLost is in every loss: errors.Is finds it in all that follow but ErrClosed, and not in ErrReleased.
 	ErrLost = framework.ErrLost
 
-	// ErrNodeDeleted means that someone else deleted the lock's node.
+	// ErrNodeDeleted means that someone else deleted the lock's node: an operator, or the servers, if they have
+	// ended the session and we have not heard of that yet.
 	ErrNodeDeleted error = &lossError{"lock node deleted by another"}
 
 	// ErrMaxHold means that the time given by WithMaxHold has passed.

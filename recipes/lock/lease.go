@@ -245,10 +245,9 @@ func (l *lease) remove(ctx context.Context) error {
 		return r.err
 	}
 	found, err := l.entry.remove(ctx)
-	switch {
-	case err != nil && l.entry.session.Err() != nil:
-		err = l.entry.session.Err()
-	case err == nil && !found:
+	if over := l.entry.session.Err(); over != nil && (err != nil || !found) {
+		err = over
+	} else if err == nil && !found {
 		err = l.deletion()
 	}
 	r.err = err
@@ -256,10 +255,14 @@ func (l *lease) remove(ctx context.Context) error {
 	return err
 }
 
-// deletion is what it means if somebody else has deleted the node.
+// deletion is what it means if somebody else has deleted the node: the servers, if the session has ended
+// without our knowing.
 func (l *lease) deletion() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.lost != nil && l.deleted == ErrNodeDeleted {
+		return l.lost
+	}
 	return l.deleted
 }
 

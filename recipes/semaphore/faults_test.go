@@ -2,7 +2,6 @@ package semaphore_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -29,8 +28,8 @@ const faultPath = "/deep/down/pool"
 
 // eachRequest runs test with the subject's first request failing, then its second, and so
 // on, until a run ends without meeting the fault. shared says whether all read the number
-// of leases from a node; with hopeful the subject has found the semaphore free before.
-func eachRequest(t *testing.T, shared, hopeful bool, test func(t *testing.T, s scenario)) {
+// of leases from a node; with used the subject has found the semaphore free before.
+func eachRequest(t *testing.T, shared, used bool, test func(t *testing.T, s scenario)) {
 	for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter} {
 		t.Run(fault.String(), func(t *testing.T) {
 			met := true
@@ -47,7 +46,7 @@ func eachRequest(t *testing.T, shared, hopeful bool, test func(t *testing.T, s s
 						s.subject, _ = newSemaphore(t, bed, faultPath, 2)
 						s.other, s.client = newSemaphore(t, bed, faultPath, 2)
 					}
-					if hopeful {
+					if used {
 						require.NoError(t, s.subject.Do(testbed.Context(t), func(context.Context) error { return nil }))
 					}
 					session, err := s.client.Session(testbed.Context(t))
@@ -93,14 +92,14 @@ func (s scenario) checkFull(t *testing.T, group *lock.Group) {
 func checkRelease(t *testing.T, group *lock.Group) {
 	t.Helper()
 	if err := group.Release(); err != nil {
-		assert.True(t, errors.Is(err, lock.ErrSessionLost) || errors.Is(err, lock.ErrSuspended), "%v", err)
+		assert.ErrorIs(t, err, lock.ErrLost)
 	}
 }
 
 func TestFreeLeasesWithAnyRequestFailing(t *testing.T) {
-	for name, c := range map[string]struct{ shared, hopeful bool }{"fixed max": {}, "shared max": {shared: true}, "hopeful": {hopeful: true}} {
+	for name, c := range map[string]struct{ shared, used bool }{"fixed max": {}, "shared max": {shared: true}, "used before": {used: true}} {
 		t.Run(name, func(t *testing.T) {
-			eachRequest(t, c.shared, c.hopeful, func(t *testing.T, s scenario) {
+			eachRequest(t, c.shared, c.used, func(t *testing.T, s scenario) {
 				group, err := s.subject.AcquireN(testbed.Context(t), 2)
 				require.NoError(t, err, "one fault is no reason to fail")
 				s.checkFull(t, group)
@@ -120,9 +119,9 @@ func TestTryWithAnyRequestFailing(t *testing.T) {
 }
 
 func TestTakenLeasesWithAnyRequestFailing(t *testing.T) {
-	for name, c := range map[string]struct{ shared, hopeful bool }{"fixed max": {}, "shared max": {shared: true}, "hopeful": {hopeful: true}} {
+	for name, c := range map[string]struct{ shared, used bool }{"fixed max": {}, "shared max": {shared: true}, "used before": {used: true}} {
 		t.Run(name, func(t *testing.T) {
-			eachRequest(t, c.shared, c.hopeful, func(t *testing.T, s scenario) {
+			eachRequest(t, c.shared, c.used, func(t *testing.T, s scenario) {
 				one, err := s.other.Acquire(testbed.Context(t))
 				require.NoError(t, err)
 				two, err := s.other.Acquire(testbed.Context(t))
