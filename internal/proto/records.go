@@ -119,8 +119,8 @@ func (h *RequestHeader) Append(b []byte) []byte {
 // Decode implements [Record].
 func (h *RequestHeader) Decode(d *Decoder) { h.Xid, h.Op = d.Int32(), Op(d.Int32()) }
 
-// ReplyHeader comes before each answer and each event. If Code is not OK nothing follows, except
-// after a multi.
+// ReplyHeader comes before each answer and each event. If Code is not OK nothing follows;
+// a multi that failed is OK, and its results tell.
 type ReplyHeader struct {
 	Xid  int32
 	Zxid int64 // of the last transaction that the server knows of; of an event -1, from 3.9 on that of its transaction
