@@ -126,7 +126,7 @@ func (c *Conn) dispatch(d *proto.Decoder) error {
 		return nil
 	}
 	s.handler.Reply(d, nil)
-	return nil
+	return d.Err()
 }
 
 // answered takes the request off that an answer with this number must be for.
