@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -39,8 +38,8 @@ type core struct {
 	observer *Observer // nil when nobody observes
 	reporter *reporter // nil with observer
 
-	noContainers atomic.Bool // a server has said that it does not know them
-	values       sync.Map    // what recipes keep: see clientapi.Values
+	ignorance ignorance
+	values    sync.Map // what recipes keep: see clientapi.Values
 
 	mu      sync.Mutex // guards what follows
 	closing bool
@@ -189,7 +188,7 @@ func (c *core) awaitLink(ctx context.Context, pinned *Session, limit time.Durati
 		c.mu.Lock()
 		l, changed, authErr := c.link, c.changed, c.authErr
 		c.mu.Unlock()
-		if l != nil && (pinned == nil || pinned == l.session) {
+		if l != nil && l.up() && (pinned == nil || pinned == l.session) {
 			return l, nil
 		}
 		if authErr != nil {
@@ -223,7 +222,7 @@ func (c *core) run() {
 			continue
 		}
 		select {
-		case <-l.wire.down:
+		case <-l.down:
 		case <-l.session.Done():
 		case <-c.ctx.Done():
 		}
@@ -313,7 +312,9 @@ func (c *core) finish() {
 		session.over(ErrClosed)
 	}
 	if l != nil {
-		l.closeSession()
+		ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+		defer cancel()
+		l.closeSession(ctx)
 	}
 }
 
@@ -332,9 +333,9 @@ func (c *core) confirm(s *Session) {
 	}
 	go func() { // ends with the request, which ends with the link
 		defer c.wg.Done()
-		// What counts is that it is answered: the wire notes when. If it is
+		// What counts is that it is answered: the connection notes when. If it is
 		// not, the deadline says so.
-		_, _ = call(c.ctx, l, func(conn *zk.Conn) (string, error) { return conn.Sync("/") }, nil)
+		_, _ = ask(c.ctx, l, askSync("/"))
 		c.mu.Lock()
 		c.beating = false
 		c.mu.Unlock()

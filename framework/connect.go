@@ -1,12 +1,10 @@
 package framework
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"time"
@@ -14,7 +12,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"github.com/go-zookeeper/zk"
 
-	"github.com/gocurator/curator/internal/ctxerr"
+	"github.com/gocurator/curator/internal/conn"
 )
 
 // Pauses between rounds over all servers in which none could be used.
@@ -22,9 +20,6 @@ const (
 	minConnectPause = 50 * time.Millisecond
 	maxConnectPause = time.Second
 )
-
-// errSessionOver is a server's word that the session that was asked for is over.
-var errSessionOver = errors.New("session expired")
 
 // connect tries one server after another until a connection has a session: the
 // current one if it lives, otherwise a new one. It fails only when the client is closed.
@@ -90,59 +85,42 @@ func (c *core) connectTo(server string, n int) (*link, error) {
 		return nil, err
 	}
 	session := c.living()
-	want := grant{timeout: c.cfg.sessionTimeout}
-	var lastZxid int64
+	hello := conn.Hello{}
 	parent, timeout := c.ctx, c.cfg.sessionTimeout
 	if session != nil {
-		want, lastZxid = session.ask()
-		want.timeout = c.cfg.sessionTimeout
+		hello = session.ask()
 		parent, timeout = session.Context(), session.Timeout()
 	}
+	hello.Timeout, hello.Auths = c.cfg.sessionTimeout, c.cfg.auths
 	// Every server gets its chance before the session's time is up, as in the
 	// Java client; and none can hold us for long.
 	ctx, cancel := context.WithTimeout(parent, min(max(timeout/time.Duration(n+1), time.Second), 10*time.Second))
 	defer cancel()
 
-	conn, err := c.dial(ctx, server)
+	nc, err := c.dial(ctx, server)
 	if err != nil {
 		return nil, err
 	}
-	in := bufio.NewReader(conn)
-	var got grant
-	var sent time.Time
-	err = within(ctx, conn, func() error {
-		var err error
-		sent = time.Now()
-		if got, err = handshake(duplex{in, conn}, want, lastZxid); err != nil {
-			return fmt.Errorf("handshake: %w", err)
-		}
-		if got.id == 0 || session != nil && got.id != want.id {
-			return errSessionOver
-		}
-		return authenticate(duplex{in, conn}, c.cfg.auths)
-	})
+	opened, err := conn.Open(ctx, nc, hello)
+	if err == nil && session != nil && opened.Grant.Session != hello.Session {
+		opened.Close(errLeft)
+		err = conn.ErrExpired
+	}
 	if err != nil {
-		conn.Close()
-		if session != nil && errors.Is(err, errSessionOver) {
+		if session != nil && errors.Is(err, conn.ErrExpired) {
 			session.over(fmt.Errorf("%w: %w", ErrSessionLost, zk.ErrSessionExpired))
 			c.dropIfOver(session)
 		}
 		return nil, err
 	}
 	if session == nil {
-		session = newSession(c, got, sent)
+		session = newSession(c, opened.Grant, opened.Sent)
 		c.set(func() { c.session = session })
 		c.wg.Go(session.watch) // ends with the session, which ends with the client
 	} else {
-		session.attach(got, sent)
+		session.attach(opened.Grant, opened.Sent)
 	}
-	w := newWire(conn, in, got, session.answered)
-	l, err := newLink(session, server, w, got, c.cfg.log, &c.wg)
-	if err != nil {
-		conn.Close()
-		return nil, err
-	}
-	return l, nil
+	return newLink(session, server, opened), nil
 }
 
 // dial opens a connection, with TLS if it was asked for.
@@ -161,22 +139,4 @@ func (c *core) dial(ctx context.Context, server string) (net.Conn, error) {
 		return nil, err
 	}
 	return secure, nil
-}
-
-// within runs f, which reads and writes on conn, and makes it fail when ctx ends.
-func within(ctx context.Context, conn net.Conn, f func() error) error {
-	stop := context.AfterFunc(ctx, func() {
-		_ = conn.SetDeadline(time.Unix(1, 0)) // in the past; if that fails, f ends with conn
-	})
-	err := f()
-	if !stop() {
-		return errors.Join(ctxerr.Of(ctx), err)
-	}
-	return err
-}
-
-// duplex reads through a buffer and writes without.
-type duplex struct {
-	io.Reader
-	io.Writer
 }

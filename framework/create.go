@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -230,14 +232,14 @@ func (c *core) findOwn(ctx context.Context, l *link, dir, id string) (string, er
 			continue
 		}
 		path := Join(dir, child)
-		r, err := call(ctx, l, func(conn *zk.Conn) (withStat[bool], error) { return stated(conn.Exists(path)) }, nil)
+		stat, err := ask(ctx, l, askExists(path, false))
+		if errors.Is(err, zk.ErrNoNode) {
+			continue
+		}
 		if err != nil {
 			return "", err
 		}
-		if !r.value {
-			continue
-		}
-		if owner := r.stat.EphemeralOwner; owner != 0 && owner != l.session.ID() {
+		if owner := stat.EphemeralOwner; owner != 0 && owner != l.session.ID() {
 			c.removeInBackground(path)
 			continue
 		}
@@ -249,7 +251,7 @@ func (c *core) findOwn(ctx context.Context, l *link, dir, id string) (string, er
 // freshChildren lists dir as the leader knows it: after a reconnect the server may
 // lag behind the one that got our request. A missing dir has no children.
 func (c *core) freshChildren(ctx context.Context, l *link, dir string) ([]string, error) {
-	if _, err := call(ctx, l, func(conn *zk.Conn) (string, error) { return conn.Sync(dir) }, nil); err != nil {
+	if _, err := ask(ctx, l, askSync(dir)); err != nil {
 		return nil, err
 	}
 	r, err := ask(ctx, l, askChildren(dir, false))
@@ -265,10 +267,17 @@ const parentTries = 20
 
 // createOn makes one node, and its parents if asked to.
 func (c *core) createOn(ctx context.Context, l *link, path string, data []byte, o creation, late func(string, error)) (string, error) {
+	if o.mode == Container && c.unknown(proto.OpCreateContainer) {
+		return "", conn.CodeError(proto.Unimplemented) // asking again could cost the session
+	}
 	for try := 1; ; try++ {
-		q := askCreate(path, data, o.acl, o.mode, o.ttl)
-		q.written, q.late = o.sent, late
-		created, err := ask(ctx, l, q)
+		q := askCreate(path, data, o)
+		q.late = late
+		x := send(l, q)
+		created, err := x.wait(ctx, l)
+		if o.mode == Container {
+			c.learn(l, proto.OpCreateContainer, x.sent, err)
+		}
 		if !o.parents || try == parentTries || !errors.Is(err, zk.ErrNoNode) {
 			return created, err
 		}
@@ -284,18 +293,27 @@ func (c *core) makeParent(ctx context.Context, l *link, dir string, mode Mode) e
 	if dir == "/" {
 		return zk.ErrNoNode // the root is always there: chroot is not supported here
 	}
-	if !c.cfg.containers || c.noContainers.Load() {
+	if !c.cfg.containers {
 		mode = Persistent
 	}
+	if mode == Container && c.suspected(proto.OpCreateContainer) {
+		// To ask for what is there already would cost the session again.
+		if _, err := ask(ctx, l, askExists(dir, false)); !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+	}
 	for try := 1; ; try++ {
+		if mode == Container && c.unknown(proto.OpCreateContainer) {
+			mode = Persistent
+		}
 		_, err := c.createOn(ctx, l, dir, []byte{}, creation{mode: mode, acl: c.acl(dir)}, nil)
 		switch {
 		case errors.Is(err, zk.ErrNodeExists):
 			return nil
-		case unimplemented(err) && mode == Container:
-			// For later tries too: servers cut the connection after this answer.
-			c.noContainers.Store(true)
-			mode = Persistent
+		case mode == Container && err != nil && c.unknown(proto.OpCreateContainer):
+			if retry.Retryable(err) {
+				return err // the connection has ended for it; the next try makes it persistent
+			}
 		case errors.Is(err, zk.ErrNoNode) && try < parentTries:
 			above, _ := Split(dir)
 			if err := c.makeParent(ctx, l, above, mode); err != nil {
@@ -305,12 +323,6 @@ func (c *core) makeParent(ctx context.Context, l *link, dir string, mode Mode) e
 			return err
 		}
 	}
-}
-
-// unimplemented reports whether a server does not know a request. The text is all there
-// is: go-zookeeper has no value for this code.
-func unimplemented(err error) bool {
-	return err != nil && err.Error() == "unknown error: -6"
 }
 
 // acl says which ACL a node gets that is created without one.

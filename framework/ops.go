@@ -21,7 +21,7 @@ import (
 
 // Get returns a node's data and stat. The error is zk.ErrNoNode if there is no such node.
 func (c *Client) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
-	r, err := asked(ctx, c, "get", path, askGet)
+	r, err := asked(ctx, c, "get", path, func(real string) question[withStat[[]byte]] { return askGet(real, false) })
 	return r.value, r.stat, err
 }
 
@@ -34,7 +34,7 @@ func (c *Client) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *Watc
 
 // Children returns the names of a node's children, in no order, and the node's stat.
 func (c *Client) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
-	r, err := asked(ctx, c, "children", path, askChildren)
+	r, err := asked(ctx, c, "children", path, func(real string) question[withStat[[]string]] { return askChildren(real, false) })
 	return r.value, r.stat, err
 }
 
@@ -46,13 +46,18 @@ func (c *Client) ChildrenW(ctx context.Context, path string) ([]string, *zk.Stat
 
 // Exists reports whether there is such a node, and its stat if so. A missing node is no error.
 func (c *Client) Exists(ctx context.Context, path string) (bool, *zk.Stat, error) {
-	r, err := request(ctx, c, "exists", path, func(conn *zk.Conn, real string) (withStat[bool], error) {
-		return stated(conn.Exists(real))
-	})
-	if !r.value {
-		return false, nil, err
+	if err := ValidatePath(path); err != nil {
+		return false, nil, opError("exists", path, err)
 	}
-	return true, r.stat, err
+	var stat *zk.Stat
+	err := c.core.do(ctx, "exists", path, func(l *link) error {
+		var err error
+		if stat, err = ask(ctx, l, askExists(c.real(path), false)); errors.Is(err, zk.ErrNoNode) {
+			return nil
+		}
+		return err
+	})
+	return err == nil && stat != nil, stat, opError("exists", path, err)
 }
 
 // ExistsW is Exists, and a watch that fires when the node comes, changes or goes.
@@ -60,44 +65,27 @@ func (c *Client) ExistsW(ctx context.Context, path string) (bool, *zk.Stat, *Wat
 	if err := ValidatePath(path); err != nil {
 		return false, nil, nil, opError("exists", path, err)
 	}
-	var found bool
 	var stat *zk.Stat
 	var watch *Watch
 	real := c.real(path)
 	err := c.core.do(ctx, "exists", path, func(l *link) error {
-		// Which of the two kinds it will be is for the server to say.
-		there, gone := watchKey{real, watchData}, watchKey{real, watchGone}
-		wThere, armedThere := l.watches.begin(there)
-		wGone, armedGone := l.watches.begin(gone)
-		r, err := call(ctx, l, func(conn *zk.Conn) (withStat[bool], error) {
-			found, stat, _, err := conn.ExistsW(real)
-			if !armedThere {
-				l.watches.settle(there, wThere, err == nil && found)
-			}
-			if !armedGone {
-				l.watches.settle(gone, wGone, err == nil && !found)
-			}
-			return withStat[bool]{found, stat}, err
-		}, nil)
-		if err != nil {
-			return err
-		}
-		if found = r.value; found {
-			stat, watch = r.stat, &Watch{wThere, c}
-		} else {
-			stat, watch = nil, &Watch{wGone, c}
-		}
-		return nil
+		var shared *sharedWatch
+		var err error
+		stat, shared, err = l.watches.askExists(ctx, real)
+		watch = &Watch{shared, c}
+		return err
 	})
+	found := err == nil && stat != nil
+	if err != nil {
+		stat, watch = nil, nil
+	}
 	return found, stat, watch, opError("exists", path, err)
 }
 
 // Set replaces a node's data if its version is the one given; -1 is any. nil and empty
 // data are different things.
 func (c *Client) Set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
-	return request(ctx, c, "set", path, func(conn *zk.Conn, real string) (*zk.Stat, error) {
-		return conn.Set(real, data, version)
-	})
+	return asked(ctx, c, "set", path, func(real string) question[*zk.Stat] { return askSet(real, data, version) })
 }
 
 // Sync has the server that we are connected to catch up with the leader: what
@@ -106,104 +94,20 @@ func (c *Client) Set(ctx context.Context, path string, data []byte, version int3
 // that when one of its own clients syncs. A write, such as a Multi that only checks, is
 // the certain way to catch up.
 func (c *Client) Sync(ctx context.Context, path string) error {
-	_, err := request(ctx, c, "sync", path, func(conn *zk.Conn, real string) (string, error) {
-		return conn.Sync(real)
-	})
+	_, err := asked(ctx, c, "sync", path, askSync)
 	return err
 }
 
 // GetACL returns a node's ACL and stat.
 func (c *Client) GetACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
-	r, err := request(ctx, c, "getACL", path, func(conn *zk.Conn, real string) (withStat[[]zk.ACL], error) {
-		return stated(conn.GetACL(real))
-	})
+	r, err := asked(ctx, c, "getACL", path, askGetACL)
 	return r.value, r.stat, err
 }
 
 // SetACL replaces a node's ACL if its ACL version is the one given; -1 is any. An empty
 // list is zk.ErrInvalidACL.
 func (c *Client) SetACL(ctx context.Context, path string, acl []zk.ACL, version int32) (*zk.Stat, error) {
-	return request(ctx, c, "setACL", path, func(conn *zk.Conn, real string) (*zk.Stat, error) {
-		return conn.SetACL(real, acl, version)
-	})
-}
-
-// Multi carries out all operations or none: *zk.CreateRequest (its Acl may be nil:
-// then the client's ACL provider is asked), *zk.SetDataRequest, *zk.DeleteRequest and
-// *zk.CheckVersionRequest. The requests are not changed. On failure the error wraps
-// the first operation's that failed, and each response has its own. Containers
-// and TTL nodes cannot be created in a Multi; that is [ErrBadArgument].
-func (c *Client) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
-	if len(ops) == 0 {
-		return nil, opError("multi", "", fmt.Errorf("%w: no operations", ErrBadArgument))
-	}
-	real := make([]any, len(ops))
-	first := ""
-	for i, op := range ops {
-		path, served, err := c.multiOp(op)
-		if i == 0 {
-			first = path
-		}
-		if err != nil {
-			return nil, opError("multi", path, err)
-		}
-		real[i] = served
-	}
-	var responses []zk.MultiResponse
-	err := c.core.do(ctx, "multi", first, func(l *link) error {
-		var err error
-		responses, err = call(ctx, l, func(conn *zk.Conn) ([]zk.MultiResponse, error) {
-			return conn.Multi(real...)
-		}, nil)
-		return err
-	})
-	for i := range responses {
-		responses[i].String = c.unreal(responses[i].String)
-	}
-	return responses, opError("multi", first, err)
-}
-
-// multiOp returns an operation of a Multi as the server shall see it.
-func (c *Client) multiOp(op any) (path string, real any, err error) {
-	switch op := op.(type) {
-	case *zk.CreateRequest:
-		if op == nil {
-			break
-		}
-		switch op.Flags {
-		case zk.FlagPersistent, zk.FlagEphemeral, zk.FlagSequence, zk.FlagEphemeralSequential:
-		default:
-			return op.Path, nil, fmt.Errorf("%w: create flags %d in a multi", ErrBadArgument, op.Flags)
-		}
-		r := *op
-		r.Path = c.realNew(op.Path)
-		if r.Acl == nil {
-			r.Acl = c.core.acl(r.Path)
-		}
-		return op.Path, &r, ValidatePath(op.Path)
-	case *zk.SetDataRequest:
-		if op == nil {
-			break
-		}
-		r := *op
-		r.Path = c.real(op.Path)
-		return op.Path, &r, ValidatePath(op.Path)
-	case *zk.DeleteRequest:
-		if op == nil {
-			break
-		}
-		r := *op
-		r.Path = c.real(op.Path)
-		return op.Path, &r, ValidatePath(op.Path)
-	case *zk.CheckVersionRequest:
-		if op == nil {
-			break
-		}
-		r := *op
-		r.Path = c.real(op.Path)
-		return op.Path, &r, ValidatePath(op.Path)
-	}
-	return "", nil, fmt.Errorf("%w: %T in a multi", ErrBadArgument, op)
+	return asked(ctx, c, "setACL", path, func(real string) question[*zk.Stat] { return askSetACL(real, acl, version) })
 }
 
 // do runs attempt on a connection, and again on the next one as the policy says. With a
@@ -261,27 +165,8 @@ func (c *core) untilClosed(ctx context.Context) (context.Context, context.Cancel
 	}
 }
 
-// request is an operation that is one request on one path.
-func request[T any](ctx context.Context, c *Client, op, path string, f func(conn *zk.Conn, real string) (T, error)) (T, error) {
-	var result T
-	if err := ValidatePath(path); err != nil {
-		return result, opError(op, path, err)
-	}
-	real := c.real(path)
-	err := c.core.do(ctx, op, path, func(l *link) error {
-		var err error
-		result, err = call(ctx, l, func(conn *zk.Conn) (T, error) { return f(conn, real) }, nil)
-		return err
-	})
-	if err != nil {
-		var none T
-		return none, opError(op, path, err)
-	}
-	return result, nil
-}
-
-// asked is request for those that go past the Conn.
-func asked[T any](ctx context.Context, c *Client, op, path string, q func(real string, watch bool) question[T]) (T, error) {
+// asked is an operation that is one request on one path.
+func asked[T any](ctx context.Context, c *Client, op, path string, q func(real string) question[T]) (T, error) {
 	var none T
 	if err := ValidatePath(path); err != nil {
 		return none, opError(op, path, err)
@@ -290,7 +175,7 @@ func asked[T any](ctx context.Context, c *Client, op, path string, q func(real s
 	var result T
 	err := c.core.do(ctx, op, path, func(l *link) error {
 		var err error
-		result, err = ask(ctx, l, q(real, false))
+		result, err = ask(ctx, l, q(real))
 		return err
 	})
 	if err != nil {
@@ -313,12 +198,7 @@ func watched[T any](ctx context.Context, c *Client, op, path string, kind watchK
 	}
 	key := watchKey{c.real(path), kind}
 	err := c.core.do(ctx, op, path, func(l *link) error {
-		shared, armed := l.watches.begin(key)
-		q := q(key.path, !armed)
-		if !armed {
-			q.settle = func(err error) { l.watches.settle(key, shared, err == nil) }
-		}
-		value, err := ask(ctx, l, q)
+		value, shared, err := askWatched(ctx, l, key, q)
 		result = withWatch[T]{value, &Watch{shared, c}}
 		return err
 	})
@@ -326,14 +206,4 @@ func watched[T any](ctx context.Context, c *Client, op, path string, kind watchK
 		return withWatch[T]{}, opError(op, path, err)
 	}
 	return result, nil
-}
-
-// withStat is a result that comes with a stat, as one value.
-type withStat[T any] struct {
-	value T
-	stat  *zk.Stat
-}
-
-func stated[T any](value T, stat *zk.Stat, err error) (withStat[T], error) {
-	return withStat[T]{value, stat}, err
 }

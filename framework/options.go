@@ -15,6 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/internal/conn"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -28,7 +29,7 @@ type config struct {
 	policy            retry.Policy
 	namespace         string
 	acl               ACLProvider
-	auths             []auth
+	auths             []conn.Auth
 	dial              DialFunc
 	tls               *tls.Config
 	data              []byte
@@ -37,11 +38,6 @@ type config struct {
 	expirationPercent int
 	log               *slog.Logger
 	observers         []Observer
-}
-
-type auth struct {
-	scheme string
-	cred   []byte
 }
 
 // ServerList names the servers to connect to, as host:port or host (port 2181).
@@ -144,7 +140,7 @@ func WithAuth(scheme string, cred []byte) Option {
 		if scheme == "" {
 			return fmt.Errorf("%w: empty auth scheme", ErrBadArgument)
 		}
-		c.auths = append(c.auths, auth{scheme, slices.Clone(cred)})
+		c.auths = append(c.auths, conn.Auth{Scheme: scheme, Cred: slices.Clone(cred)})
 		return nil
 	}
 }

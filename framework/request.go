@@ -2,224 +2,207 @@ package framework
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/ctxerr"
+	"github.com/gocurator/curator/internal/proto"
 )
 
-// The requests that locks are made of go past the Conn: a create, a delete, a list, a look. With
-// the Conn each takes a goroutine that waits for it, since the Conn's calls cannot be given up,
-// and three hand-overs between goroutines, which cost as much as a server does. Here it takes
-// none and one. Answers come through the wire, which the Conn reads, in one order with
-// everything else; so what is said about watches is true for these as well.
-
-// ask sends a request of our own and returns what parse makes of its answer. For everything
-// else see [call]. op and body are those of the protocol.
-func ask[T any](ctx context.Context, l *link, q question[T]) (T, error) {
-	if !l.enter() {
-		var none T
-		return none, zk.ErrNoServer // nothing was sent
-	}
-	w := newWaiting(q.late)
-	l.wire.send(&ownRequest{
-		op:      q.op,
-		frame:   append(header(0, q.op), q.body...),
-		written: q.written,
-		reply: func(frame []byte, err error) {
-			defer l.calls.Done()
-			var value T
-			if err == nil {
-				value, err = parseReply(frame, q.parse)
-			}
-			if q.settle != nil {
-				q.settle(err)
-			}
-			w.done(value, err)
-		},
-	})
-	return w.wait(ctx, l)
-}
-
-// question is a request of our own. Its functions, of which only parse must be there, are called
-// on the connection's goroutine and must not block.
+// question is one request. Its functions, of which only parse must be there, are called on the
+// connection's goroutine and must not block.
 type question[T any] struct {
-	op      int32
-	body    []byte
-	parse   func(*cursor) T
+	op      proto.Op
+	frame   []byte // begun by [conn.Begin]
+	parse   func(*proto.Decoder) T
 	written func()         // when it has been written
 	settle  func(error)    // when it has been answered, whether anybody waits or not
 	late    func(T, error) // gets the answer that nobody waits for any more
 }
 
-// parseReply takes an answer apart.
-func parseReply[T any](frame []byte, parse func(*cursor) T) (T, error) {
+// ask sends a request on l and returns what parse makes of its answer. When ctx is done or the
+// client closed first, ask returns at once, and the request goes on.
+func ask[T any](ctx context.Context, l *link, q question[T]) (T, error) {
+	return send(l, q).wait(ctx, l)
+}
+
+// send sends a request. It does not block.
+func send[T any](l *link, q question[T]) *exchange[T] {
+	x := &exchange[T]{question: q, sent: time.Now(), answered: make(chan struct{}, 1)}
+	x.request = conn.Request{Op: q.op, Frame: q.frame, Written: q.written, Handler: x}
+	l.conn.Send(&x.request)
+	return x
+}
+
+// exchange is a request and its answer, for which its caller may stop to wait.
+type exchange[T any] struct {
+	question[T]
+	request   conn.Request
+	sent      time.Time
+	answered  chan struct{} // capacity 1; filled when value and err are set
+	value     T
+	err       error
+	abandoned atomic.Bool // whoever sets it second knows of the other
+}
+
+// Reply implements [conn.Handler].
+func (x *exchange[T]) Reply(body *proto.Decoder, err error) {
+	if err == nil {
+		value := x.parse(body)
+		if err = body.Err(); err == nil {
+			x.value = value
+		} else {
+			// The connection ends for it, and nobody knows what the server did.
+			err = fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err)
+		}
+	}
+	x.err = err
+	if x.settle != nil {
+		x.settle(err)
+	}
+	x.answered <- struct{}{}
+	if x.abandoned.Swap(true) && x.late != nil {
+		x.late(x.value, err)
+	}
+}
+
+// wait returns the answer, or at once when ctx is done or the client closed.
+func (x *exchange[T]) wait(ctx context.Context, l *link) (T, error) {
+	closed := l.session.core.ctx
+	select {
+	case <-x.answered:
+		return x.value, x.err
+	case <-ctx.Done():
+	case <-closed.Done():
+	}
+	if x.abandoned.Swap(true) {
+		<-x.answered // it was faster
+		return x.value, x.err
+	}
 	var none T
-	_, _, code, ok := replyHeader(frame)
-	if !ok {
-		return none, errShortReply
+	if closed.Err() != nil {
+		return none, unanswered{ErrClosed}
 	}
-	if code != 0 {
-		return none, codeError(code)
-	}
-	c := &cursor{rest: frame[20:]}
-	value := parse(c)
-	if c.short {
-		return none, errShortReply
-	}
-	return value, nil
+	return none, unanswered{ctxerr.Of(ctx)}
 }
 
-// errShortReply is an answer that ends too early.
-var errShortReply = errors.New("malformed reply")
+// unanswered is the error of a request that was given up before its answer came.
+type unanswered struct{ error }
 
-// codes are the errors of go-zookeeper, which has them by number too, but for itself.
-var codes = map[int32]error{
-	-8:   zk.ErrBadArguments,
-	-100: zk.ErrAPIError,
-	-101: zk.ErrNoNode,
-	-102: zk.ErrNoAuth,
-	-103: zk.ErrBadVersion,
-	-108: zk.ErrNoChildrenForEphemerals,
-	-110: zk.ErrNodeExists,
-	-111: zk.ErrNotEmpty,
-	-112: zk.ErrSessionExpired,
-	-114: zk.ErrInvalidACL,
-	-115: zk.ErrAuthFailed,
-	-118: zk.ErrSessionMoved,
-	-123: zk.ErrReconfigDisabled,
-}
+func (u unanswered) Unwrap() error { return u.error }
 
-// codeError says what a server said, in go-zookeeper's words.
-func codeError(code int32) error {
-	if err := codes[code]; err != nil {
-		return err
-	}
-	return fmt.Errorf("unknown error: %d", code)
-}
+// Unknown makes [retry.Unknown] true: the server may carry the request out.
+func (u unanswered) Unknown() bool { return true }
 
 // The requests.
 
+// withStat is a result that comes with a stat, as one value.
+type withStat[T any] struct {
+	value T
+	stat  *zk.Stat
+}
+
+// nothing is the result of a request whose answer is that it was carried out.
+type nothing struct{}
+
+func parseNothing(*proto.Decoder) nothing { return nothing{} }
+
+func parseStat(d *proto.Decoder) *zk.Stat {
+	var s proto.Stat
+	s.Decode(d)
+	return (*zk.Stat)(&s)
+}
+
+func parsePath(d *proto.Decoder) string { return d.String() }
+
+func readFrame(path string, watch bool) []byte {
+	r := proto.ReadRequest{Path: path, Watch: watch}
+	return r.Append(conn.Begin(5 + len(path)))
+}
+
 func askGet(path string, watch bool) question[withStat[[]byte]] {
-	return question[withStat[[]byte]]{op: opGetData, body: appendWatched(path, watch), parse: func(c *cursor) withStat[[]byte] {
-		return withStat[[]byte]{c.bytes(), c.stat()}
+	return question[withStat[[]byte]]{op: proto.OpGetData, frame: readFrame(path, watch), parse: func(d *proto.Decoder) withStat[[]byte] {
+		return withStat[[]byte]{d.Bytes(), parseStat(d)}
 	}}
 }
 
 func askChildren(path string, watch bool) question[withStat[[]string]] {
-	return question[withStat[[]string]]{op: opGetChildren2, body: appendWatched(path, watch), parse: func(c *cursor) withStat[[]string] {
-		return withStat[[]string]{c.strings(), c.stat()}
+	return question[withStat[[]string]]{op: proto.OpGetChildren2, frame: readFrame(path, watch), parse: func(d *proto.Decoder) withStat[[]string] {
+		return withStat[[]string]{d.Strings(), parseStat(d)}
 	}}
 }
 
-func askDelete(path string, version int32) question[struct{}] {
-	body := appendBytes(make([]byte, 0, 8+len(path)), []byte(path))
-	body = binary.BigEndian.AppendUint32(body, uint32(version))
-	return question[struct{}]{op: opDelete, body: body, parse: func(*cursor) struct{} { return struct{}{} }}
+func askExists(path string, watch bool) question[*zk.Stat] {
+	return question[*zk.Stat]{op: proto.OpExists, frame: readFrame(path, watch), parse: parseStat}
 }
 
-// askCreate makes a node; ttl is 0 for none.
-func askCreate(path string, data []byte, acl []zk.ACL, mode Mode, ttl time.Duration) question[string] {
-	q := question[string]{op: opCreate, parse: (*cursor).string}
-	flags := int32(mode)
+func askSet(path string, data []byte, version int32) question[*zk.Stat] {
+	r := proto.SetDataRequest{Path: path, Data: data, Version: version}
+	return question[*zk.Stat]{op: proto.OpSetData, frame: r.Append(conn.Begin(12 + len(path) + len(data))), parse: parseStat}
+}
+
+func askDelete(path string, version int32) question[nothing] {
+	r := proto.VersionRequest{Path: path, Version: version}
+	return question[nothing]{op: proto.OpDelete, frame: r.Append(conn.Begin(8 + len(path))), parse: parseNothing}
+}
+
+// askCreate makes a node.
+func askCreate(path string, data []byte, o creation) question[string] {
+	r := proto.CreateRequest{Path: path, Data: data, ACL: protoACL(o.acl), Flags: int32(o.mode)}
+	q := question[string]{op: proto.OpCreate, parse: parsePath, written: o.sent} // a stat that follows is not read
 	switch {
-	case ttl > 0 && mode == PersistentSequential:
-		q.op, flags = opCreateTTL, zk.FlagPersistentSequentialWithTTL
-	case ttl > 0:
-		q.op, flags = opCreateTTL, zk.FlagTTL
-	case mode == Container:
-		q.op = opCreateContainer
+	case o.ttl > 0:
+		q.op, r.WithTTL, r.TTL, r.Flags = proto.OpCreateTTL, true, o.ttl.Milliseconds(), proto.FlagTTL
+		if o.mode == PersistentSequential {
+			r.Flags = proto.FlagPersistentSequentialTTL
+		}
+	case o.mode == Container:
+		q.op = proto.OpCreateContainer
 	}
-	q.body = appendBytes(make([]byte, 0, 64+len(path)+len(data)), []byte(path))
-	if data == nil {
-		q.body = binary.BigEndian.AppendUint32(q.body, 1<<32-1) // none is not the same as empty
-	} else {
-		q.body = appendBytes(q.body, data)
-	}
-	q.body = binary.BigEndian.AppendUint32(q.body, uint32(len(acl)))
-	for _, a := range acl {
-		q.body = binary.BigEndian.AppendUint32(q.body, uint32(a.Perms))
-		q.body = appendBytes(q.body, []byte(a.Scheme))
-		q.body = appendBytes(q.body, []byte(a.ID))
-	}
-	q.body = binary.BigEndian.AppendUint32(q.body, uint32(flags))
-	if ttl > 0 {
-		q.body = binary.BigEndian.AppendUint64(q.body, uint64(ttl.Milliseconds()))
-	}
+	q.frame = r.Append(conn.Begin(64 + len(path) + len(data)))
 	return q
 }
 
-func appendWatched(path string, watch bool) []byte {
-	body := appendBytes(make([]byte, 0, 5+len(path)), []byte(path))
-	if watch {
-		return append(body, 1)
-	}
-	return append(body, 0)
+func askSync(path string) question[string] {
+	r := proto.PathRequest{Path: path}
+	return question[string]{op: proto.OpSync, frame: r.Append(conn.Begin(4 + len(path))), parse: parsePath}
 }
 
-// cursor reads an answer. After an error all further values are zero.
-type cursor struct {
-	rest  []byte
-	short bool
+func askGetACL(path string) question[withStat[[]zk.ACL]] {
+	r := proto.PathRequest{Path: path}
+	return question[withStat[[]zk.ACL]]{op: proto.OpGetACL, frame: r.Append(conn.Begin(4 + len(path))), parse: func(d *proto.Decoder) withStat[[]zk.ACL] {
+		acls := d.ACLs()
+		list := make([]zk.ACL, len(acls))
+		for i, a := range acls {
+			list[i] = zk.ACL(a)
+		}
+		return withStat[[]zk.ACL]{list, parseStat(d)}
+	}}
 }
 
-func (c *cursor) take(n int) []byte {
-	if c.short || n < 0 || n > len(c.rest) {
-		c.short = true
-		return nil
-	}
-	taken := c.rest[:n:n]
-	c.rest = c.rest[n:]
-	return taken
+func askSetACL(path string, acl []zk.ACL, version int32) question[*zk.Stat] {
+	r := proto.SetACLRequest{Path: path, ACL: protoACL(acl), Version: version}
+	return question[*zk.Stat]{op: proto.OpSetACL, frame: r.Append(conn.Begin(64 + len(path))), parse: parseStat}
 }
 
-func (c *cursor) int32() int32 {
-	if b := c.take(4); b != nil {
-		return int32(binary.BigEndian.Uint32(b))
-	}
-	return 0
-}
-
-func (c *cursor) int64() int64 {
-	if b := c.take(8); b != nil {
-		return int64(binary.BigEndian.Uint64(b))
-	}
-	return 0
-}
-
-// bytes returns nil for none, which is not the same as no bytes.
-func (c *cursor) bytes() []byte {
-	n := c.int32()
-	if n == -1 {
-		return nil
-	}
-	return c.take(int(n))
-}
-
-func (c *cursor) string() string { return string(c.bytes()) }
-
-func (c *cursor) strings() []string {
-	n := int(c.int32())
-	if n < 0 || n > len(c.rest)/4 { // each has a length
-		c.short = c.short || n != -1
-		return nil
-	}
-	// One string, of which all are parts: they are kept or dropped together.
-	all := string(c.rest)
-	list := make([]string, n)
-	for i := range list {
-		at := len(all) - len(c.rest) + 4
-		list[i] = all[min(at, len(all)):][:len(c.bytes())]
+func protoACL(acl []zk.ACL) []proto.ACL {
+	list := make([]proto.ACL, len(acl))
+	for i, a := range acl {
+		list[i] = proto.ACL(a)
 	}
 	return list
 }
 
-func (c *cursor) stat() *zk.Stat {
-	return &zk.Stat{
-		Czxid: c.int64(), Mzxid: c.int64(), Ctime: c.int64(), Mtime: c.int64(),
-		Version: c.int32(), Cversion: c.int32(), Aversion: c.int32(),
-		EphemeralOwner: c.int64(), DataLength: c.int32(), NumChildren: c.int32(), Pzxid: c.int64(),
-	}
+func askAddWatch(path string, mode WatchMode) question[nothing] {
+	r := proto.WatchRequest{Path: path, Kind: int32(mode)}
+	return question[nothing]{op: proto.OpAddWatch, frame: r.Append(conn.Begin(8 + len(path))), parse: parseNothing}
+}
+
+func askRemoveWatch(path string) question[nothing] {
+	r := proto.WatchRequest{Path: path, Kind: proto.WatcherAny}
+	return question[nothing]{op: proto.OpRemoveWatches, frame: r.Append(conn.Begin(8 + len(path))), parse: parseNothing}
 }

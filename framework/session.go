@@ -10,6 +10,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/proto"
 )
 
 // Session is one ZooKeeper session of a client, from its making until it is over.
@@ -31,7 +33,7 @@ type Session struct {
 	lastZxid atomic.Int64
 
 	mu         sync.Mutex // guards what follows
-	grant      grant      // the timeout may change at each reconnect
+	grant      conn.Grant // the timeout may change at each reconnect
 	suspended  bool
 	dependents map[*dependent]struct{}
 	nextLook   time.Time // when watch looks at the clock again
@@ -45,10 +47,10 @@ type dependent struct {
 
 // newSession takes a grant that a server gave in answer to a connect request that was
 // sent at sent.
-func newSession(c *core, g grant, sent time.Time) *Session {
+func newSession(c *core, g conn.Grant, sent time.Time) *Session {
 	s := &Session{
 		core:       c,
-		deadline:   connstate.NewDeadline(g.timeout, sent, c.cfg.expirationPercent),
+		deadline:   connstate.NewDeadline(g.Timeout, sent, c.cfg.expirationPercent),
 		kick:       make(chan struct{}, 1),
 		grant:      g,
 		suspended:  true, // until there is a link
@@ -62,14 +64,14 @@ func newSession(c *core, g grant, sent time.Time) *Session {
 func (s *Session) ID() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.grant.id
+	return s.grant.Session
 }
 
 // Timeout is what the servers granted, which may differ from what was asked for.
 func (s *Session) Timeout() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.grant.timeout
+	return s.grant.Timeout
 }
 
 // Done is closed when the session is over.
@@ -109,7 +111,7 @@ func (s *Session) Depend(policy connstate.ErrorPolicy, tell func(cause error)) (
 		return nil, ErrSuspended
 	}
 	s.dependents[d] = struct{}{}
-	if look := time.Now().Add(s.grant.timeout / heartbeats); due.Before(s.nextLook) || look.Before(s.nextLook) {
+	if look := time.Now().Add(s.grant.Timeout / heartbeats); due.Before(s.nextLook) || look.Before(s.nextLook) {
 		s.wake()
 	}
 	return func() bool {
@@ -126,8 +128,8 @@ func (s *Session) Depend(policy connstate.ErrorPolicy, tell func(cause error)) (
 const heartbeats = 8
 
 // attach notes that a server granted the session (again) on a connection.
-func (s *Session) attach(g grant, sent time.Time) {
-	s.deadline.Attached(g.timeout, sent)
+func (s *Session) attach(g conn.Grant, sent time.Time) {
+	s.deadline.Attached(g.Timeout, sent)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.grant = g
@@ -135,23 +137,25 @@ func (s *Session) attach(g grant, sent time.Time) {
 }
 
 // ask returns what to say to the next server, to go on with the session there.
-func (s *Session) ask() (old grant, lastZxid int64) {
+func (s *Session) ask() conn.Hello {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.grant, s.lastZxid.Load()
+	return conn.Hello{Session: s.grant.Session, Password: s.grant.Password, LastZxid: s.lastZxid.Load()}
 }
 
 // answered notes a reply on the session's connection. There is one connection at
 // a time, and it calls from one goroutine.
-func (s *Session) answered(a answer) {
-	if a.code == codeExpired {
+func (s *Session) answered(a conn.Answer) {
+	// A server that says so need not hang up: it answers pings and reads of a session that has
+	// ended, if the client came back to it at that very moment.
+	if a.Code == proto.SessionExpired {
 		s.over(fmt.Errorf("%w: %w", ErrSessionLost, zk.ErrSessionExpired))
 		return
 	}
-	if a.zxid > s.lastZxid.Load() {
-		s.lastZxid.Store(a.zxid)
+	if a.Zxid > s.lastZxid.Load() {
+		s.lastZxid.Store(a.Zxid)
 	}
-	s.deadline.Answered(a.sent, a.received, a.viaLeader)
+	s.deadline.Answered(a.Sent, a.Received, a.FromLeader)
 }
 
 // resume ends a suspension. It reports whether the session still lives.
@@ -215,7 +219,7 @@ func (s *Session) watch() {
 		now := time.Now()
 		s.mu.Lock()
 		needed := len(s.dependents) > 0
-		interval := s.grant.timeout / heartbeats
+		interval := s.grant.Timeout / heartbeats
 		due := s.deadline.At(needed)
 		look := due
 		beat := needed && !now.Before(lastBeat.Add(interval))

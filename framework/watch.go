@@ -1,7 +1,8 @@
 package framework
 
 import (
-	"sync"
+	"context"
+	"errors"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -9,7 +10,8 @@ import (
 // Watch tells once that something has happened to a node since it was looked at.
 // It fires at most once; to go on watching, look again. Any number of goroutines
 // may wait for it. Nothing has to be done to give it up: all watches of one
-// kind on one node share one entry, here and on the server.
+// kind on one node share one entry, here and on the server. It may fire for a
+// change that the look had already seen, so look again and compare.
 //
 // A Watch also fires when the connection is lost, with an event of type
 // [zk.EventNotWatching]: whoever waits should then look again. It is the one
@@ -53,45 +55,80 @@ const (
 	watchChildren
 )
 
+var watchKinds = [...]watchKind{watchData, watchGone, watchChildren}
+
 type watchKey struct {
 	path string // on the server
 	kind watchKind
 }
 
-// watches are the watches of one link. go-zookeeper's own channels are not used: it
-// has one per call, and none of them can be given back.
-type watches struct {
-	mu     sync.Mutex // guards what follows
-	byNode map[watchKey]*sharedWatch
-	ended  bool
+// askWatched sends a read that sets a watch, unless the server has one that will tell.
+func askWatched[T any](ctx context.Context, l *link, key watchKey, q func(real string, watch bool) question[T]) (T, *sharedWatch, error) {
+	ws := &l.watches
+	ws.order.Lock()
+	shared, armed, request := ws.begin(key)
+	question := q(key.path, request)
+	if !armed {
+		question.settle = func(err error) { ws.settle(key, shared, err == nil) }
+	}
+	x := send(l, question)
+	ws.order.Unlock()
+	value, err := x.wait(ctx, l)
+	return value, shared, err
 }
 
-// begin returns the watch that a call is about to arm, and whether it is armed already:
-// then the call needs no watch of its own. Between begin and settle the
-// watch cannot miss an event, as it is in the table before the request is sent.
-func (ws *watches) begin(key watchKey) (w *sharedWatch, armed bool) {
+// askExists is askWatched for an exists: which of two kinds its watch is, the answer tells. stat is nil if
+// there is no such node.
+func (ws *watches) askExists(ctx context.Context, path string) (stat *zk.Stat, shared *sharedWatch, err error) {
+	there, gone := watchKey{path, watchData}, watchKey{path, watchGone}
+	ws.order.Lock()
+	wThere, armedThere, requestThere := ws.begin(there)
+	wGone, armedGone, requestGone := ws.begin(gone)
+	q := askExists(path, requestThere || requestGone)
+	q.settle = func(err error) {
+		if !armedThere {
+			ws.settle(there, wThere, err == nil)
+		}
+		if !armedGone {
+			ws.settle(gone, wGone, errors.Is(err, zk.ErrNoNode))
+		}
+	}
+	x := send(ws.link, q)
+	ws.order.Unlock()
+	stat, err = x.wait(ctx, ws.link)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, wGone, nil
+	}
+	return stat, wThere, err
+}
+
+// begin returns the watch that a call is about to arm, whether it is armed already, and whether the
+// server has to be asked for it: not if it is armed, or if a persistent watch will tell the same.
+// Between begin and settle the watch cannot miss an event, as it is in the table before the
+// request is sent.
+func (ws *watches) begin(key watchKey) (w *sharedWatch, armed, request bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	w = ws.byNode[key]
 	if w == nil {
 		w = &sharedWatch{done: make(chan struct{})}
 		if ws.ended {
-			w.event = zk.Event{Type: zk.EventNotWatching, State: zk.StateDisconnected, Path: key.path, Err: zk.ErrConnectionClosed}
-			close(w.done)
-			return w, false
+			w.fire(notWatching(key.path))
+			return w, true, false
 		}
 		if ws.byNode == nil {
 			ws.byNode = make(map[watchKey]*sharedWatch)
 		}
 		ws.byNode[key] = w
 	}
-	if !w.armed {
-		w.setting++
+	if w.armed {
+		return w, true, false
 	}
-	return w, w.armed
+	w.setting++
+	return w, false, ws.standing[key.path] == nil
 }
 
-// settle says how the call that begin was for has ended.
+// settle says how the call that begin was for has ended, if it was not armed then.
 func (ws *watches) settle(key watchKey, w *sharedWatch, armed bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -99,45 +136,28 @@ func (ws *watches) settle(key watchKey, w *sharedWatch, armed bool) {
 	w.armed = w.armed || armed
 	if !w.armed && w.setting == 0 && ws.byNode[key] == w {
 		delete(ws.byNode, key)
+		ws.reviewLocked(key.path)
 	}
 }
 
-// notify is go-zookeeper's event callback. It runs on the connection's goroutine and
-// must not block.
-func (ws *watches) notify(event zk.Event) {
-	switch event.Type {
-	case zk.EventNodeCreated:
-		ws.fire(event, watchGone)
-	case zk.EventNodeDataChanged:
-		ws.fire(event, watchData, watchGone)
-	case zk.EventNodeChildrenChanged:
-		ws.fire(event, watchChildren)
-	case zk.EventNodeDeleted:
-		ws.fire(event, watchData, watchGone, watchChildren)
-	}
-}
-
-func (ws *watches) fire(event zk.Event, kinds ...watchKind) {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
+// fireLocked ends watches of some kinds on one node. ws.mu is held.
+func (ws *watches) fireLocked(event zk.Event, kinds ...watchKind) {
 	for _, kind := range kinds {
 		key := watchKey{event.Path, kind}
 		if w := ws.byNode[key]; w != nil {
 			delete(ws.byNode, key)
-			w.event = event
-			close(w.done)
+			w.fire(event)
+			ws.reviewLocked(key.path)
 		}
 	}
 }
 
-// end fires what is left, because the connection is gone.
-func (ws *watches) end() {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	ws.ended = true
-	for key, w := range ws.byNode {
-		w.event = zk.Event{Type: zk.EventNotWatching, State: zk.StateDisconnected, Path: key.path, Err: zk.ErrConnectionClosed}
-		close(w.done)
-	}
-	ws.byNode = nil
+func (w *sharedWatch) fire(event zk.Event) {
+	w.event = event
+	close(w.done)
+}
+
+// notWatching is the event of a watch that nothing will be heard of any more.
+func notWatching(path string) zk.Event {
+	return zk.Event{Type: zk.EventNotWatching, State: zk.StateDisconnected, Path: path, Err: zk.ErrConnectionClosed}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/internal/clientapi"
+	"github.com/gocurator/curator/internal/proto"
 )
 
 func init() {
@@ -20,37 +21,24 @@ func init() {
 
 // watchChildren is [clientapi.WatchChildren].
 func (c *Client) watchChildren(ctx context.Context, path string, cw clientapi.ChildrenWatch) (remove func(), err error) {
-	key := persistentKey{c.real(path), WatchRecursive}
 	l, err := c.core.awaitLink(ctx, sessionOf(ctx), c.core.cfg.connectionTimeout)
 	if err != nil {
 		return nil, err
 	}
-	w := &PersistentWatch{link: l, done: make(chan struct{}), ended: cw.End}
-	w.notify = func(e zk.Event) {
-		e.Path = c.unreal(e.Path)
-		cw.Event(e)
+	w := newPersistentWatch(c, l, path, WatchRecursive, cw.Event)
+	w.ended = cw.End
+	if err := w.add(ctx); err != nil {
+		return nil, err
 	}
-	if !l.persistent.add(key, w) {
-		return nil, zk.ErrNoServer
+	q := askChildren(w.path, false)
+	parse := q.parse
+	var list withStat[[]string]
+	q.parse = func(d *proto.Decoder) withStat[[]string] {
+		list = parse(d)
+		return list
 	}
-	_, err = ask(ctx, l, askAddWatch(key.path, WatchRecursive))
-	if unimplemented(err) || errors.Is(err, zk.ErrBadArguments) {
-		err = ErrWatchUnsupported
-	}
-	if err == nil {
-		q := askChildren(key.path, false)
-		parse := q.parse
-		var list withStat[[]string]
-		q.parse = func(c *cursor) withStat[[]string] {
-			list = parse(c)
-			return list
-		}
-		q.settle = func(err error) { cw.List(list.value, list.stat, err) }
-		if _, err = ask(ctx, l, q); errors.Is(err, zk.ErrNoNode) {
-			err = nil
-		}
-	}
-	if err != nil {
+	q.settle = func(err error) { cw.List(list.value, list.stat, err) }
+	if _, err := ask(ctx, l, q); err != nil && !errors.Is(err, zk.ErrNoNode) {
 		w.Remove()
 		return nil, err
 	}

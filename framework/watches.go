@@ -1,0 +1,246 @@
+package framework
+
+import (
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// watches are all watches of one link: those that fire once, and those that stay.
+//
+// A server of ZooKeeper 3.8 keeps one mode for a connection and a path, and the later request wins: a
+// read with a watch would turn a persistent watch into one that fires once, and a persistent watch a
+// recursive one into one that does not look below. Therefore
+//
+//   - while the server has a persistent watch at a path, or is about to, no other is requested
+//     there: watches that fire once are served from its events;
+//   - the server's watch becomes recursive when somebody needs that, and stays so: what it does
+//     not say, that a list of children has changed, follows from the children's events;
+//   - it is removed when nobody needs it, watches that fire once included.
+//
+// Newer servers keep the modes apart, and may tell of a list of children twice.
+type watches struct {
+	link *link
+
+	// order is held from the decision what to request until the request has its place in the
+	// connection's order. Nothing that blocks happens meanwhile.
+	order sync.Mutex
+
+	mu       sync.Mutex // guards what follows; not held while a function of a user is called
+	byNode   map[watchKey]*sharedWatch
+	standing map[string]*standing // by path on the server
+	ended    bool
+}
+
+// standing is the persistent watch that the server has at one path, or is about to have.
+type standing struct {
+	path      string
+	members   [2][]*PersistentWatch // by mode; replaced, never changed
+	pending   int                   // requests that are not answered
+	asked     bool                  // for recursive, which may not be answered yet
+	there     bool                  // the server has it
+	recursive bool                  // the server's is recursive
+	leaving   bool                  // it is being removed, unless somebody comes
+}
+
+func (s *standing) needed() bool { return len(s.members[0])+len(s.members[1]) > 0 || s.pending > 0 }
+
+// join adds a watch to its path's, and returns the mode to request. ws.order is held.
+func (ws *watches) join(w *PersistentWatch) (WatchMode, bool) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ws.ended {
+		return 0, false
+	}
+	s := ws.standing[w.path]
+	if s == nil {
+		s = &standing{path: w.path}
+		if ws.standing == nil {
+			ws.standing = make(map[string]*standing)
+		}
+		ws.standing[w.path] = s
+	}
+	old := s.members[w.mode]
+	s.members[w.mode] = append(old[:len(old):len(old)], w)
+	s.pending++
+	s.asked = s.asked || w.mode == WatchRecursive
+	if s.asked {
+		return WatchRecursive, true
+	}
+	return WatchPersistent, true
+}
+
+// joined notes how a request that join was for has ended.
+func (ws *watches) joined(path string, mode WatchMode, err error) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	s := ws.standing[path]
+	if s == nil {
+		return // the link has ended
+	}
+	s.pending--
+	if err == nil {
+		s.there = true
+		s.recursive = s.recursive || mode == WatchRecursive
+	} else if s.pending == 0 {
+		s.asked = s.recursive
+	}
+	ws.reviewLocked(path)
+}
+
+// leave takes a watch away.
+func (ws *watches) leave(w *PersistentWatch) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	s := ws.standing[w.path]
+	if s == nil {
+		return
+	}
+	var rest []*PersistentWatch
+	for _, m := range s.members[w.mode] {
+		if m != w {
+			rest = append(rest, m)
+		}
+	}
+	s.members[w.mode] = rest
+	ws.reviewLocked(w.path)
+}
+
+// reviewLocked sees to a persistent watch that nobody needs any more. ws.mu is held.
+func (ws *watches) reviewLocked(path string) {
+	s := ws.standing[path]
+	if s == nil || s.needed() || ws.ended {
+		return
+	}
+	if !s.there {
+		// The server refused. Whoever has relied on it for a watch that fires once must look again.
+		delete(ws.standing, path)
+		ws.fireLocked(notWatching(path), watchKinds[:]...)
+		return
+	}
+	if !ws.servesLocked(path) && !s.leaving {
+		s.leaving = true
+		l := ws.link
+		l.session.core.background(func() { ws.remove(s) }) // ends with the request, or with the connection
+	}
+}
+
+// servesLocked reports whether watches that fire once depend on what the server has at path.
+func (ws *watches) servesLocked(path string) bool {
+	for _, kind := range watchKinds {
+		if ws.byNode[watchKey{path, kind}] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// remove takes a persistent watch from the server, unless somebody needs it by now.
+func (ws *watches) remove(s *standing) {
+	ws.order.Lock()
+	ws.mu.Lock()
+	s.leaving = false
+	gone := ws.standing[s.path] == s && !s.needed() && !ws.servesLocked(s.path)
+	if gone {
+		delete(ws.standing, s.path)
+	}
+	ws.mu.Unlock()
+	if !gone {
+		ws.order.Unlock()
+		return
+	}
+	x := send(ws.link, askRemoveWatch(s.path))
+	ws.order.Unlock()
+	// That there is none (-121) is fine as well.
+	_, _ = x.wait(ws.link.session.core.ctx, ws.link)
+}
+
+// notify runs on the connection's goroutine. Those that stay are told first.
+func (ws *watches) notify(event zk.Event) {
+	told, list := ws.covering(event)
+	for _, w := range told {
+		w.notify(event)
+	}
+	if list.Path != "" {
+		for _, w := range ws.members(list.Path) {
+			w.notify(list)
+		}
+	}
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	switch event.Type {
+	case zk.EventNodeCreated:
+		ws.fireLocked(event, watchGone)
+	case zk.EventNodeDataChanged:
+		ws.fireLocked(event, watchData, watchGone)
+	case zk.EventNodeChildrenChanged:
+		ws.fireLocked(event, watchChildren)
+	case zk.EventNodeDeleted:
+		ws.fireLocked(event, watchData, watchGone, watchChildren)
+	}
+	if list.Path != "" {
+		ws.fireLocked(list, watchChildren)
+	}
+}
+
+// covering returns the persistent watches that an event concerns, and the event about the
+// parent's list of children that follows from it, if the server does not send that.
+func (ws *watches) covering(event zk.Event) (found []*PersistentWatch, list zk.Event) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if len(ws.standing) == 0 {
+		return nil, list
+	}
+	if s := ws.standing[event.Path]; s != nil && !(event.Type == zk.EventNodeChildrenChanged && s.recursive) {
+		found = s.members[WatchPersistent]
+	}
+	if event.Type == zk.EventNodeChildrenChanged {
+		return found, list
+	}
+	for path := event.Path; ; path, _ = Split(path) {
+		if s := ws.standing[path]; s != nil {
+			if found == nil {
+				found = s.members[WatchRecursive]
+			} else {
+				found = append(found[:len(found):len(found)], s.members[WatchRecursive]...)
+			}
+		}
+		if path == "/" || path == "" {
+			break
+		}
+	}
+	parent, _ := Split(event.Path)
+	if s := ws.standing[parent]; s != nil && s.asked && parent != event.Path && event.Type != zk.EventNodeDataChanged {
+		list = zk.Event{Type: zk.EventNodeChildrenChanged, State: event.State, Path: parent}
+	}
+	return found, list
+}
+
+// members are the watches of one node at path.
+func (ws *watches) members(path string) []*PersistentWatch {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if s := ws.standing[path]; s != nil {
+		return s.members[WatchPersistent]
+	}
+	return nil
+}
+
+// end ends all watches, because the connection is gone.
+func (ws *watches) end(cause error) {
+	ws.mu.Lock()
+	ws.ended = true
+	byNode, standing := ws.byNode, ws.standing
+	ws.byNode, ws.standing = nil, nil
+	for key, w := range byNode {
+		w.fire(notWatching(key.path))
+	}
+	ws.mu.Unlock()
+	for _, s := range standing {
+		for _, members := range s.members {
+			for _, w := range members {
+				w.end(cause)
+			}
+		}
+	}
+}

@@ -1,0 +1,229 @@
+package conn
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/internal/proto"
+)
+
+var (
+	// ErrOutOfOrder is why a connection ended whose server answered something else than the
+	// oldest request.
+	ErrOutOfOrder = errors.New("answers are out of order")
+
+	// ErrSilent is why a connection ended that brought nothing for two thirds of the timeout.
+	ErrSilent = errors.New("the server is silent")
+)
+
+// Conn is one connection. All methods are safe for concurrent use.
+type Conn struct {
+	Grant Grant     // set by Open
+	Sent  time.Time // when the connect request was sent
+
+	nc       net.Conn
+	heard    stamped
+	frames   *proto.FrameReader
+	roomy    bool // a short write does not wait for a reader
+	handlers Handlers
+	decoder  proto.Decoder // of the reply that is being handed out; used by read only
+
+	down  chan struct{} // closed when the connection is of no more use
+	done  chan struct{} // closed when all is over
+	more  chan struct{} // capacity 1: there is something in outbox
+	loops sync.WaitGroup
+
+	out sync.Mutex // held while writing, so that what is sent is in the order of inFlight
+
+	mu         sync.Mutex // guards what follows
+	inFlight   fifo[sent]
+	pings      fifo[sent]
+	unanswered int // bytes of those
+	outbox     []*Request
+	lastXid    int32
+	closed     bool
+	cause      error // why it was closed; may be nil
+}
+
+// Handlers are called on the connection's goroutine, in the order of the wire. They must not block.
+type Handlers struct {
+	Answered func(Answer)   // before the reply is handed to its request
+	Event    func(zk.Event) // for each event of a watch
+}
+
+// Answer is what a reply tells about the session.
+type Answer struct {
+	Sent, Received time.Time // not later than the first byte left; not earlier than the last came
+	FromLeader     bool      // see [proto.Code.FromLeader]
+	Zxid           int64     // of the last transaction that the server knew of; not positive if it did not say
+	Code           proto.Code
+}
+
+// Request is one request and who waits for its answer.
+type Request struct {
+	Op      proto.Op
+	Frame   []byte  // begun by [Begin]; it belongs to the connection from Send on
+	Written func()  // nil, or called when it has been written; it must not block
+	Handler Handler // gets the answer
+}
+
+// Handler gets the answer to one request.
+type Handler interface {
+	// Reply is called once, on the connection's goroutine or inside Send, and must not block. err is
+	// nil if the server carried the request out; then body has the answer, and is valid until Reply
+	// returns. Otherwise err is what the server said (see [CodeError]), zk.ErrNoServer if the
+	// request was not sent, and zk.ErrConnectionClosed if the connection ended before the answer came.
+	Reply(body *proto.Decoder, err error)
+}
+
+// Begin returns a frame for [Request.Frame] to which the body is to be appended. size is how many bytes
+// it is expected to have.
+func Begin(size int) []byte {
+	return append(proto.Begin(8+size), 0, 0, 0, 0, 0, 0, 0, 0) // room for the header
+}
+
+// sent is a request on its way.
+type sent struct {
+	xid     int32
+	op      proto.Op
+	at      time.Time
+	size    int
+	handler Handler
+}
+
+// Start begins to read, to write what waits, and to ping. It is called once.
+func (c *Conn) Start(h Handlers) {
+	c.handlers = h
+	c.loops.Go(c.write)    // ends with down
+	c.loops.Go(c.keepWarm) // ends with down
+	go c.read()            // ends with nc, and then waits for the others
+}
+
+// Done is closed when the connection has ended, every request has got its answer or an error,
+// and all goroutines of the connection but the one that closes it have returned.
+func (c *Conn) Done() <-chan struct{} { return c.done }
+
+// Down is closed at the beginning of the end, before requests are told.
+func (c *Conn) Down() <-chan struct{} { return c.down }
+
+// Err is why the connection was closed, once Down is closed.
+func (c *Conn) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cause
+}
+
+// Close ends the connection. It does not wait for Done, and may be called again. With cause nil a TLS
+// connection is ended in good order, which can wait for the peer.
+func (c *Conn) Close(cause error) {
+	c.mu.Lock()
+	first := !c.closed
+	if first {
+		c.closed, c.cause = true, cause
+	}
+	c.mu.Unlock()
+	if !first {
+		return
+	}
+	close(c.down)
+	nc := c.nc
+	if secure, ok := nc.(*tls.Conn); ok && cause != nil {
+		nc = secure.NetConn() // a goodbye in TLS could wait for a peer that does not read
+	}
+	_ = nc.Close()
+}
+
+// CloseSession tells the server that the session is over, after all requests that were sent
+// before, and closes the connection when it has answered or ctx is done.
+func (c *Conn) CloseSession(ctx context.Context) {
+	answered := make(told, 1)
+	c.Send(&Request{Op: proto.OpCloseSession, Frame: Begin(0), Handler: answered})
+	select {
+	case <-answered:
+		c.Close(nil)
+	case <-ctx.Done():
+		c.Close(ErrSilent)
+	}
+}
+
+// told is a handler that only says when.
+type told chan struct{}
+
+func (t told) Reply(*proto.Decoder, error) { t <- struct{}{} }
+
+// maxDirect is how many bytes can be on their way to a server that does not read, without
+// making a write wait: less than any socket has room for.
+const maxDirect = 4 << 10
+
+// Send sends a request, now if that cannot take long, or else as soon as the writing goroutine
+// comes to it. It does not block. Requests of one goroutine are sent in the order of its calls.
+func (c *Conn) Send(r *Request) {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		r.Handler.Reply(nil, zk.ErrNoServer) // it was not sent
+		return
+	}
+	// What was answered was read. So if little is unanswered, there is room.
+	if !c.roomy || len(c.outbox) > 0 || c.unanswered+len(r.Frame) > maxDirect || !c.out.TryLock() {
+		c.outbox = append(c.outbox, r)
+		c.mu.Unlock()
+		select {
+		case c.more <- struct{}{}:
+		default:
+		}
+		return
+	}
+	c.number(r)
+	written := r.Written
+	c.mu.Unlock()
+	c.put(r.Frame)
+	c.out.Unlock()
+	if written != nil {
+		written()
+	}
+}
+
+// number gives a request its place in the order of replies. c.mu and c.out are held. The time is noted
+// before it is written, because it must not be later than the server's.
+func (c *Conn) number(r *Request) {
+	s := sent{op: r.Op, at: time.Now(), size: len(r.Frame), handler: r.Handler}
+	if r.Op == proto.OpPing {
+		s.xid = proto.XidPing
+		c.pings.push(s)
+	} else {
+		c.lastXid = max(c.lastXid+1, 1) // it turns negative at the end
+		s.xid = c.lastXid
+		c.inFlight.push(s)
+	}
+	c.unanswered += s.size
+	header := proto.RequestHeader{Xid: s.xid, Op: r.Op}
+	header.Append(proto.Seal(r.Frame)[:4])
+}
+
+// put writes. c.out is held.
+func (c *Conn) put(frames []byte) {
+	if _, err := c.nc.Write(frames); err != nil {
+		c.Close(fmt.Errorf("write: %w", err))
+	}
+}
+
+// isSocket reports whether the operating system holds what is written until it is read. A pipe in
+// memory does not.
+func isSocket(nc net.Conn) bool {
+	if secure, ok := nc.(*tls.Conn); ok {
+		nc = secure.NetConn()
+	}
+	switch nc.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		return true
+	}
+	return false
+}

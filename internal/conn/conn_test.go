@@ -1,0 +1,500 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/internal/proto"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// frame is a frame that holds these records.
+func frame(records ...proto.Record) []byte {
+	b := proto.Begin(64)
+	for _, r := range records {
+		b = r.Append(b)
+	}
+	return proto.Seal(b)
+}
+
+// grant is a server's welcome.
+func grant(timeout time.Duration) []byte {
+	return frame(&proto.ConnectResponse{Timeout: int32(timeout.Milliseconds()), Session: 7, Password: make([]byte, 16)})
+}
+
+// peer is the other end, played by a test.
+type peer struct {
+	t *testing.T
+	net.Conn
+}
+
+// next reads a request.
+func (p *peer) next() (proto.RequestHeader, []byte) {
+	f, err := proto.ReadFrame(p, 1<<20)
+	require.NoError(p.t, err)
+	var h proto.RequestHeader
+	d := proto.NewDecoder(f)
+	h.Decode(&d)
+	return h, f[8:]
+}
+
+func (p *peer) say(frames ...[]byte) {
+	for _, f := range frames {
+		_, err := p.Write(f)
+		require.NoError(p.t, err)
+	}
+}
+
+// reply answers a request.
+func (p *peer) reply(xid int32, code proto.Code, body ...proto.Record) {
+	p.say(frame(append([]proto.Record{&proto.ReplyHeader{Xid: xid, Zxid: 5, Code: code}}, body...)...))
+}
+
+// open connects to a peer over a pipe, which the test plays from after the handshake on.
+func open(t *testing.T, timeout time.Duration, h Handlers) (*Conn, *peer) {
+	t.Helper()
+	near, far := net.Pipe()
+	return start(t, timeout, h, near, far)
+}
+
+func start(t *testing.T, timeout time.Duration, h Handlers, near, far net.Conn) (*Conn, *peer) {
+	t.Helper()
+	p := &peer{t: t, Conn: far}
+	go func() {
+		if _, err := proto.ReadFrame(far, 1<<20); err == nil {
+			_, _ = far.Write(grant(timeout))
+		}
+	}()
+	c, err := Open(t.Context(), near, Hello{Timeout: timeout})
+	require.NoError(t, err)
+	if h.Answered == nil {
+		h.Answered = func(Answer) {}
+	}
+	if h.Event == nil {
+		h.Event = func(zk.Event) {}
+	}
+	c.Start(h)
+	t.Cleanup(func() {
+		c.Close(nil)
+		<-c.Done()
+		_ = far.Close()
+	})
+	return c, p
+}
+
+// overTCP returns both ends of a TCP connection.
+func overTCP(t testing.TB) (near, far net.Conn) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	near, err = net.Dial("tcp", listener.Addr().String())
+	require.NoError(t, err)
+	far, err = listener.Accept()
+	require.NoError(t, err)
+	return near, far
+}
+
+// caller waits for the answer to one request.
+type caller chan error
+
+func (c caller) Reply(d *proto.Decoder, err error) { c <- err }
+
+func request(op proto.Op, body proto.Record) (*Request, caller) {
+	c := make(caller, 1)
+	return &Request{Op: op, Frame: body.Append(Begin(32)), Handler: c}, c
+}
+
+func deletion() (*Request, caller) {
+	return request(proto.OpDelete, &proto.VersionRequest{Path: "/a", Version: -1})
+}
+
+func TestTheHandshakeAsksForTheSessionAndTakesTheGrant(t *testing.T) {
+	near, far := net.Pipe()
+	defer far.Close()
+	asked := make(chan proto.ConnectRequest, 1)
+	go func() {
+		f, _ := proto.ReadFrame(far, 1<<20)
+		var r proto.ConnectRequest
+		d := proto.NewDecoder(f)
+		r.Decode(&d)
+		asked <- r
+		_, _ = far.Write(grant(4 * time.Second))
+	}()
+	before := time.Now()
+	c, err := Open(t.Context(), near, Hello{Session: 7, Password: []byte("0123456789abcdef"), Timeout: 10 * time.Second, LastZxid: 99})
+	require.NoError(t, err)
+	defer near.Close()
+	require.Equal(t, Grant{7, 4 * time.Second, make([]byte, 16)}, c.Grant)
+	require.False(t, c.Sent.Before(before))
+	require.Equal(t, proto.ConnectRequest{LastZxid: 99, Timeout: 10000, Session: 7, Password: []byte("0123456789abcdef"), HasReadOnly: true}, <-asked)
+}
+
+// TestABadWelcomeIsAnError is issue 10, B2 and B3: each of these crashed the client, or was taken for a session.
+func TestABadWelcomeIsAnError(t *testing.T) {
+	welcome := func(r proto.ConnectResponse) []byte { return frame(&r) }
+	for name, c := range map[string]struct {
+		said []byte
+		want error
+	}{
+		"a timeout of 0":       {welcome(proto.ConnectResponse{Session: 7}), ErrRefused},
+		"a negative timeout":   {welcome(proto.ConnectResponse{Session: 7, Timeout: -5}), ErrRefused},
+		"no session":           {welcome(proto.ConnectResponse{Password: make([]byte, 16)}), ErrExpired},
+		"Keeper has no leader": {welcome(proto.ConnectResponse{Version: 42, Session: -1, Timeout: 10000}), ErrRefused},
+		"read-only":            {welcome(proto.ConnectResponse{Session: 7, Timeout: 10000, ReadOnly: true, HasReadOnly: true}), ErrRefused},
+		"empty frame":          {[]byte{0, 0, 0, 0}, ErrRefused},
+		"short frame":          {[]byte{0, 0, 0, 4, 1, 2, 3, 4}, ErrRefused},
+		"endless frame":        {[]byte{0xff, 0xff, 0xff, 0xff}, ErrRefused},
+		"HTTP":                 {[]byte("HTTP/1.1 400 Bad Request\r\n\r\n"), ErrRefused},
+		"250 MB, never sent":   {[]byte{0x0f, 0, 0, 0, 1}, io.ErrUnexpectedEOF},
+		"nothing":              {nil, io.EOF},
+		"an endless password":  {frame(&proto.RequestHeader{}, &proto.RequestHeader{}, &proto.RequestHeader{Xid: 1 << 30}), ErrRefused},
+	} {
+		near, far := net.Pipe()
+		go func() {
+			_, _ = proto.ReadFrame(far, 1<<20)
+			_, _ = far.Write(c.said)
+			far.Close()
+		}()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := Open(t.Context(), near, Hello{Timeout: time.Second})
+		runtime.ReadMemStats(&after)
+		require.ErrorIs(t, err, c.want, name)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<20), name)
+	}
+}
+
+func TestARealIDMayBeNegative(t *testing.T) {
+	c := new(Conn)
+	require.NoError(t, c.accept(proto.ConnectResponse{Session: -1, Timeout: 5}, nil))
+	require.NoError(t, c.accept(proto.ConnectResponse{Session: -1 << 60, Timeout: 5}, nil))
+}
+
+func TestCredentialsThatAreRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		said []byte
+		want error
+	}{
+		"refused":                   {frame(&proto.ReplyHeader{Xid: proto.XidAuth, Code: proto.AuthFailed}), zk.ErrAuthFailed},
+		"a short reply":             {[]byte{0, 0, 0, 1, 0}, ErrRefused},
+		"a reply to something else": {frame(&proto.ReplyHeader{Xid: 9}), ErrRefused},
+		"hanging up is no refusal":  {nil, io.EOF},
+		"fine":                      {frame(&proto.ReplyHeader{Xid: proto.XidAuth}), nil},
+	} {
+		near, far := net.Pipe()
+		asked := make(chan proto.AuthRequest, 1)
+		go func() {
+			defer far.Close()
+			_, _ = proto.ReadFrame(far, 1<<20)
+			_, _ = far.Write(grant(time.Second))
+			f, err := proto.ReadFrame(far, 1<<20)
+			if err != nil {
+				return
+			}
+			var r proto.AuthRequest
+			d := proto.NewDecoder(f[8:])
+			r.Decode(&d)
+			asked <- r
+			_, _ = far.Write(c.said)
+		}()
+		_, err := Open(t.Context(), near, Hello{Timeout: time.Second, Auths: []Auth{{"digest", []byte("u:p")}}})
+		require.ErrorIs(t, err, c.want, name)
+		require.Equal(t, proto.AuthRequest{Scheme: "digest", Cred: []byte("u:p")}, <-asked)
+		near.Close()
+	}
+}
+
+func TestOpenEndsWithItsContext(t *testing.T) {
+	near, far := net.Pipe()
+	defer far.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_, _ = proto.ReadFrame(far, 1<<20) // and no answer
+		cancel()
+	}()
+	_, err := Open(ctx, near, Hello{Timeout: time.Second})
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = near.Write(nil)
+	require.ErrorIs(t, err, io.ErrClosedPipe, "it closes what it was given")
+}
+
+func TestRepliesAndEventsComeInTheOrderOfTheWire(t *testing.T) {
+	var order []string
+	var answers []Answer
+	c, p := open(t, 10*time.Second, Handlers{
+		Answered: func(a Answer) { answers = append(answers, a) },
+		Event:    func(e zk.Event) { order = append(order, e.Type.String()+" "+e.Path) },
+	})
+	before := time.Now()
+	var last caller
+	for range 2 {
+		r, _ := deletion()
+		last = make(caller, 1)
+		r.Handler = handlerFunc(func(_ *proto.Decoder, err error) {
+			order = append(order, "reply")
+			last <- err
+		})
+		c.Send(r)
+		h, body := p.next()
+		require.Equal(t, proto.OpDelete, h.Op)
+		require.Len(t, body, 10)
+		require.EqualValues(t, len(order)/2+1, h.Xid)
+		p.say(frame(&proto.ReplyHeader{Xid: proto.XidEvent, Zxid: -1}, &proto.WatcherEvent{Type: 2, State: 3, Path: "/a"}))
+		p.reply(h.Xid, proto.OK)
+		require.NoError(t, <-last)
+	}
+	require.Equal(t, []string{"EventNodeDeleted /a", "reply", "EventNodeDeleted /a", "reply"}, order)
+	require.Len(t, answers, 2)
+	for _, a := range answers {
+		require.True(t, a.FromLeader)
+		require.EqualValues(t, 5, a.Zxid)
+		require.False(t, a.Sent.Before(before) || a.Received.Before(a.Sent) || a.Received.After(time.Now()))
+	}
+}
+
+type handlerFunc func(*proto.Decoder, error)
+
+func (f handlerFunc) Reply(d *proto.Decoder, err error) { f(d, err) }
+
+// TestAnAnswerToSomethingElseEndsTheConnection is issue 10, B5: the call waited for ever.
+func TestAnAnswerToSomethingElseEndsTheConnection(t *testing.T) {
+	for name, lie := range map[string]func(p *peer, first, second int32){
+		"the first is missing":     func(p *peer, _, second int32) { p.reply(second, proto.OK) },
+		"nobody has asked":         func(p *peer, first, _ int32) { p.reply(first+100, proto.OK) },
+		"a ping that was not sent": func(p *peer, _, _ int32) { p.reply(proto.XidPing, proto.OK) },
+		"credentials, long ago":    func(p *peer, _, _ int32) { p.reply(proto.XidAuth, proto.OK) },
+		"half a header":            func(p *peer, _, _ int32) { p.say([]byte{0, 0, 0, 4, 0xff, 0xff, 0xff, 0xff}) },
+		"eleven bytes": func(p *peer, _, _ int32) {
+			p.say(append([]byte{0, 0, 0, 11, 0xff, 0xff, 0xff, 0xff}, make([]byte, 7)...))
+		},
+		"an event without a path":   func(p *peer, _, _ int32) { p.reply(proto.XidEvent, proto.OK) },
+		"a frame of negative size":  func(p *peer, _, _ int32) { p.say([]byte{0x80, 0, 0, 0}) },
+		"a frame that is too large": func(p *peer, _, _ int32) { p.say([]byte{0x7f, 0, 0, 0}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, p := open(t, 10*time.Second, Handlers{})
+			r1, first := deletion()
+			c.Send(r1)
+			h1, _ := p.next()
+			r2, second := deletion()
+			c.Send(r2)
+			h2, _ := p.next()
+			lie(p, h1.Xid, h2.Xid)
+			require.ErrorIs(t, <-first, zk.ErrConnectionClosed)
+			require.ErrorIs(t, <-second, zk.ErrConnectionClosed)
+			<-c.Done()
+			require.Error(t, c.Err())
+		})
+	}
+}
+
+func TestPingsMayBeAnsweredEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := open(t, 9*time.Second, Handlers{})
+		r, waits := deletion()
+		c.Send(r)
+		h, _ := p.next()
+		ping, _ := p.next() // a third of the timeout later
+		require.Equal(t, proto.RequestHeader{Xid: proto.XidPing, Op: proto.OpPing}, ping)
+		p.reply(proto.XidPing, proto.OK)
+		p.reply(h.Xid, proto.NoNode)
+		require.ErrorIs(t, <-waits, zk.ErrNoNode)
+	})
+}
+
+func TestAPingEachThirdAndSilenceForTwoThirdsIsTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		c, p := open(t, 9*time.Second, Handlers{})
+		for n := range 5 {
+			h, _ := p.next()
+			require.Equal(t, proto.OpPing, h.Op)
+			require.Equal(t, time.Duration(n+1)*3*time.Second, time.Since(began))
+			p.reply(proto.XidPing, proto.OK)
+		}
+		_, _ = p.next() // and no answer from here on
+		<-c.Down()
+		require.Equal(t, 5*3*time.Second+6*time.Second, time.Since(began))
+		<-c.Done()
+		require.ErrorIs(t, c.Err(), ErrSilent)
+	})
+}
+
+func TestSendingDoesNotWaitForAPeerThatDoesNotRead(t *testing.T) {
+	c, _ := open(t, 10*time.Second, Handlers{})
+	r1, first := deletion()
+	r2, second := deletion()
+	c.Send(r1) // returns at once, or the test hangs
+	c.Send(r2)
+	c.Close(nil)
+	require.Error(t, <-first, "whoever waits hears of the end")
+	require.Error(t, <-second)
+	r3, third := deletion()
+	c.Send(r3)
+	require.ErrorIs(t, <-third, zk.ErrNoServer, "nothing is sent any more")
+}
+
+func TestAWriteThatCouldWaitIsLeftToTheLoop(t *testing.T) {
+	near, far := overTCP(t)
+	c, _ := start(t, 10*time.Second, Handlers{}, near, far)
+	const n = 50_000 // more than any buffer on the way has room for
+	answered := make(caller, n)
+	for range n {
+		r, _ := deletion()
+		r.Handler = answered
+		c.Send(r)
+	}
+	go answerAll(far)
+	for range n {
+		require.ErrorIs(t, <-answered, zk.ErrNoNode)
+	}
+}
+
+// answerAll is a peer that answers whatever comes, until the connection ends.
+func answerAll(far net.Conn) {
+	frames := proto.NewFrameReader(far, 1<<20)
+	var out []byte
+	for {
+		f, err := frames.Next()
+		if err != nil {
+			return
+		}
+		var h proto.RequestHeader
+		d := proto.NewDecoder(f)
+		h.Decode(&d)
+		reply := proto.ReplyHeader{Xid: h.Xid, Zxid: 7, Code: proto.NoNode}
+		out = proto.Seal(reply.Append(append(out[:0], 0, 0, 0, 0)))
+		if _, err := far.Write(out); err != nil {
+			return
+		}
+	}
+}
+
+func TestWrittenIsCalledBeforeTheAnswer(t *testing.T) {
+	c, p := open(t, 10*time.Second, Handlers{})
+	written := make(chan struct{})
+	r, waits := deletion()
+	r.Written = func() { close(written) }
+	c.Send(r)
+	h, _ := p.next()
+	<-written
+	p.reply(h.Xid, proto.OK)
+	require.NoError(t, <-waits)
+}
+
+func TestClosingTheSessionComesAfterEverythingElse(t *testing.T) {
+	c, p := open(t, 10*time.Second, Handlers{})
+	r, waits := deletion()
+	c.Send(r)
+	over := make(chan struct{})
+	go func() {
+		c.CloseSession(t.Context())
+		close(over)
+	}()
+	first, _ := p.next()
+	last, _ := p.next()
+	require.Equal(t, []proto.Op{proto.OpDelete, proto.OpCloseSession}, []proto.Op{first.Op, last.Op})
+	p.reply(first.Xid, proto.OK)
+	require.NoError(t, <-waits)
+	p.reply(last.Xid, proto.OK)
+	<-over
+	<-c.Done()
+}
+
+func TestClosingTheSessionGivesUpWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := open(t, time.Minute, Handlers{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		c.CloseSession(ctx) // the peer does not even read
+		<-c.Done()
+	})
+}
+
+func TestCodes(t *testing.T) {
+	require.NoError(t, CodeError(proto.OK))
+	require.Equal(t, zk.ErrNoNode, CodeError(proto.NoNode))
+	require.EqualError(t, CodeError(proto.ConnectionLoss), "unknown error: -4", "package retry knows this text")
+	var u Unnamed
+	require.True(t, errors.As(CodeError(proto.Throttled), &u))
+	require.Equal(t, proto.Throttled, proto.Code(u))
+}
+
+// FuzzServer has a server say anything at all: in the handshake, in reply to credentials, and later.
+func FuzzServer(f *testing.F) {
+	f.Add([]byte{}, false)
+	f.Add(grant(time.Second), false)
+	f.Add(append(grant(time.Second), frame(&proto.ReplyHeader{Xid: proto.XidAuth})...), true)
+	f.Add(append(grant(time.Second), frame(&proto.ReplyHeader{Xid: 1}, &proto.DataResponse{})...), false)
+	f.Add(append(grant(time.Second), frame(&proto.ReplyHeader{Xid: proto.XidEvent}, &proto.WatcherEvent{Type: 1, Path: "/a"})...), false)
+	f.Add(append(grant(time.Second), 0, 0, 0, 4, 0xff, 0xff, 0xff, 0xff), false)
+	f.Add(frame(&proto.ConnectResponse{Session: 1, Timeout: -1}), false)
+	f.Fuzz(func(t *testing.T, said []byte, auth bool) {
+		near, far := net.Pipe()
+		go func() { _, _ = io.Copy(io.Discard, far) }()
+		go func() {
+			_, _ = far.Write(said)
+			far.Close()
+		}()
+		hello := Hello{Timeout: time.Second}
+		if auth {
+			hello.Auths = []Auth{{"digest", []byte("u:p")}}
+		}
+		c, err := Open(t.Context(), near, hello)
+		if err != nil {
+			far.Close()
+			return
+		}
+		if c.Grant.Timeout <= 0 || c.Grant.Session == 0 {
+			t.Fatal("a session from nowhere")
+		}
+		c.Start(Handlers{Answered: func(Answer) {}, Event: func(zk.Event) {}})
+		answered := make(chan error, 1)
+		r, _ := request(proto.OpGetData, &proto.ReadRequest{Path: "/a"})
+		r.Handler = handlerFunc(func(d *proto.Decoder, err error) {
+			if err == nil {
+				new(proto.DataResponse).Decode(d)
+			}
+			answered <- err
+		})
+		c.Send(r)
+		<-answered
+		c.Close(nil)
+		<-c.Done()
+	})
+}
+
+// BenchmarkRequest is a round trip to a peer that does nothing but answer.
+func BenchmarkRequest(b *testing.B) {
+	near, far := overTCP(b)
+	go func() {
+		_, _ = proto.ReadFrame(far, 1<<20)
+		_, _ = far.Write(grant(10 * time.Second))
+		answerAll(far)
+		far.Close()
+	}()
+	c, err := Open(b.Context(), near, Hello{Timeout: 10 * time.Second})
+	assert.NoError(b, err)
+	c.Start(Handlers{Answered: func(Answer) {}, Event: func(zk.Event) {}})
+	body := &proto.VersionRequest{Path: "/a", Version: -1}
+	waits := make(caller, 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		c.Send(&Request{Op: proto.OpDelete, Frame: body.Append(Begin(32)), Handler: waits})
+		<-waits
+	}
+	c.Close(nil)
+	<-c.Done()
+}

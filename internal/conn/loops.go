@@ -1,0 +1,202 @@
+package conn
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/internal/proto"
+)
+
+// write writes what Send could not write at once.
+func (c *Conn) write() {
+	var frames []byte
+	for {
+		select {
+		case <-c.more:
+		case <-c.down:
+			return
+		}
+		c.out.Lock()
+		c.mu.Lock()
+		batch := c.outbox
+		c.outbox = nil
+		frames = frames[:0]
+		for _, r := range batch {
+			c.number(r)
+			frames = append(frames, r.Frame...)
+			r.Frame = nil
+		}
+		c.mu.Unlock()
+		if len(frames) > 0 {
+			c.put(frames)
+		}
+		c.out.Unlock()
+		for _, r := range batch {
+			if r.Written != nil {
+				r.Written()
+			}
+		}
+		if cap(frames) > 1<<20 {
+			frames = nil
+		}
+	}
+}
+
+// keepWarm pings, and ends the connection when nothing has come for too long.
+func (c *Conn) keepWarm() {
+	interval, limit := c.Grant.Timeout/3, c.Grant.Timeout/3*2
+	next := time.Now().Add(interval)
+	timer := time.NewTimer(interval)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-c.down:
+			return
+		}
+		now := time.Now()
+		silent := c.heard.at().Add(limit)
+		if !now.Before(silent) {
+			c.Close(ErrSilent)
+			return
+		}
+		if !now.Before(next) {
+			c.Send(&Request{Op: proto.OpPing, Frame: Begin(0), Handler: noted{}})
+			next = now.Add(interval)
+		}
+		if next.Before(silent) {
+			silent = next
+		}
+		timer.Reset(silent.Sub(now))
+	}
+}
+
+// noted is the handler of a ping: that it is answered is all there is.
+type noted struct{}
+
+func (noted) Reply(*proto.Decoder, error) {}
+
+// read hands out replies and events until the connection ends, and then ends everything.
+func (c *Conn) read() {
+	for {
+		frame, err := c.frames.Next()
+		if err == nil {
+			c.decoder = proto.NewDecoder(frame)
+			err = c.dispatch(&c.decoder)
+		}
+		if err != nil {
+			if err == io.EOF {
+				err = fmt.Errorf("the server has closed the connection: %w", err)
+			}
+			c.Close(err)
+			break
+		}
+	}
+	c.loops.Wait()
+	c.fail()
+	close(c.done)
+}
+
+// dispatch hands one frame to whom it is for.
+func (c *Conn) dispatch(d *proto.Decoder) error {
+	var header proto.ReplyHeader
+	header.Decode(d)
+	if err := d.Err(); err != nil {
+		return err
+	}
+	if header.Xid == proto.XidEvent {
+		var e proto.WatcherEvent
+		e.Decode(d)
+		if err := d.Err(); err != nil {
+			return fmt.Errorf("event: %w", err)
+		}
+		c.handlers.Event(zk.Event{Type: zk.EventType(e.Type), State: zk.State(e.State), Path: e.Path})
+		return nil
+	}
+	s, err := c.answered(header.Xid)
+	if err != nil {
+		return err
+	}
+	c.handlers.Answered(Answer{s.at, c.heard.at(), header.Code.FromLeader(s.op), header.Zxid, header.Code})
+	if header.Code != proto.OK {
+		s.handler.Reply(nil, CodeError(header.Code))
+		return nil
+	}
+	s.handler.Reply(d, nil)
+	return d.Err()
+}
+
+// answered takes the request off that an answer with this number must be for.
+func (c *Conn) answered(xid int32) (sent, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	queue := &c.inFlight
+	if xid == proto.XidPing {
+		queue = &c.pings // it may be answered before what was sent earlier
+	}
+	oldest, found := queue.front()
+	if !found {
+		return sent{}, fmt.Errorf("%w: xid %d, and nothing was asked", ErrOutOfOrder, xid)
+	}
+	if oldest.xid != xid {
+		return sent{}, fmt.Errorf("%w: xid %d instead of %d (%v)", ErrOutOfOrder, xid, oldest.xid, oldest.op)
+	}
+	s := *oldest
+	queue.pop()
+	c.unanswered -= s.size
+	return s, nil
+}
+
+// fail answers for the server, which does not any more.
+func (c *Conn) fail() {
+	c.mu.Lock()
+	inFlight, unsent := c.inFlight, c.outbox
+	c.inFlight, c.pings, c.outbox = fifo[sent]{}, fifo[sent]{}, nil
+	c.mu.Unlock()
+	for {
+		s, found := inFlight.front()
+		if !found {
+			break
+		}
+		s.handler.Reply(nil, zk.ErrConnectionClosed)
+		inFlight.pop()
+	}
+	for _, r := range unsent {
+		r.Handler.Reply(nil, zk.ErrNoServer)
+	}
+}
+
+// fifo is a queue that does not allocate while it is short.
+type fifo[T any] struct {
+	items []T
+	head  int
+}
+
+func (q *fifo[T]) push(item T) {
+	switch {
+	case q.head == len(q.items):
+		q.items, q.head = q.items[:0], 0
+	case q.head > 64 && q.head > len(q.items)/2:
+		n := copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
+	}
+	q.items = append(q.items, item)
+}
+
+// front is the oldest item, which is valid until the next call.
+func (q *fifo[T]) front() (*T, bool) {
+	if q.head == len(q.items) {
+		return nil, false
+	}
+	return &q.items[q.head], true
+}
+
+func (q *fifo[T]) pop() {
+	var none T
+	q.items[q.head] = none // let go of what it refers to
+	q.head++
+}

@@ -1,0 +1,172 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/internal/ctxerr"
+	"github.com/gocurator/curator/internal/proto"
+)
+
+var (
+	// ErrExpired is a server's word that the session that was asked for is over.
+	ErrExpired = errors.New("session expired")
+
+	// ErrRefused means that what answers is no server that can be used: it has no leader, is
+	// read-only, or does not speak the protocol.
+	ErrRefused = errors.New("not a usable server")
+)
+
+// maxFrame is far above any jute.maxbuffer in use, and keeps a broken peer from making us allocate
+// without bound.
+const maxFrame = 256 << 20
+
+// Hello is what a client says in the handshake.
+type Hello struct {
+	Session  int64 // 0: a new one
+	Password []byte
+	Timeout  time.Duration
+	LastZxid int64 // a server that knows less than we have seen refuses
+	Auths    []Auth
+}
+
+// Auth are credentials.
+type Auth struct {
+	Scheme string
+	Cred   []byte
+}
+
+// Grant is what a server says of a session.
+type Grant struct {
+	Session  int64 // not 0
+	Timeout  time.Duration
+	Password []byte
+}
+
+// Open makes the handshake on nc and presents credentials. When it fails it closes nc, and the
+// error wraps that of ctx if ctx ended before. Other errors are [ErrExpired], [ErrRefused],
+// zk.ErrAuthFailed and those of the network.
+func Open(ctx context.Context, nc net.Conn, hello Hello) (*Conn, error) {
+	c := &Conn{
+		nc:    nc,
+		heard: stamped{Reader: nc, base: time.Now()},
+		roomy: isSocket(nc),
+		down:  make(chan struct{}),
+		done:  make(chan struct{}),
+		more:  make(chan struct{}, 1),
+	}
+	c.frames = proto.NewFrameReader(&c.heard, maxFrame)
+	stop := context.AfterFunc(ctx, func() {
+		_ = nc.SetDeadline(time.Unix(1, 0)) // in the past; if that fails, we end with nc
+	})
+	err := c.handshake(hello)
+	if err == nil {
+		err = c.authenticate(hello.Auths)
+	}
+	if !stop() {
+		err = errors.Join(ctxerr.Of(ctx), err)
+	}
+	if err != nil {
+		_ = nc.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Conn) handshake(hello Hello) error {
+	password := hello.Password
+	if password == nil {
+		password = make([]byte, 16)
+	}
+	request := proto.ConnectRequest{
+		LastZxid:    hello.LastZxid,
+		Timeout:     int32(hello.Timeout.Milliseconds()),
+		Session:     hello.Session,
+		Password:    password,
+		HasReadOnly: true, // servers warn of clients that do not say it
+	}
+	c.Sent = time.Now()
+	if _, err := c.nc.Write(proto.Seal(request.Append(proto.Begin(64)))); err != nil {
+		return fmt.Errorf("handshake: %w", err)
+	}
+	frame, err := c.frames.Next()
+	if errors.Is(err, proto.ErrFrameLength) {
+		return fmt.Errorf("handshake: %w: %w", ErrRefused, err)
+	}
+	if err != nil {
+		return fmt.Errorf("handshake: %w", err)
+	}
+	var reply proto.ConnectResponse
+	d := proto.NewDecoder(frame)
+	reply.Decode(&d)
+	return c.accept(reply, d.Err())
+}
+
+// accept checks what a server grants.
+func (c *Conn) accept(reply proto.ConnectResponse, err error) error {
+	switch {
+	case err != nil:
+		return fmt.Errorf("handshake: %w: %w", ErrRefused, err)
+	case reply.Session == -1 && reply.Version != 0:
+		// ClickHouse Keeper. Real ids may be negative too.
+		return fmt.Errorf("handshake: %w: it has no leader", ErrRefused)
+	case reply.Session == 0:
+		return fmt.Errorf("handshake: %w", ErrExpired)
+	case reply.Timeout <= 0:
+		return fmt.Errorf("handshake: %w: it grants a session of %d ms", ErrRefused, reply.Timeout)
+	case reply.ReadOnly:
+		return fmt.Errorf("handshake: %w: it is read-only", ErrRefused)
+	}
+	c.Grant = Grant{reply.Session, time.Duration(reply.Timeout) * time.Millisecond, reply.Password}
+	return nil
+}
+
+// authenticate presents credentials, one after the other.
+func (c *Conn) authenticate(auths []Auth) error {
+	for _, a := range auths {
+		header := proto.RequestHeader{Xid: proto.XidAuth, Op: proto.OpAuth}
+		request := proto.AuthRequest{Scheme: a.Scheme, Cred: a.Cred}
+		if _, err := c.nc.Write(proto.Seal(request.Append(header.Append(proto.Begin(64))))); err != nil {
+			return fmt.Errorf("auth: %w", err)
+		}
+		frame, err := c.frames.Next()
+		if err != nil {
+			return fmt.Errorf("auth: %w", err)
+		}
+		var reply proto.ReplyHeader
+		d := proto.NewDecoder(frame)
+		reply.Decode(&d)
+		switch {
+		case d.Err() != nil || reply.Xid != proto.XidAuth:
+			return fmt.Errorf("auth: %w: an answer to something else (xid %d)", ErrRefused, reply.Xid)
+		case reply.Code != proto.OK:
+			return fmt.Errorf("auth scheme %q: %w", a.Scheme, zk.ErrAuthFailed)
+		}
+	}
+	return nil
+}
+
+// stamped notes when something was last read.
+type stamped struct {
+	io.Reader
+	base time.Time
+	last atomic.Int64 // nanoseconds since base
+}
+
+func (s *stamped) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	if n > 0 {
+		s.last.Store(int64(time.Since(s.base)))
+	}
+	return n, err
+}
+
+// at is when something was last read.
+func (s *stamped) at() time.Time { return s.base.Add(time.Duration(s.last.Load())) }

@@ -1,0 +1,79 @@
+package proto
+
+import "strconv"
+
+// Code is the outcome of a request.
+type Code int32
+
+// The codes that servers send.
+const (
+	OK                       Code = 0
+	SystemError              Code = -1
+	RuntimeInconsistency     Code = -2 // in a multi: not carried out, another operation failed
+	DataInconsistency        Code = -3
+	ConnectionLoss           Code = -4
+	MarshallingError         Code = -5
+	Unimplemented            Code = -6
+	OperationTimeout         Code = -7
+	BadArguments             Code = -8
+	NewConfigNoQuorum        Code = -13
+	ReconfigInProgress       Code = -14
+	APIError                 Code = -100
+	NoNode                   Code = -101
+	NoAuth                   Code = -102
+	BadVersion               Code = -103
+	NoChildrenForEphemerals  Code = -108
+	NodeExists               Code = -110
+	NotEmpty                 Code = -111
+	SessionExpired           Code = -112
+	InvalidCallback          Code = -113
+	InvalidACL               Code = -114
+	AuthFailed               Code = -115
+	SessionMoved             Code = -118
+	NotReadOnly              Code = -119
+	EphemeralOnLocalSession  Code = -120
+	NoWatcher                Code = -121
+	RequestTimeout           Code = -122
+	ReconfigDisabled         Code = -123
+	SessionClosedRequireSASL Code = -124
+	QuotaExceeded            Code = -125
+	Throttled                Code = -127
+)
+
+var codeNames = map[Code]string{
+	OK: "ok", SystemError: "system error", RuntimeInconsistency: "runtime inconsistency",
+	DataInconsistency: "data inconsistency", ConnectionLoss: "connection loss", MarshallingError: "marshalling error",
+	Unimplemented: "unimplemented", OperationTimeout: "operation timeout", BadArguments: "bad arguments",
+	NewConfigNoQuorum: "new config has no quorum", ReconfigInProgress: "reconfig in progress", APIError: "API error",
+	NoNode: "no node", NoAuth: "no auth", BadVersion: "bad version", NoChildrenForEphemerals: "no children for ephemerals",
+	NodeExists: "node exists", NotEmpty: "not empty", SessionExpired: "session expired", InvalidCallback: "invalid callback",
+	InvalidACL: "invalid ACL", AuthFailed: "auth failed", SessionMoved: "session moved", NotReadOnly: "not read-only",
+	EphemeralOnLocalSession: "ephemeral on local session", NoWatcher: "no watcher", RequestTimeout: "request timeout",
+	ReconfigDisabled: "reconfig disabled", SessionClosedRequireSASL: "session closed: SASL required",
+	QuotaExceeded: "quota exceeded", Throttled: "throttled",
+}
+
+// String is the code in words, such as "no node".
+func (c Code) String() string {
+	if name, found := codeNames[c]; found {
+		return name
+	}
+	return "code " + strconv.Itoa(int(c))
+}
+
+// FromLeader reports whether the answer to op with this code shows that the leader has dealt with the request.
+//
+// A follower answers some requests by itself, before the leader has seen them: a throttled one
+// (-127) and, with enableEagerACLCheck, one that is not allowed (-102) or has an invalid ACL
+// (-114). So besides success only those codes count that need the leader's state of the
+// nodes; a code that is missing here only delays the proof until the next answer.
+func (c Code) FromLeader(op Op) bool {
+	if !op.ThroughLeader() {
+		return false
+	}
+	switch c {
+	case OK, NoNode, BadVersion, NodeExists, NotEmpty:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,175 @@
+package proto
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// ErrMalformed means that a record ends too early, or claims an impossible length or count.
+var ErrMalformed = errors.New("malformed record")
+
+// Decoder reads the fields of records in order. After an error all further values are zero and
+// Err tells. The zero Decoder has nothing to read.
+type Decoder struct {
+	rest []byte
+	err  error
+}
+
+// NewDecoder returns a Decoder of b, which must not change while it is in use.
+func NewDecoder(b []byte) Decoder { return Decoder{rest: b} }
+
+// Err is nil as long as every value was there; otherwise it wraps [ErrMalformed].
+func (d *Decoder) Err() error { return d.err }
+
+// Len is the number of bytes that were not read yet.
+func (d *Decoder) Len() int { return len(d.rest) }
+
+// fail keeps the first error.
+func (d *Decoder) fail(what string, n int) {
+	if d.err == nil {
+		d.err = fmt.Errorf("%w: %s of %d in the last %d bytes", ErrMalformed, what, n, len(d.rest))
+	}
+	d.rest = nil
+}
+
+// take returns the next n bytes of the input itself.
+func (d *Decoder) take(n int) []byte {
+	if n < 0 || n > len(d.rest) {
+		d.fail("field", n)
+		return nil
+	}
+	taken := d.rest[:n:n]
+	d.rest = d.rest[n:]
+	return taken
+}
+
+// Bool reads one byte.
+func (d *Decoder) Bool() bool {
+	b := d.take(1)
+	return b != nil && b[0] != 0
+}
+
+// Int32 reads four bytes.
+func (d *Decoder) Int32() int32 {
+	if b := d.take(4); b != nil {
+		return int32(binary.BigEndian.Uint32(b))
+	}
+	return 0
+}
+
+// Int64 reads eight bytes.
+func (d *Decoder) Int64() int64 {
+	if b := d.take(8); b != nil {
+		return int64(binary.BigEndian.Uint64(b))
+	}
+	return 0
+}
+
+// raw reads a length and so many bytes of the input itself. It returns nil for length -1, "none".
+func (d *Decoder) raw() []byte {
+	n := d.Int32()
+	if n == -1 || d.err != nil {
+		return nil
+	}
+	return d.take(int(n))
+}
+
+// Bytes reads a buffer. None (nil) is not the same as empty.
+func (d *Decoder) Bytes() []byte {
+	b := d.raw()
+	if b == nil {
+		return nil
+	}
+	return append(make([]byte, 0, len(b)), b...)
+}
+
+// String reads a string. None is empty.
+func (d *Decoder) String() string { return string(d.raw()) }
+
+// count reads the length of a list whose elements take at least size bytes each. It returns -1
+// for none.
+func (d *Decoder) count(size int) int {
+	n := int(d.Int32())
+	if n < -1 || n > len(d.rest)/size {
+		d.fail("list", n)
+	}
+	if d.err != nil {
+		return -1
+	}
+	return n
+}
+
+// Strings reads a list of strings. None is nil. All strings are parts of one, so they are kept in
+// memory or dropped together.
+func (d *Decoder) Strings() []string {
+	n := d.count(4)
+	if n < 0 {
+		return nil
+	}
+	all := string(d.rest)
+	list := make([]string, n)
+	for i := range list {
+		at := len(all) - len(d.rest) + 4
+		b := d.raw()
+		if d.err != nil {
+			return nil
+		}
+		list[i] = all[at : at+len(b)]
+	}
+	return list
+}
+
+// ACLs reads an access control list. None is nil.
+func (d *Decoder) ACLs() []ACL {
+	n := d.count(12)
+	if n < 0 {
+		return nil
+	}
+	list := make([]ACL, 0, n)
+	for range n {
+		list = append(list, ACL{Perms: d.Int32(), Scheme: d.String(), ID: d.String()})
+		if d.err != nil {
+			return nil
+		}
+	}
+	return list
+}
+
+// Appending the fields of a record.
+
+func appendBool(b []byte, v bool) []byte {
+	if v {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+func appendInt32(b []byte, v int32) []byte { return binary.BigEndian.AppendUint32(b, uint32(v)) }
+func appendInt64(b []byte, v int64) []byte { return binary.BigEndian.AppendUint64(b, uint64(v)) }
+
+// appendBytes keeps the difference between none (nil) and empty.
+func appendBytes(b, v []byte) []byte {
+	if v == nil {
+		return appendInt32(b, -1)
+	}
+	return append(appendInt32(b, int32(len(v))), v...)
+}
+
+func appendString(b []byte, v string) []byte { return append(appendInt32(b, int32(len(v))), v...) }
+
+func appendStrings(b []byte, v []string) []byte {
+	b = appendInt32(b, int32(len(v)))
+	for _, s := range v {
+		b = appendString(b, s)
+	}
+	return b
+}
+
+func appendACLs(b []byte, v []ACL) []byte {
+	b = appendInt32(b, int32(len(v)))
+	for _, a := range v {
+		b = appendString(appendString(appendInt32(b, a.Perms), a.Scheme), a.ID)
+	}
+	return b
+}

@@ -1,0 +1,153 @@
+package proto
+
+// Record is what can be appended to a frame and read from one.
+type Record interface {
+	// Append appends the record to b and returns the result.
+	Append(b []byte) []byte
+	// Decode reads the record. d.Err tells whether it was all there.
+	Decode(d *Decoder)
+}
+
+// ACL grants rights on a node to an identity.
+type ACL struct {
+	Perms  int32
+	Scheme string
+	ID     string
+}
+
+// Stat describes a node.
+type Stat struct {
+	Czxid          int64 // of the transaction that created the node
+	Mzxid          int64 // of the last that changed its data
+	Ctime          int64 // milliseconds since 1970
+	Mtime          int64
+	Version        int32 // of the data
+	Cversion       int32 // of the children
+	Aversion       int32 // of the ACL
+	EphemeralOwner int64 // session, or 0
+	DataLength     int32
+	NumChildren    int32
+	Pzxid          int64 // of the last transaction that changed the list of children
+}
+
+// Append implements [Record].
+func (s *Stat) Append(b []byte) []byte {
+	b = appendInt64(appendInt64(appendInt64(appendInt64(b, s.Czxid), s.Mzxid), s.Ctime), s.Mtime)
+	b = appendInt32(appendInt32(appendInt32(b, s.Version), s.Cversion), s.Aversion)
+	b = appendInt32(appendInt32(appendInt64(b, s.EphemeralOwner), s.DataLength), s.NumChildren)
+	return appendInt64(b, s.Pzxid)
+}
+
+// Decode implements [Record].
+func (s *Stat) Decode(d *Decoder) {
+	s.Czxid, s.Mzxid, s.Ctime, s.Mtime = d.Int64(), d.Int64(), d.Int64(), d.Int64()
+	s.Version, s.Cversion, s.Aversion = d.Int32(), d.Int32(), d.Int32()
+	s.EphemeralOwner, s.DataLength, s.NumChildren = d.Int64(), d.Int32(), d.Int32()
+	s.Pzxid = d.Int64()
+}
+
+// ConnectRequest is the client's part of the handshake.
+type ConnectRequest struct {
+	Version     int32
+	LastZxid    int64 // the last that the client has seen
+	Timeout     int32 // milliseconds
+	Session     int64 // 0: a new one
+	Password    []byte
+	ReadOnly    bool
+	HasReadOnly bool // ReadOnly is there; very old clients do not send it
+}
+
+// Append implements [Record].
+func (r *ConnectRequest) Append(b []byte) []byte {
+	b = appendInt64(appendInt32(appendInt64(appendInt32(b, r.Version), r.LastZxid), r.Timeout), r.Session)
+	b = appendBytes(b, r.Password)
+	if r.HasReadOnly {
+		b = appendBool(b, r.ReadOnly)
+	}
+	return b
+}
+
+// Decode implements [Record].
+func (r *ConnectRequest) Decode(d *Decoder) {
+	r.Version, r.LastZxid, r.Timeout, r.Session = d.Int32(), d.Int64(), d.Int32(), d.Int64()
+	r.Password = d.Bytes()
+	if r.HasReadOnly = d.Len() > 0; r.HasReadOnly {
+		r.ReadOnly = d.Bool()
+	}
+}
+
+// ConnectResponse is the server's part of the handshake.
+type ConnectResponse struct {
+	Version     int32
+	Timeout     int32 // milliseconds; not positive if the session is over
+	Session     int64 // 0 if the session is over
+	Password    []byte
+	ReadOnly    bool // the server answers reads only
+	HasReadOnly bool // ReadOnly is there
+}
+
+// Append implements [Record].
+func (r *ConnectResponse) Append(b []byte) []byte {
+	b = appendInt64(appendInt32(appendInt32(b, r.Version), r.Timeout), r.Session)
+	b = appendBytes(b, r.Password)
+	if r.HasReadOnly {
+		b = appendBool(b, r.ReadOnly)
+	}
+	return b
+}
+
+// Decode implements [Record].
+func (r *ConnectResponse) Decode(d *Decoder) {
+	r.Version, r.Timeout, r.Session = d.Int32(), d.Int32(), d.Int64()
+	r.Password = d.Bytes()
+	if r.HasReadOnly = d.Len() > 0; r.HasReadOnly {
+		r.ReadOnly = d.Bool()
+	}
+}
+
+// RequestHeader comes before each request but the handshake.
+type RequestHeader struct {
+	Xid int32
+	Op  Op
+}
+
+// Append implements [Record].
+func (h *RequestHeader) Append(b []byte) []byte {
+	return appendInt32(appendInt32(b, h.Xid), int32(h.Op))
+}
+
+// Decode implements [Record].
+func (h *RequestHeader) Decode(d *Decoder) { h.Xid, h.Op = d.Int32(), Op(d.Int32()) }
+
+// ReplyHeader comes before each answer and each event. If Code is not OK nothing follows;
+// a multi that failed is OK, and its results tell.
+type ReplyHeader struct {
+	Xid  int32
+	Zxid int64 // of the last transaction that the server knows of; of an event -1, from 3.9 on that of its transaction
+	Code Code
+}
+
+// Append implements [Record].
+func (h *ReplyHeader) Append(b []byte) []byte {
+	return appendInt32(appendInt64(appendInt32(b, h.Xid), h.Zxid), int32(h.Code))
+}
+
+// Decode implements [Record].
+func (h *ReplyHeader) Decode(d *Decoder) {
+	h.Xid, h.Zxid, h.Code = d.Int32(), d.Int64(), Code(d.Int32())
+}
+
+// WatcherEvent tells what a watch has seen.
+type WatcherEvent struct {
+	Type  int32 // 1 created, 2 deleted, 3 data changed, 4 children changed
+	State int32 // of the connection; 3 is connected
+	Path  string
+}
+
+// Append implements [Record].
+func (e *WatcherEvent) Append(b []byte) []byte {
+	return appendString(appendInt32(appendInt32(b, e.Type), e.State), e.Path)
+}
+
+// Decode implements [Record].
+func (e *WatcherEvent) Decode(d *Decoder) { e.Type, e.State, e.Path = d.Int32(), d.Int32(), d.String() }
