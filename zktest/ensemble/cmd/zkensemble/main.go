@@ -13,7 +13,7 @@
 // signal ended it, 1 if there is no Docker engine, and 2 without a command.
 //
 // All containers and networks are removed at the end, also if zkensemble is killed: a second process
-// waits for its end, and removes what is left.
+// waits for its end, kills the command, and removes what is left.
 package main
 
 import (
@@ -71,17 +71,17 @@ func run(args []string) (code int, err error) {
 	if err := ensemble.Sweep(context.Background()); errors.Is(err, ensemble.ErrNoDocker) {
 		return 1, err
 	}
-	finish, err := startRemover()
+	remover, err := startRemover()
 	if err != nil {
 		return 1, err
 	}
-	defer func() { err = errors.Join(err, finish()) }()
+	defer func() { err = errors.Join(err, remover.finish()) }()
 	address, shutdown, err := serve()
 	if err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, shutdown()) }()
-	return runCommand(args, address, signals)
+	return runCommand(args, address, signals, remover.commandStarted)
 }
 
 // serve starts the control server. shutdown removes all ensembles.
@@ -126,13 +126,17 @@ func start(ctx context.Context, order control.Order) (control.Ensemble, error) {
 }
 
 // runCommand runs the command with the address in its environment, passes signals on, and returns the exit code.
-func runCommand(args []string, address string, signals <-chan os.Signal) (code int, err error) {
+// It calls started with the process group.
+func runCommand(args []string, address string, signals <-chan os.Signal, started func(group int) error) (code int, err error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), variable+"="+address)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return 1, err
+	}
+	if err := started(cmd.Process.Pid); err != nil {
+		return 1, errors.Join(err, syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL), cmd.Wait())
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }() // ends with the command

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -16,53 +17,71 @@ import (
 	"github.com/gocurator/curator/zktest/ensemble"
 )
 
-// removerFlag makes this program a remover: the process that removes what another zkensemble has left. The
-// process id of the other one follows.
+// removerFlag makes this program a remover: the process that ends what another zkensemble has left, when that one
+// has been killed. The process id of the other one follows.
 const removerFlag = "-remove-after"
 
-// inOrder is what a process writes to its remover when it ends by itself.
-const inOrder = "done\n"
+// A process tells its remover, a line each, which process group its command has, and that it ends in order.
+const (
+	commandLine = "command %d\n"
+	doneLine    = "done"
+)
 
-// startRemover starts a remover for this process. finish ends it, and waits until it has looked.
-func startRemover() (finish func() error, err error) {
+// remover is what a process knows of its remover.
+type remover struct {
+	process *exec.Cmd
+	input   io.WriteCloser // the system closes it when this process ends, in whatever way
+}
+
+func startRemover() (*remover, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	remover := exec.Command(program, removerFlag, strconv.Itoa(os.Getpid()))
-	remover.Stderr = os.Stderr
-	remover.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // what kills our group must not kill it
-	ours, err := remover.StdinPipe()                         // the system closes it when this process ends, in whatever way
-	if err != nil {
+	r := &remover{process: exec.Command(program, removerFlag, strconv.Itoa(os.Getpid()))}
+	r.process.Stderr = os.Stderr
+	r.process.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // what kills our group must not kill it
+	if r.input, err = r.process.StdinPipe(); err != nil {
 		return nil, err
 	}
-	if err := remover.Start(); err != nil {
-		return nil, err
-	}
-	return func() error {
-		_, err := io.WriteString(ours, inOrder)
-		if err := errors.Join(err, ours.Close(), remover.Wait()); err != nil {
-			return fmt.Errorf("remover: %w", err)
-		}
-		return nil
-	}, nil
+	return r, r.process.Start()
 }
 
-// removeAfter waits for the end of input, and then removes what is left of the containers and networks of a
-// process.
+// commandStarted tells the remover which process group to kill if this process is killed.
+func (r *remover) commandStarted(group int) error {
+	_, err := fmt.Fprintf(r.input, commandLine, group)
+	return err
+}
+
+// finish ends the remover, and waits until it has looked for what is left.
+func (r *remover) finish() error {
+	_, err := fmt.Fprintln(r.input, doneLine)
+	if err := errors.Join(err, r.input.Close(), r.process.Wait()); err != nil {
+		return fmt.Errorf("remover: %w", err)
+	}
+	return nil
+}
+
+// removeAfter waits for the end of input, and then ends what is left of a process: its command, its containers
+// and its networks.
 func removeAfter(input io.Reader, pid string) error {
 	id, err := strconv.Atoi(pid)
 	if err != nil {
 		return err
 	}
-	said, err := io.ReadAll(input)
-	if err != nil {
-		return err
+	group, done := 0, false
+	lines := bufio.NewScanner(input)
+	for lines.Scan() {
+		_, _ = fmt.Sscanf(lines.Text()+"\n", commandLine, &group) // the other line is no error
+		done = done || lines.Text() == doneLine
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), removalTimeout)
 	defer cancel()
-	if string(said) == inOrder {
-		return ensemble.Sweep(ctx, id)
+	if done {
+		return errors.Join(lines.Err(), ensemble.Sweep(ctx, id))
+	}
+	if group > 1 {
+		_ = syscall.Kill(-group, syscall.SIGKILL) // an error means that the command has ended
 	}
 	// The engine may still be creating what the process asked for last.
 	first := ensemble.Sweep(ctx, id)
@@ -70,5 +89,5 @@ func removeAfter(input io.Reader, pid string) error {
 	if err := ensemble.Sweep(ctx, id); err != nil {
 		return errors.Join(first, err)
 	}
-	return nil
+	return lines.Err()
 }
