@@ -9,17 +9,16 @@ TIMEOUT     := 15m
 DURATION    := 15m
 SEED        := 1
 
-# Modules of their own, so that users of the library do not inherit what they need.
-MODULES := bench observe/demo observe/otel observe/prometheus
+# All packages of all modules that go.work lists.
+PACKAGES = $(shell go list -m -f '{{.Dir}}/...')
 
-.PHONY: test race chaos bench lint
+.PHONY: test race chaos bench lint tidy
 
 test:
-	@for m in $(MODULES); do (cd $$m && go test -race ./...) || exit 1; done
-	@scripts/test.sh -race -timeout $(TIMEOUT) ./...
+	@scripts/test.sh -race -timeout $(TIMEOUT) $(PACKAGES)
 
 race:
-	@scripts/test.sh -race -count=3 -timeout 45m ./...
+	@scripts/test.sh -race -count=3 -timeout 45m $(PACKAGES)
 
 # Faults on real ensembles, for DURATION per recipe; RUN=TestSemaphore is one recipe. It prints a table for
 # docs/RELIABILITY.md, and its seed.
@@ -36,4 +35,9 @@ bench:
 
 lint:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
-	@for m in . $(MODULES); do (cd $$m && go vet ./... && GOFLAGS=-mod=mod go run $(STATICCHECK) ./...) || exit 1; done
+	@go vet $(PACKAGES)
+	@go run $(STATICCHECK) $(PACKAGES)
+
+# go mod tidy in every module, also while the version that they require of each other is not released.
+tidy:
+	@scripts/tidy.sh

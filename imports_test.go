@@ -1,6 +1,7 @@
 package curator_test
 
 import (
+	"encoding/json"
 	"os/exec"
 	"strings"
 	"testing"
@@ -15,6 +16,24 @@ func TestWhatUsersInherit(t *testing.T) {
 	library := []string{"./framework", "./retry", "./connstate", "./recipes/..."}
 	assert.Equal(t, []string{"github.com/cenkalti/backoff/v4", "github.com/go-zookeeper/zk"}, modules(t, library...))
 	assert.Empty(t, modules(t, "./zktest"))
+}
+
+// TestRequiredModules lists all that is in the go.mod of a user beside the above: what our tests and
+// cmd/zklock need. What needs more is a module of its own.
+func TestRequiredModules(t *testing.T) {
+	out, err := exec.Command("go", "mod", "edit", "-json", "go.mod").Output()
+	require.NoError(t, err)
+	var file struct{ Require []struct{ Path string } }
+	require.NoError(t, json.Unmarshal(out, &file))
+	var paths []string
+	for _, r := range file.Require {
+		paths = append(paths, r.Path)
+	}
+	assert.ElementsMatch(t, []string{
+		"github.com/cenkalti/backoff/v4", "github.com/go-zookeeper/zk",
+		"github.com/stretchr/testify", "go.yaml.in/yaml/v3", "go.uber.org/goleak", "pgregory.net/rapid", // tests
+		"golang.org/x/sys", // cmd/zklock
+	}, paths)
 }
 
 // modules lists the modules that packages need beside this one and the standard library.

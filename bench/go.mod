@@ -5,7 +5,7 @@ go 1.25.0
 require (
 	github.com/go-redsync/redsync/v4 v4.15.0
 	github.com/go-zookeeper/zk v1.0.4
-	github.com/gocurator/curator v0.0.0
+	github.com/gocurator/curator v0.1.0
 	github.com/redis/go-redis/v9 v9.17.2
 	github.com/stretchr/testify v1.12.1
 	go.etcd.io/etcd/client/v3 v3.6.5
@@ -35,5 +35,3 @@ require (
 	google.golang.org/grpc v1.71.1 // indirect
 	google.golang.org/protobuf v1.36.5 // indirect
 )
-
-replace github.com/gocurator/curator => ../

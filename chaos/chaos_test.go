@@ -27,7 +27,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/zktest/ensemble"
+	"github.com/gocurator/curator/internal/testbed/ensemble"
 )
 
 func TestMain(m *testing.M) {

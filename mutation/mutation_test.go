@@ -302,7 +302,7 @@ func compile(root, pkg, program string, flags ...string) (output string, err err
 func runTest(t *testing.T, program, test string) (output string, err error) {
 	cmd := exec.Command(program, "-test.v", "-test.run", pattern(test), "-test.timeout", "90s")
 	cmd.Dir = t.TempDir()
-	cmd.Env = append(os.Environ(), "CURATOR_TEST_DOCKER=") // what would run on an ensemble is not what is asked for
+	cmd.Env = append(os.Environ(), "CURATOR_TEST_ENSEMBLE=") // what would run on an ensemble is not what is asked for
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # Runs go test with the arguments given, on real ensembles as well if there is a
-# Docker engine. With CI=true there must be one.
+# Docker engine: zkensemble starts and removes them. With CI=true there must be an engine.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 if docker info >/dev/null 2>&1; then
 	scripts/zookeeper-image.sh && scripts/peer-image.sh || exit 1
 	export CURATOR_TEST_DOCKER=1
-	go test "$@"
-	exit $?
+	go build -o bin/zkensemble ./zktest/ensemble/cmd/zkensemble || exit 1
+	exec bin/zkensemble -- go test "$@"
 fi
 
-unset CURATOR_TEST_DOCKER
+unset CURATOR_TEST_DOCKER CURATOR_TEST_ENSEMBLE
 go test "$@"
 status=$?
 cat <<'MSG'

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/gocurator/curator/internal/testbed/ensemble"
 	"github.com/gocurator/curator/zktest"
-	"github.com/gocurator/curator/zktest/ensemble"
 )
 
 // TestSameAsARealServer sends the same random operations to our server and to a real one, and

@@ -23,13 +23,13 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/testbed/ensemble"
 	"github.com/gocurator/curator/internal/transcript"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/rwlock"
 	"github.com/gocurator/curator/recipes/semaphore"
 	"github.com/gocurator/curator/zktest"
-	"github.com/gocurator/curator/zktest/ensemble"
 )
 
 // The tests run zklock as its users do: in processes of its own. The test binary is zklock when this

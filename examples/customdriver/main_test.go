@@ -11,9 +11,9 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/testbed/ensemble"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/zktest"
-	"github.com/gocurator/curator/zktest/ensemble"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed/ensemble"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
-	"github.com/gocurator/curator/zktest/ensemble"
 )
 
 // Case is one test of a suite. Its name is the promise it checks.

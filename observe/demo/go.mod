@@ -2,16 +2,10 @@ module github.com/gocurator/curator/observe/demo
 
 go 1.25.0
 
-replace (
-	github.com/gocurator/curator => ../..
-	github.com/gocurator/curator/observe/otel => ../otel
-	github.com/gocurator/curator/observe/prometheus => ../prometheus
-)
-
 require (
-	github.com/gocurator/curator v0.0.0-00010101000000-000000000000
-	github.com/gocurator/curator/observe/otel v0.0.0-00010101000000-000000000000
-	github.com/gocurator/curator/observe/prometheus v0.0.0-00010101000000-000000000000
+	github.com/gocurator/curator v0.1.0
+	github.com/gocurator/curator/observe/otel v0.1.0
+	github.com/gocurator/curator/observe/prometheus v0.1.0
 	github.com/prometheus/client_golang v1.23.2
 	github.com/stretchr/testify v1.12.1
 	go.opentelemetry.io/otel/exporters/prometheus v0.62.0

@@ -2,10 +2,8 @@ module github.com/gocurator/curator/observe/otel
 
 go 1.25.0
 
-replace github.com/gocurator/curator => ../..
-
 require (
-	github.com/gocurator/curator v0.0.0-00010101000000-000000000000
+	github.com/gocurator/curator v0.1.0
 	github.com/prometheus/client_golang v1.23.2
 	github.com/stretchr/testify v1.12.1
 	go.opentelemetry.io/otel v1.40.0

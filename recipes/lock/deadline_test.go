@@ -12,9 +12,9 @@ import (
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/testbed/ensemble"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/retry"
-	"github.com/gocurator/curator/zktest/ensemble"
 )
 
 // patientQueue is a queue of a new client that knows one server only, and holds on to its session

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/testbed/ensemble"
 	"github.com/gocurator/curator/recipes/lock"
-	"github.com/gocurator/curator/zktest/ensemble"
 )
 
 // TestHolderBehindACutOffServerIsToldFirst is about a server that still answers its clients while its

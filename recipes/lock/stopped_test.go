@@ -21,10 +21,10 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed/ensemble"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
-	"github.com/gocurator/curator/zktest/ensemble"
 )
 
 // holderEnv makes this test program a holder, in a process that a test can stop. It has the servers.

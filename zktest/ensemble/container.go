@@ -2,9 +2,11 @@ package ensemble
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -140,25 +142,42 @@ func abandoned(labels map[string]string) bool {
 	return host == here && err == nil && syscall.Kill(id, 0) == syscall.ESRCH
 }
 
-// sweep removes what processes left behind that were killed. Whatever goes wrong here will go
-// wrong again where it matters.
-func sweep(client *docker.Client) {
-	containers, err := client.ListContainers(docker.ListContainersOptions{All: true, Filters: map[string][]string{"label": {ownerLabel}}})
+// Sweep removes the containers and networks of processes on this machine that ended without removing theirs,
+// and those of the processes pids, whether or not they have ended. [New] does the first for itself. The error
+// is [ErrNoDocker] or Docker's.
+func Sweep(ctx context.Context, pids ...int) error {
+	client, err := connect(ctx)
 	if err != nil {
-		return
+		return err
 	}
+	host, _ := os.Hostname()
+	return sweep(ctx, client, func(labels map[string]string) bool {
+		return abandoned(labels) || slices.ContainsFunc(pids, func(pid int) bool {
+			return labels[ownerLabel] == host+":"+strconv.Itoa(pid)
+		})
+	})
+}
+
+// sweep removes all containers and networks of whose labels gone is true.
+func sweep(ctx context.Context, client *docker.Client, gone func(labels map[string]string) bool) error {
+	containers, err := client.ListContainers(docker.ListContainersOptions{
+		All: true, Filters: map[string][]string{"label": {ownerLabel}}, Context: ctx,
+	})
+	if err != nil {
+		return err
+	}
+	var errs []error
 	for _, c := range containers {
-		if abandoned(c.Labels) {
-			_ = client.RemoveContainer(docker.RemoveContainerOptions{ID: c.ID, Force: true, RemoveVolumes: true})
+		if gone(c.Labels) {
+			errs = append(errs, client.RemoveContainer(docker.RemoveContainerOptions{ID: c.ID, Force: true, RemoveVolumes: true, Context: ctx}))
 		}
 	}
 	networks, err := client.ListNetworks()
-	if err != nil {
-		return
-	}
+	errs = append(errs, err)
 	for _, n := range networks {
-		if abandoned(n.Labels) {
-			_ = client.RemoveNetwork(n.ID)
+		if gone(n.Labels) {
+			errs = append(errs, client.RemoveNetwork(n.ID))
 		}
 	}
+	return errors.Join(errs...)
 }

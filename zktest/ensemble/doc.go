@@ -21,6 +21,11 @@
 //
 // # Without Docker
 //
-// [Start] skips the test, and says how to get what was left out, unless
-// CURATOR_TEST_DOCKER=1 promises that there is an engine: then it fails.
+// [Start] skips the test, and says why, unless CURATOR_TEST_DOCKER=1 promises that there is an engine: then it
+// fails.
+//
+// # From other modules
+//
+// This package is in a module of its own, which needs a Docker client. Tests of a module that shall not need one
+// can run below cmd/zkensemble, which starts ensembles at their request.
 package ensemble

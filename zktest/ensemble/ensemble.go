@@ -42,7 +42,7 @@ func Start(t T, opts ...Option) *Ensemble {
 	if err != nil {
 		missing := errors.Is(err, ErrNoDocker) || errors.Is(err, ErrNoImage)
 		if missing && os.Getenv("CURATOR_TEST_DOCKER") != "1" {
-			t.Skipf("LEFT OUT, needs Docker: %v. `make test` runs it where there is an engine.", err)
+			t.Skipf("LEFT OUT, needs Docker: %v", err)
 		}
 		t.Fatalf("ensemble: %v", err)
 		return nil
@@ -88,6 +88,19 @@ func New(ctx context.Context, opts ...Option) (*Ensemble, error) {
 			return nil, err
 		}
 	}
+	client, err := connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e := &Ensemble{docker: client, cfg: cfg, name: fmt.Sprintf("curator-%d-%d", os.Getpid(), time.Now().UnixNano())}
+	if err := e.start(ctx); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+// connect returns a client of a Docker engine that answers.
+func connect(ctx context.Context) (*docker.Client, error) {
 	pool, err := dockertest.NewPool("")
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoDocker, err)
@@ -95,15 +108,11 @@ func New(ctx context.Context, opts ...Option) (*Ensemble, error) {
 	if err := pool.Client.PingWithContext(ctx); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoDocker, err)
 	}
-	e := &Ensemble{docker: pool.Client, cfg: cfg, name: fmt.Sprintf("curator-%d-%d", os.Getpid(), time.Now().UnixNano())}
-	if err := e.start(ctx); err != nil {
-		return nil, errors.Join(err, e.Close())
-	}
-	return e, nil
+	return pool.Client, nil
 }
 
 func (e *Ensemble) start(ctx context.Context) error {
-	sweep(e.docker)
+	_ = sweep(ctx, e.docker, abandoned) // another process may remove the same; a lasting error shows below
 	image, err := e.image(ctx)
 	if err != nil {
 		return err

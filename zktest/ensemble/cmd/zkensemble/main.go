@@ -1,0 +1,162 @@
+//go:build unix
+
+// Command zkensemble runs a command, and starts ZooKeeper ensembles in Docker for it:
+//
+//	zkensemble -- go test ./...
+//
+// The command finds the address of a control server in CURATOR_TEST_ENSEMBLE. Through it the tests of
+// github.com/gocurator/curator start, break and remove ensembles, so that their module needs no Docker
+// client. The control server listens on the loopback address only, below a secret path.
+//
+// The command runs in a process group of its own, and reads nothing. SIGINT, SIGTERM and SIGHUP are passed
+// on to the group; the second of them kills it. The exit code is that of the command, 128 plus the signal if a
+// signal ended it, 1 if there is no Docker engine, and 2 without a command.
+//
+// All containers and networks are removed at the end, also if zkensemble is killed: a second process
+// waits for its end, kills the command, and removes what is left.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/gocurator/curator/zktest/ensemble"
+	"github.com/gocurator/curator/zktest/ensemble/internal/control"
+)
+
+// variable tells the command where the control server is.
+const variable = "CURATOR_TEST_ENSEMBLE"
+
+// removalTimeout is how long the removal of all containers and networks may take.
+const removalTimeout = 2 * time.Minute
+
+func main() {
+	args := os.Args[1:]
+	if len(args) == 2 && args[0] == removerFlag {
+		if err := removeAfter(os.Stdin, args[1]); err != nil {
+			fmt.Fprintln(os.Stderr, "zkensemble:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	if len(args) > 0 && args[0] == "--" {
+		args = args[1:]
+	}
+	if len(args) == 0 {
+		fmt.Fprintln(os.Stderr, "usage: zkensemble -- command [argument ...]")
+		os.Exit(2)
+	}
+	code, err := run(args)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "zkensemble:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// run runs the command with a control server, and returns its exit code when all is removed.
+func run(args []string) (code int, err error) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	// Two processes may remove the same, so other errors than this one mean nothing yet.
+	if err := ensemble.Sweep(context.Background()); errors.Is(err, ensemble.ErrNoDocker) {
+		return 1, err
+	}
+	remover, err := startRemover()
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, remover.finish()) }()
+	address, shutdown, err := serve()
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, shutdown()) }()
+	return runCommand(args, address, signals, remover.commandStarted)
+}
+
+// serve starts the control server. shutdown removes all ensembles.
+func serve() (address string, shutdown func() error, err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	secret := "/" + rand.Text()
+	server := &http.Server{
+		Handler:     http.StripPrefix(secret, control.New(start)),
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }() // ends with shutdown
+	return "http://" + listener.Addr().String() + secret, func() error {
+		cancel() // the handlers end, and remove their ensembles
+		ctx, stop := context.WithTimeout(context.Background(), removalTimeout)
+		defer stop()
+		err := server.Shutdown(ctx)
+		if serveErr := <-served; !errors.Is(serveErr, http.ErrServerClosed) {
+			err = errors.Join(err, serveErr)
+		}
+		return err
+	}, nil
+}
+
+func start(ctx context.Context, order control.Order) (control.Ensemble, error) {
+	var opts []ensemble.Option
+	if order.Servers != 0 {
+		opts = append(opts, ensemble.WithServers(order.Servers))
+	}
+	for name, value := range order.Env {
+		opts = append(opts, ensemble.WithEnv(name, value))
+	}
+	e, err := ensemble.New(ctx, opts...)
+	if err != nil {
+		return nil, err // not e: a nil pointer in an interface is not nil
+	}
+	return e, nil
+}
+
+// runCommand runs the command with the address in its environment, passes signals on, and returns the exit code.
+// It calls started with the process group.
+func runCommand(args []string, address string, signals <-chan os.Signal, started func(group int) error) (code int, err error) {
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), variable+"="+address)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return 1, err
+	}
+	if err := started(cmd.Process.Pid); err != nil {
+		return 1, errors.Join(err, syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL), cmd.Wait())
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }() // ends with the command
+	for passed := false; ; passed = true {
+		select {
+		case s := <-signals:
+			number := s.(syscall.Signal)
+			if passed {
+				number = syscall.SIGKILL
+			}
+			_ = syscall.Kill(-cmd.Process.Pid, number) // an error means that the command has just ended
+		case err := <-ended:
+			var exit *exec.ExitError
+			if err != nil && !errors.As(err, &exit) {
+				return 1, err
+			}
+			if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() {
+				return 128 + int(status.Signal()), nil
+			}
+			return cmd.ProcessState.ExitCode(), nil
+		}
+	}
+}
