@@ -51,7 +51,7 @@ func (s *Server) serverText() string {
 	var b strings.Builder
 	b.WriteString("Latency min/avg/max: 0/0.0/0\n")
 	fmt.Fprintf(&b, "Received: %d\nSent: %d\nConnections: %d\nOutstanding: %d\n",
-		s.traffic.received, s.traffic.sent, len(s.conns), s.outstanding())
+		s.received.Load(), s.traffic.sent, len(s.conns), s.outstanding())
 	fmt.Fprintf(&b, "Zxid: %#x\nMode: standalone\nNode count: %d\n", s.tree.zxid, len(s.tree.nodes))
 	return b.String()
 }
@@ -74,7 +74,7 @@ func (s *Server) clientsText(long bool) string {
 	slices.SortFunc(conns, func(a, b *conn) int { return cmp.Compare(a.since.UnixNano(), b.since.UnixNano()) })
 	var b strings.Builder
 	for _, c := range conns {
-		fmt.Fprintf(&b, " /%s[1](queued=%d,recved=%d,sent=%d", c.net.RemoteAddr(), c.in.len(), c.traffic.received, c.traffic.sent)
+		fmt.Fprintf(&b, " /%s[1](queued=%d,recved=%d,sent=%d", c.net.RemoteAddr(), c.in.len(), c.received.Load(), c.traffic.sent)
 		if long && c.session != nil {
 			fmt.Fprintf(&b, ",sid=%#x,lop=%s,est=%d,to=%d", c.session.id, c.last.short(), c.since.UnixMilli(), c.session.timeout.Milliseconds())
 			fmt.Fprintf(&b, ",lcxid=%#x,lzxid=%#x,lresp=0,llat=0,minlat=0,avglat=0,maxlat=0", uint32(c.lastXid), uint64(c.lastZxid))
@@ -100,7 +100,7 @@ func (s *Server) monitorText() string {
 	row("server_state", "standalone")
 	row("num_alive_connections", len(s.conns))
 	row("outstanding_requests", s.outstanding())
-	row("packets_received", s.traffic.received)
+	row("packets_received", s.received.Load())
 	row("packets_sent", s.traffic.sent)
 	row("znode_count", len(s.tree.nodes))
 	row("watch_count", s.watchCount())

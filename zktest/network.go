@@ -52,6 +52,7 @@ func (s *Server) Freeze(sessions ...int64) {
 	for _, id := range sessions {
 		s.frozen[id] = true
 	}
+	s.flowChanged()
 }
 
 // Thaw ends what [Server.Freeze] began, for these sessions, or for everybody if none is named.
@@ -77,6 +78,7 @@ func (s *Server) Pause() {
 	defer s.mu.Unlock()
 	if s.paused.IsZero() {
 		s.paused = time.Now()
+		s.flowChanged()
 	}
 }
 
@@ -94,10 +96,7 @@ func (s *Server) resume() {
 	}
 	stood := time.Since(s.paused)
 	s.paused = time.Time{}
-	s.began = s.began.Add(stood) // the ticks move too
-	for _, sess := range s.sessions {
-		sess.expires = sess.expires.Add(stood)
-	}
+	s.tracker.shift(stood)
 	s.flowChanged()
 }
 
@@ -109,12 +108,18 @@ func (s *Server) blocked(c *conn) bool {
 // flowChanged wakes who waits for a link, and hears what arrived meanwhile. s.mu is held.
 func (s *Server) flowChanged() {
 	for c := range s.conns {
-		if c.unheard && !s.blocked(c) {
-			c.touch()
-		}
+		c.hold(s.blocked(c))
 	}
 	close(s.flow)
 	s.flow = make(chan struct{})
+}
+
+// hold notes whether the link is blocked. What arrived while it was counts from now. Server.mu is held.
+func (c *conn) hold(blocked bool) {
+	c.blocked.Store(blocked)
+	if !blocked && c.unheard.Swap(false) {
+		c.heard()
+	}
 }
 
 // flows waits until something can pass between the server and c's client. It reports false

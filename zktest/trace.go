@@ -16,7 +16,7 @@ type Counts struct {
 }
 
 // traffic is what four-letter words tell of.
-type traffic struct{ received, sent int64 }
+type traffic struct{ sent int64 }
 
 // Requests returns what was counted since the start, or the last [Server.ResetCounts].
 func (s *Server) Requests() Counts {
@@ -24,6 +24,7 @@ func (s *Server) Requests() Counts {
 	defer s.mu.Unlock()
 	c := s.counts
 	c.Requests = maps.Clone(c.Requests)
+	c.BytesIn = s.bytesIn.Load()
 	return c
 }
 
@@ -32,6 +33,7 @@ func (s *Server) ResetCounts() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.counts = Counts{}
+	s.bytesIn.Store(0)
 }
 
 // count adds a request. s.mu is held.
@@ -95,12 +97,12 @@ func (s *Server) Trace(f func(Event)) (stop func()) {
 // tell puts an event out to the traces. s.mu is held.
 func (s *Server) tell(e Event) {
 	if len(s.traces) > 0 && !e.Request.Op.housekeeping() {
-		s.put(output{kind: outputTrace, event: e})
+		s.put(output{kind: outputTrace, from: s, event: e})
 	}
 }
 
-// result is a request's outcome in words.
-func result(op Op, code code, body []byte) string {
+// describeResult is a request's outcome in words.
+func describeResult(op Op, code code, body []byte) string {
 	if code != ok {
 		return code.String()
 	}
@@ -146,6 +148,7 @@ type output struct {
 	kind  outputKind
 	to    *conn
 	frame []byte
+	from  *Server // whose traces are called
 	event Event
 }
 
@@ -170,7 +173,7 @@ func (s *Server) unlock() {
 		o := s.outputs[0]
 		s.outputs = s.outputs[1:]
 		if o.kind == outputTrace {
-			s.callTraces(o.event)
+			o.from.callTraces(o.event)
 		} else {
 			o.to.deliver(o)
 		}
