@@ -13,7 +13,8 @@ type entry struct {
 	body    []byte
 	edit    func(*txn) code // instead of op
 	timeout time.Duration   // of a new session
-	origin  *call           // the request behind it; nil if nobody waits
+	at      *Server         // where it came from
+	origin  *call           // the request behind it, of a client there; nil if nobody waits
 }
 
 // result is what came of an entry.

@@ -80,7 +80,7 @@ func (c *conn) handle(record []byte) bool {
 	if !s.lockRunning() {
 		return false
 	}
-	if s.stopped || c.session.conn != c || s.sessions[c.session.id] != c.session {
+	if !s.serves() || c.session.conn != c || s.sessions[c.session.id] != c.session {
 		s.mu.Unlock()
 		return false // the session has moved, or is over: this was too late
 	}
@@ -110,7 +110,9 @@ func (c *conn) carryOut(q *call, body []byte) {
 	case op == OpReconfig && !validReconfig(body): // the only one that is read before a zxid is taken for it
 		q.answer(s.tree.zxid, result{code: errMarshalling})
 	case op.writes() || op == OpCloseSession:
-		s.submit(&entry{session: c.session.id, who: c.who, op: op, body: body, origin: q})
+		s.submit(&entry{session: c.session.id, who: c.who, op: op, body: body, origin: q, at: s})
+	case op == OpSync && s.member != nil && validSync(body):
+		s.member.sync(q, body)
 	default:
 		var w writer
 		code := c.read1(op, &reader{buf: body}, &w)
@@ -155,6 +157,13 @@ func (q *call) reply(zxid int64, res result) {
 	}
 	q.send(w.buf)
 	q.goesOn = op != OpCloseSession && res.code != errAuthFailed && res.code != errUnknownOp
+}
+
+// validSync reports whether the body of a sync can be read. It is also that of the reply.
+func validSync(body []byte) bool {
+	r := reader{buf: body}
+	r.string()
+	return r.err == nil && len(r.buf) == 0
 }
 
 // validReconfig reports whether the body of a reconfiguration can be read.

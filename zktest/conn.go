@@ -34,6 +34,7 @@ type conn struct {
 	session *session
 	who     []identity // where it comes from, then who it has said that it is
 	watches watches
+	over    bool     // nobody serves it any more
 	told    uint64   // the last event that it was told of, as watchIndex.told
 	holding bool     // an answer is held back, and what comes after it waits in behind
 	behind  [][]byte // in order
@@ -56,7 +57,7 @@ func (s *Server) accept(n net.Conn) error {
 	c.who = []identity{{"ip", host}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.stopped || s.refusing {
+	if !s.serves() || s.refusing {
 		return errors.Join(errRefused, n.Close())
 	}
 	s.conns[c] = struct{}{}
@@ -69,6 +70,7 @@ func (s *Server) accept(n net.Conn) error {
 		c.serve()
 		s.mu.Lock()
 		c.hear()
+		c.over = true
 		c.unwatchAll()
 		delete(s.conns, c)
 		if c.session != nil && c.session.conn == c {
@@ -219,7 +221,7 @@ func (c *conn) connect(record []byte) bool {
 	if !s.lockRunning() {
 		return false
 	}
-	if s.stopped || h.seen > s.tree.zxid {
+	if !s.serves() || h.seen > s.tree.zxid {
 		s.mu.Unlock()
 		return false // a client that knows more than we do has to find another server
 	}
@@ -245,6 +247,9 @@ func (c *conn) connect(record []byte) bool {
 // instead. Server.mu is held.
 func (c *conn) welcome(q *call, h handshake, code code) {
 	s := c.server
+	if c.over {
+		return // the session is there, for when the client comes back
+	}
 	var sess *session
 	if code == ok {
 		sess = s.bind(c, q.session, s.grant(h))

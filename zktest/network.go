@@ -75,17 +75,20 @@ func (s *Server) Thaw(sessions ...int64) {
 // jumped when it goes on), so that no session ends for the pause. [Server.Resume] ends it.
 func (s *Server) Pause() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlock()
 	if s.paused.IsZero() {
 		s.paused = time.Now()
 		s.flowChanged()
+		if s.member != nil {
+			s.member.cluster.review()
+		}
 	}
 }
 
 // Resume ends what [Server.Pause] began.
 func (s *Server) Resume() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlock()
 	s.resume()
 }
 
@@ -98,6 +101,9 @@ func (s *Server) resume() {
 	s.paused = time.Time{}
 	s.tracker.shift(stood)
 	s.flowChanged()
+	if s.member != nil {
+		s.member.resumed()
+	}
 }
 
 // blocked reports whether nothing passes between the server and c's client now. s.mu is held.

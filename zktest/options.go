@@ -19,6 +19,7 @@ type config struct {
 	containers    bool
 	ttlNodes      bool
 	maxFrame      int
+	cluster       clusterConfig
 }
 
 // configure applies options to the defaults.
@@ -29,6 +30,7 @@ func configure(opts []Option) (config, error) {
 		containerScan: time.Minute,
 		containers:    true,
 		maxFrame:      1<<20 - 1,
+		cluster:       clusterDefaults(),
 	}
 	for _, opt := range opts {
 		if opt == nil {
@@ -40,6 +42,9 @@ func configure(opts []Option) (config, error) {
 	}
 	if cfg.minTimeout == 0 {
 		cfg.minTimeout, cfg.maxTimeout = 2*cfg.tick, 20*cfg.tick
+	}
+	if cfg.cluster.patience == 0 {
+		cfg.cluster.patience = 2 * cfg.tick
 	}
 	return cfg, nil
 }

@@ -10,6 +10,10 @@ import (
 // child, a TTL node if it is empty and was not changed for its time. What becomes empty by that,
 // which otherwise waits for the next check, goes too.
 func (s *Server) ReapContainers() {
+	if s.member != nil {
+		s.member.cluster.ReapContainers()
+		return
+	}
 	s.mu.Lock()
 	defer s.unlock()
 	for s.reap() > 0 {

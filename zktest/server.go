@@ -43,10 +43,11 @@ func NewServer(t T, opts ...Option) *Server {
 
 // Server is a ZooKeeper server in this process. All methods are safe for concurrent use.
 type Server struct {
-	cfg  config
-	logf func(format string, args ...any)
-	done chan struct{} // closed by Close
-	wg   sync.WaitGroup
+	cfg    config
+	member *member // nil: not of a cluster
+	logf   func(format string, args ...any)
+	done   chan struct{} // closed by Close
+	wg     sync.WaitGroup
 
 	made time.Time // heardAt of connections is counted from here
 
@@ -84,7 +85,8 @@ type Server struct {
 type shared struct {
 	mu         sync.Mutex // guards what follows, and the servers' own
 	outputs    []output
-	delivering bool // somebody is busy with outputs
+	delivering bool   // somebody is busy with outputs
+	settle     func() // does what is due; nil for a server of its own
 }
 
 // Start starts a server. Whoever starts one must [Server.Close] it. Errors are those of bad
@@ -95,6 +97,9 @@ func Start(opts ...Option) (*Server, error) {
 		return nil, err
 	}
 	s := newServer(cfg, 1, &shared{})
+	if name := cfg.cluster.used; name != "" {
+		return nil, fmt.Errorf("zktest: %s is for a cluster", name)
+	}
 	if err := s.listen(cfg.addr); err != nil {
 		return nil, fmt.Errorf("zktest: %w", err)
 	}
@@ -181,7 +186,7 @@ func (s *Server) Close() error {
 		close(s.done)
 		s.halt()
 	}
-	s.mu.Unlock()
+	s.unlock()
 	impatient := time.AfterFunc(closePatience, func() { s.logf("%s", s.waitsFor()) })
 	defer impatient.Stop()
 	s.wg.Wait()
@@ -208,7 +213,7 @@ func (s *Server) waitsFor() string {
 // A server that is stopped stays so.
 func (s *Server) Stop() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlock()
 	s.halt()
 }
 
@@ -220,12 +225,25 @@ func (s *Server) halt() {
 		_ = s.listener.Close()
 		s.listener = nil
 	}
+	s.hangUpAll()
+	if s.member != nil {
+		s.member.look()
+	}
+}
+
+// hangUpAll cuts all connections, and leaves their sessions without one. s.mu is held.
+func (s *Server) hangUpAll() {
 	for c := range s.conns {
 		if c.session != nil && c.session.conn == c {
 			c.session.conn = nil
 		}
 		c.cut()
 	}
+}
+
+// serves reports whether clients are served: the member of a cluster needs a leader. s.mu is held.
+func (s *Server) serves() bool {
+	return !s.closed && !s.stopped && (s.member == nil || s.member.term != nil)
 }
 
 // Restart brings the server back at the same address with the same data. Sessions get
@@ -243,7 +261,15 @@ func (s *Server) Restart() error {
 	s.tracker.renew(time.Now())
 	addr := s.addr
 	s.mu.Unlock()
-	return s.listen(addr)
+	if err := s.listen(addr); err != nil {
+		return err
+	}
+	if s.member != nil {
+		s.mu.Lock()
+		s.member.cluster.elect()
+		s.unlock()
+	}
+	return nil
 }
 
 func (s *Server) listen(addr string) error {

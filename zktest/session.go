@@ -42,6 +42,9 @@ func (s *Server) Sessions() []Session {
 // connection is cut, and its client is told when it comes back. The error is
 // [ErrNoSession].
 func (s *Server) ExpireSession(id int64) error {
+	if s.member != nil {
+		return s.member.cluster.ExpireSession(id)
+	}
 	s.mu.Lock()
 	defer s.unlock()
 	if s.sessions[id] == nil {
@@ -55,14 +58,19 @@ func (s *Server) ExpireSession(id int64) error {
 func (s *Server) openSession(h handshake, q *call) {
 	s.lastSession++
 	q.session = s.lastSession
-	s.submit(&entry{op: OpConnect, session: q.session, timeout: s.grant(h), origin: q})
+	s.submit(&entry{op: OpConnect, session: q.session, timeout: s.grant(h), origin: q, at: s})
 }
 
 // resumeSession goes on with a session over another connection, if there is such a session. s.mu is held.
 func (s *Server) resumeSession(h handshake, q *call) {
 	q.session = h.session
+	valid := string(h.password) == string(password(h.session))
+	if valid && s.member != nil {
+		s.member.resumeSession(q, h.session, s.grant(h))
+		return
+	}
 	code := ok
-	if string(h.password) != string(password(h.session)) || !s.tracker.touch(h.session, s.grant(h), time.Now()) {
+	if !valid || !s.tracker.touch(h.session, s.grant(h), time.Now()) {
 		code = errSessionExpired
 	}
 	q.answer(s.tree.zxid, result{code: code})
@@ -95,8 +103,12 @@ func (s *Server) addSession(id int64) *session {
 // endSession ends a session in a transaction. s.mu is held.
 func (s *Server) endSession(id int64) { s.submit(&entry{op: OpCloseSession, session: id}) }
 
-// submit carries a transaction out. s.mu is held.
+// submit carries a transaction out. A member of a cluster leaves that to the leader. s.mu is held.
 func (s *Server) submit(e *entry) {
+	if s.member != nil {
+		s.member.submit(e)
+		return
+	}
 	e.zxid, e.time = s.tree.zxid+1, time.Now()
 	switch e.op {
 	case OpConnect:
@@ -121,7 +133,7 @@ func (s *Server) apply(e *entry) {
 		delete(s.sessions, e.session)
 	}
 	s.notify(res.events)
-	if e.origin != nil && e.origin.conn.server == s {
+	if e.origin != nil && e.at == s {
 		e.origin.answer(e.zxid, res)
 	} else if ended != nil && ended.conn != nil {
 		ended.conn.cut()
@@ -150,7 +162,12 @@ func (c *conn) hear() {
 		return
 	}
 	c.heardAt.CompareAndSwap(at, 0)
-	c.server.tracker.touch(c.session.id, c.session.timeout, c.server.made.Add(time.Duration(at)))
+	s, when := c.server, c.server.made.Add(time.Duration(at))
+	if s.member != nil {
+		s.member.hear(c.session.id, c.session.timeout, when)
+	} else {
+		s.tracker.touch(c.session.id, c.session.timeout, when)
+	}
 }
 
 // password is derived from the session's id, as a real server does it: the first 16 bytes of

@@ -154,12 +154,15 @@ type output struct {
 
 // put adds an output. There is one order for all of them: a client sees an answer after the
 // traces have, and events in the order of transactions. s.mu is held.
-func (s *Server) put(o output) { s.outputs = append(s.outputs, o) }
+func (s *shared) put(o output) { s.outputs = append(s.outputs, o) }
 
 // unlock delivers what was put out while s.mu was held, and lets go of s.mu. Traces are called
 // without the lock, so that they may use the server: what that puts out is delivered here too,
 // after what is there already, and not by the unlock of whoever put it.
-func (s *Server) unlock() {
+func (s *shared) unlock() {
+	if s.settle != nil {
+		s.settle()
+	}
 	if s.delivering {
 		s.mu.Unlock()
 		return

@@ -16,6 +16,7 @@ type tracker struct {
 type tracked struct {
 	timeout time.Duration
 	expires time.Time
+	owner   *Server // the member that it was at last; nil: not known
 }
 
 func newTracker(tick time.Duration, began time.Time) *tracker {
