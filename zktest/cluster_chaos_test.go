@@ -147,4 +147,3 @@ func (w *writer) connect() bool {
 	}
 	return true
 }
-

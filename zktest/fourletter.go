@@ -52,8 +52,19 @@ func (s *Server) serverText() string {
 	b.WriteString("Latency min/avg/max: 0/0.0/0\n")
 	fmt.Fprintf(&b, "Received: %d\nSent: %d\nConnections: %d\nOutstanding: %d\n",
 		s.received.Load(), s.traffic.sent, len(s.conns), s.outstanding())
-	fmt.Fprintf(&b, "Zxid: %#x\nMode: standalone\nNode count: %d\n", s.tree.zxid, len(s.tree.nodes))
+	fmt.Fprintf(&b, "Zxid: %#x\nMode: %s\nNode count: %d\n", s.tree.zxid, s.mode(), len(s.tree.nodes))
 	return b.String()
+}
+
+// mode is what the server is among others. s.mu is held.
+func (s *Server) mode() string {
+	switch m := s.member; {
+	case m == nil:
+		return "standalone"
+	case m.leads():
+		return "leader"
+	}
+	return "follower"
 }
 
 // outstanding is the number of requests that have arrived and were not carried out. s.mu is
@@ -97,7 +108,7 @@ func (s *Server) monitorText() string {
 	var b strings.Builder
 	row := func(name string, value any) { fmt.Fprintf(&b, "zk_%s\t%v\n", name, value) }
 	row("version", serverVersion)
-	row("server_state", "standalone")
+	row("server_state", s.mode())
 	row("num_alive_connections", len(s.conns))
 	row("outstanding_requests", s.outstanding())
 	row("packets_received", s.received.Load())
