@@ -176,11 +176,12 @@ func TestClientThatKnowsMoreIsRefused(t *testing.T) {
 		a := raw(t, leader(t, c), nil)
 		r, err := a.call(opCreate, create("/n", 0))
 		require.NoError(t, err)
+		a.seen = r.zxid
 		connect := func() error {
 			conn, err := f.Dial("", "", 0)
 			require.NoError(t, err)
 			defer conn.Close()
-			_, err = dialSeen(conn, a, r.zxid)
+			_, err = dialRaw(conn, a, 10*time.Second)
 			return err
 		}
 		require.Error(t, connect())
@@ -188,22 +189,6 @@ func TestClientThatKnowsMoreIsRefused(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.NoError(t, connect())
 	})
-}
-
-// dialSeen goes on with a session as a client that has seen a zxid.
-func dialSeen(conn interface {
-	Read([]byte) (int, error)
-	Write([]byte) (int, error)
-}, old *rawClient, seen int64) (int64, error) {
-	var b buffer
-	b.int(0).long(seen).int(10_000).long(old.id).bytes(old.pass)
-	var framed buffer
-	framed.bytes(b)
-	if _, err := conn.Write(framed); err != nil {
-		return 0, err
-	}
-	_, err := conn.Read(make([]byte, 100))
-	return old.id, err
 }
 
 func TestSessionMovesAndTheOldConnectionCannotWrite(t *testing.T) {
