@@ -122,10 +122,13 @@ func (x *txn) createKind(op Op, m creation, w *writer) code {
 	switch {
 	case !m.mode.valid():
 		return errBadArguments
-	case m.mode.ttl() && !x.tree.ttlNodes:
+	case m.mode.ttl() && !x.tree.cfg.ttlNodes:
 		return errUnimplemented
 	case m.mode.ttl() && (m.ttl <= 0 || m.ttl > maxTTL), !m.mode.ttl() && op == OpCreateTTL:
 		return errBadArguments
+	}
+	if code := x.keeperRefuses(m); code != ok {
+		return code
 	}
 	made := newNode{path: m.path, data: m.data, acl: m.acl, sequential: m.mode.Sequential()}
 	switch {

@@ -9,6 +9,7 @@ type call struct {
 	xid      int32
 	fault    Fault
 	gates    []*Gate
+	tampers  []*tamper
 	then     func(q *call, zxid int64, res result)
 	goesOn   bool // the connection does, after the answer
 	answered bool
@@ -60,7 +61,7 @@ func (q *call) send(record []byte) {
 	}
 	// Put out with the lock held: an event of a later transaction must not
 	// overtake the answer that set its watch.
-	s.put(output{to: q.conn, frame: frame(record)})
+	s.put(output{to: q.conn, frame: frame(record), from: s, tampers: q.tampers, request: q.request})
 }
 
 // handle carries one request out. It reports whether the connection goes on.
@@ -75,7 +76,7 @@ func (c *conn) handle(record []byte) bool {
 	if !s.pass(request) {
 		return false
 	}
-	hits, gates := s.hits(request), s.replyGates(request)
+	hits, gates, tampers := s.hits(request), s.replyGates(request), s.tampering(request)
 
 	if !s.lockRunning() {
 		return false
@@ -95,8 +96,14 @@ func (c *conn) handle(record []byte) bool {
 		s.unlock()
 		return false
 	}
+	if !s.cfg.knows(request) {
+		s.tell(Event{Session: c.session.id, Request: request, Result: "unknown operation"})
+		c.cut()
+		s.unlock()
+		return false
+	}
 	s.count(op)
-	q := &call{conn: c, request: request, xid: xid, fault: fault, gates: gates, then: (*call).reply}
+	q := &call{conn: c, request: request, xid: xid, fault: fault, gates: gates, tampers: tampers, then: (*call).reply}
 	c.carryOut(q, head.buf)
 	return c.await(q)
 }

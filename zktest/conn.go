@@ -216,7 +216,8 @@ func (c *conn) connect(record []byte) bool {
 	if !s.pass(request) {
 		return false
 	}
-	hits, gates := s.hits(request), s.replyGates(request)
+	hits, gates, tampers := s.hits(request), s.replyGates(request), s.tampering(request)
+	h = s.cfg.asServed(h)
 
 	if !s.lockRunning() {
 		return false
@@ -234,10 +235,14 @@ func (c *conn) connect(record []byte) bool {
 		s.unlock()
 		return false
 	}
-	q := &call{conn: c, request: request, fault: fault, gates: gates, then: func(q *call, _ int64, res result) { c.welcome(q, h, res.code) }}
-	if h.session == 0 {
+	q := &call{conn: c, request: request, fault: fault, gates: gates, tampers: tampers, then: func(q *call, _ int64, res result) { c.welcome(q, h, res.code) }}
+	switch {
+	case s.leaderless:
+		q.send(s.cfg.rejection(h))
+		q.answered = true
+	case h.session == 0:
 		s.openSession(h, q)
-	} else {
+	default:
 		s.resumeSession(h, q)
 	}
 	return c.await(q)
@@ -252,7 +257,7 @@ func (c *conn) welcome(q *call, h handshake, code code) {
 	}
 	var sess *session
 	if code == ok {
-		sess = s.bind(c, q.session, s.grant(h))
+		sess = s.bind(c, q.session, s.cfg.grant(h))
 		c.hold(s.blocked(c))
 	}
 	switch {

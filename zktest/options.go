@@ -20,6 +20,8 @@ type config struct {
 	ttlNodes      bool
 	maxFrame      int
 	cluster       clusterConfig
+	keeper        KeeperAge // 0: ZooKeeper
+	unknown       []Op
 }
 
 // configure applies options to the defaults.

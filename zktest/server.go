@@ -65,16 +65,18 @@ type Server struct {
 	stopped     bool
 	closed      bool
 
-	refusing  bool
-	frozenAll bool
-	frozen    map[int64]bool // links, by session
-	paused    time.Time      // since when; zero: not paused
-	flow      chan struct{}  // closed and replaced when one of these ends
+	refusing   bool
+	leaderless bool // see RefuseSessions
+	frozenAll  bool
+	frozen     map[int64]bool // links, by session
+	paused     time.Time      // since when; zero: not paused
+	flow       chan struct{}  // closed and replaced when one of these ends
 
 	injections []*Injection // in the order in which they were made, as all that follow
 	gates      []*Gate
 	delays     []*delay
 	traces     []*trace
+	tampers    []*tamper
 	counts     Counts
 	traffic    traffic
 	bytesIn    atomic.Int64 // counted without mu, as is received
@@ -103,6 +105,9 @@ func Start(opts ...Option) (*Server, error) {
 	if err := s.listen(cfg.addr); err != nil {
 		return nil, fmt.Errorf("zktest: %w", err)
 	}
+	if cfg.keeper != 0 {
+		s.keeperConfig()
+	}
 	s.wg.Go(func() { s.repeat(s.untilTick, s.expireDue) })
 	s.wg.Go(func() { s.repeat(func() time.Duration { return cfg.containerScan }, func() { s.reap() }) })
 	return s, nil
@@ -118,7 +123,7 @@ func newServer(cfg config, number int64, with *shared) *Server {
 		made:     now.Add(-1), // so that no time since then is 0
 		done:     make(chan struct{}),
 		flow:     make(chan struct{}),
-		tree:     newTree(cfg.ttlNodes),
+		tree:     newTree(cfg),
 		watching: newWatchIndex(),
 		sessions: make(map[int64]*session),
 		tracker:  newTracker(cfg.tick, now),

@@ -58,7 +58,7 @@ func (s *Server) ExpireSession(id int64) error {
 func (s *Server) openSession(h handshake, q *call) {
 	s.lastSession++
 	q.session = s.lastSession
-	s.submit(&entry{op: OpConnect, session: q.session, timeout: s.grant(h), origin: q, at: s})
+	s.submit(&entry{op: OpConnect, session: q.session, timeout: s.cfg.grant(h), origin: q, at: s})
 }
 
 // resumeSession goes on with a session over another connection, if there is such a session. s.mu is held.
@@ -66,19 +66,19 @@ func (s *Server) resumeSession(h handshake, q *call) {
 	q.session = h.session
 	valid := string(h.password) == string(password(h.session))
 	if valid && s.member != nil {
-		s.member.resumeSession(q, h.session, s.grant(h))
+		s.member.resumeSession(q, h.session, s.cfg.grant(h))
 		return
 	}
 	code := ok
-	if !valid || !s.tracker.touch(h.session, s.grant(h), time.Now()) {
+	if !valid || !s.tracker.touch(h.session, s.cfg.grant(h), time.Now()) {
 		code = errSessionExpired
 	}
 	q.answer(s.tree.zxid, result{code: code})
 }
 
 // grant is the timeout that a client gets.
-func (s *Server) grant(h handshake) time.Duration {
-	return min(max(h.timeout, s.cfg.minTimeout), s.cfg.maxTimeout)
+func (c *config) grant(h handshake) time.Duration {
+	return min(max(h.timeout, c.minTimeout), c.maxTimeout)
 }
 
 // bind gives a session to a connection, and cuts its earlier one. s.mu is held.

@@ -148,8 +148,12 @@ type output struct {
 	kind  outputKind
 	to    *conn
 	frame []byte
-	from  *Server // whose traces are called
+	from  *Server // whose traces, or tampers, are called
 	event Event
+
+	// Of an answer that somebody tampers with.
+	tampers []*tamper
+	request Request
 }
 
 // put adds an output. There is one order for all of them: a client sees an answer after the
@@ -175,11 +179,14 @@ func (s *shared) unlock() {
 	for len(s.outputs) > 0 {
 		o := s.outputs[0]
 		s.outputs = s.outputs[1:]
-		if o.kind == outputTrace {
+		switch {
+		case o.kind == outputTrace:
 			o.from.callTraces(o.event)
-		} else {
-			o.to.deliver(o)
+			continue
+		case len(o.tampers) > 0:
+			o.frame = o.from.changed(o)
 		}
+		o.to.deliver(o)
 	}
 	s.outputs = nil
 }
@@ -208,6 +215,9 @@ func (c *conn) deliver(o output) {
 	case outputLast:
 		c.out.end()
 	case outputFrame:
+		if len(o.frame) == 0 {
+			return // all of it was taken away
+		}
 		s := c.server
 		s.counts.BytesOut += int64(len(o.frame))
 		s.traffic.sent++

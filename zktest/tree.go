@@ -94,7 +94,7 @@ type tree struct {
 	nodes      map[string]*node
 	ephemerals map[int64]map[string]struct{} // paths, by the session that owns them
 	reapable   map[string]*node              // containers and TTL nodes, by path
-	ttlNodes   bool                          // they are allowed
+	cfg        config                        // the same on every member of a cluster
 	zxid       int64                         // of the last transaction
 }
 
@@ -163,12 +163,17 @@ func split(path string) (dir, name string) {
 }
 
 // newTree makes a tree with ZooKeeper's own nodes.
-func newTree(ttlNodes bool) *tree {
+func newTree(cfg config) *tree {
 	t := &tree{
 		nodes:      map[string]*node{"/": {data: []byte{}, acl: openACL}},
 		ephemerals: make(map[int64]map[string]struct{}),
 		reapable:   make(map[string]*node),
-		ttlNodes:   ttlNodes,
+		cfg:        cfg,
+	}
+	if cfg.keeper != 0 {
+		t.attach("/keeper", &node{data: []byte{}, acl: openACL})
+		t.attach("/keeper/config", &node{data: []byte{}, acl: openACL})
+		return t
 	}
 	for _, path := range []string{"/zookeeper", "/zookeeper/quota", "/zookeeper/config"} {
 		t.attach(path, &node{data: []byte{}, acl: openACL})

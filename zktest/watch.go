@@ -138,7 +138,7 @@ func (s *Server) notify(events []event) {
 		s.watching.told++
 		for c := range s.watching.direct[e.path] {
 			if c.fire(e) {
-				s.tellOnce(c, e)
+				s.tellOnce(c, e, e.path)
 			}
 		}
 		if e.kind == eventChildren || len(s.watching.recursive) == 0 {
@@ -147,21 +147,21 @@ func (s *Server) notify(events []event) {
 		for path := e.path; path != "/"; {
 			path, _ = split(path)
 			for c := range s.watching.recursive[path] {
-				s.tellOnce(c, e)
+				s.tellOnce(c, e, s.cfg.told(e, path))
 			}
 		}
 	}
 }
 
-// tellOnce tells c of an event, unless that was done, or c may not know.
-func (s *Server) tellOnce(c *conn, e event) {
+// tellOnce tells c of an event, with this path, unless that was done, or c may not know.
+func (s *Server) tellOnce(c *conn, e event, path string) {
 	if c.told == s.watching.told {
 		return
 	}
 	c.told = s.watching.told
 	// A watch is used up even if its owner may not be told.
 	if allowed(e.acl, permRead, c.who) {
-		c.sendEvent(e.kind, e.path)
+		c.sendEvent(e.kind, path)
 	}
 }
 
