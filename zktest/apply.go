@@ -39,7 +39,7 @@ func (t *tree) apply(e *entry) result {
 	case e.op == OpMulti:
 		code = x.multi(&r, &w)
 	case e.op == OpReconfig:
-		code = errReconfigDisabled
+		code = t.cfg.reconfigCode()
 	case e.op == opDeleteContainer:
 		code = errBadArguments // only servers send it, and to themselves
 	default:

@@ -22,6 +22,10 @@ type config struct {
 	cluster       clusterConfig
 	keeper        KeeperAge // 0: ZooKeeper
 	unknown       []Op
+	words         []string
+	superDigest   string
+	quotas        bool
+	reconfig      bool
 }
 
 // configure applies options to the defaults.
@@ -119,6 +123,23 @@ func WithMaxBuffer(n int) Option {
 		c.maxFrame = n
 		return nil
 	}
+}
+
+// WithReconfig allows reconfiguration, as reconfigEnabled=true does. A server that stands alone
+// then answers it as unimplemented (-6), and as disabled (-123) without this option.
+func WithReconfig() Option {
+	return func(c *config) error {
+		c.reconfig = true
+		return nil
+	}
+}
+
+// reconfigCode answers a reconfiguration.
+func (c *config) reconfigCode() code {
+	if c.reconfig {
+		return errUnimplemented
+	}
+	return errReconfigDisabled
 }
 
 func positive(what string, d time.Duration, set func(*config)) Option {

@@ -183,13 +183,14 @@ func (c *conn) auth(r *reader) code {
 	switch scheme {
 	case "digest":
 		who = digest(string(cred))
+		if who.id == c.server.cfg.superDigest {
+			c.who = addNew(c.who, super)
+		}
 	case "ip":
 		who = c.who[0]
 	default:
 		return errAuthFailed
 	}
-	if !slices.Contains(c.who, who) {
-		c.who = append(c.who, who)
-	}
+	c.who = addNew(c.who, who)
 	return ok
 }

@@ -37,6 +37,7 @@ const (
 	errAuthFailed           code = -115
 	errNoWatcher            code = -121
 	errReconfigDisabled     code = -123
+	errQuotaExceeded        code = -125
 
 	// errUnknownOp is errUnimplemented, after which the connection is cut.
 	errUnknownOp code = -1006
@@ -55,7 +56,7 @@ var codeNames = map[code]string{
 	errBadArguments: "bad arguments", errNoNode: "no node", errNoAuth: "not authorized", errBadVersion: "bad version",
 	errEphemeralParent: "parent is ephemeral", errNodeExists: "node exists", errNotEmpty: "not empty",
 	errSessionExpired: "session expired", errInvalidACL: "invalid ACL", errAuthFailed: "authentication failed",
-	errNoWatcher: "no watcher", errReconfigDisabled: "reconfiguration disabled",
+	errNoWatcher: "no watcher", errReconfigDisabled: "reconfiguration disabled", errQuotaExceeded: "quota exceeded",
 }
 
 func (c code) String() string {

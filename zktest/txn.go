@@ -16,8 +16,10 @@ type txn struct {
 	session  int64
 	who      []identity
 	counters map[*node]int32
-	undo     []func()
-	events   []event
+
+	statsBefore map[*node]string // what quotas' stats nodes had, for those that it changed
+	undo        []func()
+	events      []event
 }
 
 // begin starts the transaction with this number.
@@ -86,12 +88,17 @@ func (x *txn) create(m newNode, who []identity) (string, code) {
 	if parent.stat.EphemeralOwner != 0 {
 		return "", errEphemeralParent
 	}
+	if code := x.checkQuota(path, 1, int64(len(m.data))); code != ok {
+		return "", code
+	}
 	x.save(parent)
 	x.advance(parent, count)
 	n := &node{data: m.data, acl: list, container: m.container, ttl: m.ttl}
 	n.stat = Stat{Czxid: x.zxid, Mzxid: x.zxid, Pzxid: x.zxid, Ctime: x.now, Mtime: x.now, EphemeralOwner: m.owner}
 	x.tree.attach(path, n)
 	x.undo = append(x.undo, func() { x.tree.detach(path, n) })
+	x.countAnew(path, n)
+	x.count(path, 1, int64(len(m.data)))
 	x.events = append(x.events, event{eventCreated, path, n.acl}, event{eventChildren, dir, parent.acl})
 	return path, ok
 }
@@ -161,6 +168,7 @@ func (x *txn) remove(path string) {
 	parent.stat.Pzxid = x.zxid
 	x.tree.detach(path, n)
 	x.undo = append(x.undo, func() { x.tree.attach(path, n) })
+	x.count(path, -1, -int64(len(n.data)))
 	x.events = append(x.events, event{eventDeleted, path, n.acl}, event{eventChildren, dir, parent.acl})
 }
 
@@ -175,6 +183,10 @@ func (x *txn) setData(path string, data []byte, version int32, who []identity) (
 	if !allowed(n.acl, permWrite, who) {
 		return Stat{}, errNoAuth
 	}
+	grows := int64(len(data)) - int64(len(n.data))
+	if code := x.checkQuota(path, 0, grows); code != ok {
+		return Stat{}, code
+	}
 	if version != -1 && version != n.stat.Version {
 		return Stat{}, errBadVersion
 	}
@@ -182,6 +194,7 @@ func (x *txn) setData(path string, data []byte, version int32, who []identity) (
 	n.data = data
 	n.stat.Version++
 	n.stat.Mzxid, n.stat.Mtime = x.zxid, x.now
+	x.count(path, 0, grows)
 	x.events = append(x.events, event{eventChanged, path, n.acl})
 	return n.public(), ok
 }
