@@ -259,6 +259,7 @@ func (c *conn) welcome(q *call, h handshake, code code) {
 	if code == ok {
 		sess = s.bind(c, q.session, s.cfg.grant(h))
 		c.hold(s.blocked(c))
+		c.last, c.lastZxid = OpConnect, s.tree.zxid
 	}
 	switch {
 	case q.fault == ExpireAfter && sess != nil:

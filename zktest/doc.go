@@ -52,10 +52,25 @@
 // [Server.Pause] and [Server.Resume], [Server.Freeze], [Server.Inject] and so on. [Cluster.Partition] and
 // [Cluster.Heal] change which members reach each other. All random choices come from [WithSeed].
 //
+// # Other servers
+//
+// [LikeKeeper] makes a server that differs from ZooKeeper as ClickHouse Keeper does, and
+// [WithUnknownOps] an old one. [Server.RefuseSessions] is a Keeper without a leader, and
+// [Server.Tamper] a server whose answers are wrong.
+//
 // # What it is not
 //
-// It has no super user, quotas, SASL, chroot or reconfiguration; requests for those
-// are answered as unimplemented or disabled. For the rest it does what ZooKeeper 3.8 does,
-// and a test compares the two. A cluster has no observers, read-only members or weights. A member carries out one
-// write of a connection at a time, where a real one has several under way.
+// Reconfiguration is answered as a lone ZooKeeper answers it: as disabled, or as unimplemented with
+// [WithReconfig]. SASL and X.509 authentication are refused, and there are no chroots but those
+// that clients make by themselves. Nothing is written to a disk, nothing is throttled, and the number
+// of connections has no limit. For the rest it does what ZooKeeper 3.8 does, and a test compares
+// the two. A cluster has no observers, read-only members or weights. A member carries out one write of a
+// connection at a time, where a real one has several under way. These differ, too:
+//
+//   - Quotas are counted, and enforced with [WithEnforcedQuotas]. A soft quota that is exceeded
+//     is not logged, and the root cannot have one.
+//   - There is a super user only with [WithSuperDigest].
+//   - Of the four-letter words gtmk, hash, lead, orst and stmk are refused. The latencies in
+//     stat, cons and mntr are always 0, mntr has a part of a real server's rows, envi has
+//     nothing of Java, and dirs counts no bytes.
 package zktest

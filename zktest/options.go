@@ -37,6 +37,7 @@ func configure(opts []Option) (config, error) {
 		containers:    true,
 		maxFrame:      1<<20 - 1,
 		cluster:       clusterDefaults(),
+		words:         []string{"*"},
 	}
 	for _, opt := range opts {
 		if opt == nil {
