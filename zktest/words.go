@@ -67,7 +67,7 @@ func grouped[K cmp.Ordered](lines map[K][]string, title func(K, int) string) []l
 	return all
 }
 
-func sessionText(id int64) string { return fmt.Sprintf("%#x", id) }
+func sessionText(id int64) string { return fmt.Sprintf("%#x", uint64(id)) }
 
 // dumpText lists sessions and connections by the tick at which they end, and ephemeral nodes by
 // session. s.mu is held.
