@@ -16,12 +16,13 @@ import (
 // not read nor a request that is held up stops the others: read takes requests off the network,
 // serve carries them out in order, write puts answers on the network, and hangUp ends it.
 type conn struct {
-	server *Server
-	net    net.Conn
-	done   chan struct{} // closed when the server has given the connection up
-	once   sync.Once
-	in     queue // requests
-	out    queue // answers and events
+	server   *Server
+	net      net.Conn
+	done     chan struct{} // closed when the server has given the connection up
+	once     sync.Once
+	in       queue    // requests
+	arrivals arrivals // of those, if there is a latency
+	out      queue    // answers and events
 
 	// Noted without Server.mu, so that a client is heard while long work goes on.
 	heardAt  atomic.Int64 // nanoseconds since Server.made; 0: not since the last look
@@ -124,6 +125,7 @@ func (c *conn) read() {
 		c.server.received.Add(1)
 		c.received.Add(1)
 		c.heard()
+		c.arrive()
 		c.in.push(record)
 	}
 }
@@ -141,7 +143,7 @@ func (c *conn) heard() {
 // returned, but not what a frozen link had not let through by then.
 func (c *conn) next() ([]byte, bool) {
 	record, more := c.in.next(c.server.done)
-	return record, c.server.flows(c, c.done) && more
+	return record, more && c.ripen() && c.server.flows(c, c.done)
 }
 
 // write puts answers and events on the network.

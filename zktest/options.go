@@ -20,6 +20,7 @@ type config struct {
 	ttlNodes      bool
 	maxFrame      int
 	cluster       clusterConfig
+	latency       time.Duration
 	keeper        KeeperAge // 0: ZooKeeper
 	unknown       []Op
 	words         []string

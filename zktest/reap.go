@@ -23,7 +23,7 @@ func (s *Server) ReapContainers() {
 // reap is one check. Each node that goes is a transaction. It returns how many went. s.mu is
 // held.
 func (s *Server) reap() int {
-	due := s.tree.reapDue(time.Now())
+	due := s.tree.reapDue(time.Now().Add(s.ahead))
 	for _, path := range due {
 		s.submit(&entry{edit: func(x *txn) code { return x.reap(path) }})
 	}

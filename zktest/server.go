@@ -61,7 +61,9 @@ type Server struct {
 	tracker     *tracker
 	conns       map[*conn]struct{}
 	addr        string
-	listener    net.Listener // nil while stopped, and in memory
+	listener    net.Listener  // nil while stopped, and in memory
+	listeners   []*Listener   // beside that
+	ahead       time.Duration // see Advance
 	stopped     bool
 	closed      bool
 
@@ -230,6 +232,9 @@ func (s *Server) halt() {
 		_ = s.listener.Close()
 		s.listener = nil
 	}
+	for _, l := range s.listeners {
+		l.close()
+	}
 	s.hangUpAll()
 	if s.member != nil {
 		s.member.look()
@@ -274,7 +279,7 @@ func (s *Server) Restart() error {
 		s.member.cluster.elect()
 		s.unlock()
 	}
-	return nil
+	return s.reopen()
 }
 
 func (s *Server) listen(addr string) error {

@@ -109,10 +109,11 @@ func (s *Server) submit(e *entry) {
 		s.member.submit(e)
 		return
 	}
-	e.zxid, e.time = s.tree.zxid+1, time.Now()
+	now := time.Now()
+	e.zxid, e.time = s.tree.zxid+1, now.Add(s.ahead)
 	switch e.op {
 	case OpConnect:
-		s.tracker.open(e.session, e.timeout, e.time)
+		s.tracker.open(e.session, e.timeout, now)
 	case OpCloseSession:
 		s.tracker.close(e.session)
 	}
