@@ -12,13 +12,26 @@
 // ([Server.ExpireSession]), fail the nth request before or after it is applied
 // ([Server.Inject]), hold a request up ([Server.Block]), freeze the network
 // ([Server.Freeze]), stop and come back ([Server.Stop], [Server.Restart]), reach the end
-// of the sequence numbers ([Server.SetSequence]).
+// of the sequence numbers ([Server.SetSequence]). [Server.ClearFaults] ends all that.
+//
+// # Data
+//
+// A test makes, sets and deletes nodes itself ([Server.Create], [Server.Set], [Server.Delete]),
+// empties the server between two tests ([Server.Flush]), and keeps a tree for later
+// ([Server.Dump], [Server.Load]).
+//
+// # Addresses
+//
+// A server has as many addresses as a client needs, with TLS where asked for, and each of them can be
+// taken off the network ([Server.Listen]). Package control and the program zkserver give all
+// this to services in other languages.
 //
 // # Time
 //
 // Beside TCP it has an in-memory network: make the server with [WithInMemory] and have the
 // client dial with [Server.Dial] or [Server.DialContext]. Then it works inside a
-// testing/synctest bubble, where an hour of waiting takes no time.
+// testing/synctest bubble, where an hour of waiting takes no time. Elsewhere [Server.Advance] moves the
+// server's clock on.
 //
 // # A cluster
 //

@@ -124,10 +124,11 @@ func (x *txn) keeperRefuses(m creation) code {
 	return ok
 }
 
-// keeperConfig fills in the configuration, now that the address is known.
+// keeperConfig fills in a Keeper's configuration, now that the address is known. s.mu is held.
 func (s *Server) keeperConfig() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if s.cfg.keeper == 0 {
+		return
+	}
 	s.tree.nodes["/keeper/config"].data = []byte("server.1=" + s.addr + ";participant;1")
 }
 

@@ -48,6 +48,7 @@ func (s *Server) Listen(addr string, config *tls.Config) (*Listener, error) {
 	}
 	if s.cfg.inMemory && s.listeners[0] == l {
 		s.addr = l.Addr()
+		s.keeperConfig()
 	}
 	return l, nil
 }

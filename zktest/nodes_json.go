@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -41,10 +42,12 @@ func (n Node) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads the form that is described at [Node]. The error says what is wrong with
-// a session, a TTL, or a node with "text" and "data".
+// a session, a TTL, a node with "text" and "data", or what is not known.
 func (n *Node) UnmarshalJSON(text []byte) error {
 	var in nodeJSON
-	if err := json.Unmarshal(text, &in); err != nil {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&in); err != nil {
 		return err
 	}
 	*n = Node{Path: in.Path, Data: in.Data, ACL: in.ACL, Container: in.Container, Sequence: in.Sequence}

@@ -140,7 +140,7 @@ func TestALoadIsAllOrNothing(t *testing.T) {
 }
 
 func TestNodesThatAreWrongInJSON(t *testing.T) {
-	for _, text := range []string{`{"ttl":"x"}`, `{"ttl":"-1s"}`, `{"owner":"x"}`, `{"text":"a","data":"YQ=="}`, `[]`} {
+	for _, text := range []string{`{"ttl":"x"}`, `{"ttl":"-1s"}`, `{"owner":"x"}`, `{"text":"a","data":"YQ=="}`, `[]`, `{"txt":"a"}`} {
 		assert.Error(t, json.Unmarshal([]byte(text), new(zktest.Node)), text)
 	}
 	var n zktest.Node
@@ -149,4 +149,32 @@ func TestNodesThatAreWrongInJSON(t *testing.T) {
 	text, err := json.Marshal(n)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"path":"/a","ttl":"1m0s","owner":"0xff00000000000001"}`, string(text))
+}
+
+func TestClearFaultsEndsThemAll(t *testing.T) {
+	s := zktest.NewServer(t)
+	c := raw(t, s, nil)
+	never := s.Inject(zktest.ExpireBefore, 0, zktest.OnPath("/"))
+	gate := s.Block(zktest.OnPath("/"))
+	s.Delay(time.Hour, zktest.OnPath("/"))
+	s.Tamper(func(zktest.Request, []byte) []byte { return nil })
+	s.RefuseConnections(true)
+	s.RefuseSessions(true)
+	s.Freeze()
+	s.Pause()
+	s.ClearFaults()
+	gate.Open() // again
+	mustCreate(t, c, "/a", 0)
+	mustCreate(t, raw(t, s, nil), "/b", 0)
+	require.False(t, never.Met())
+
+	gate = s.Block(zktest.OnPath("/held"))
+	var b buffer
+	b.int(1).int(opCreate)
+	require.NoError(t, c.write(append(b, create("/held", 0)...)))
+	<-gate.Arrived()
+	s.ClearFaults()
+	_, err := c.read()
+	require.NoError(t, err, "a request that waited goes on")
+	require.True(t, s.Exists("/held"))
 }

@@ -107,9 +107,9 @@ func Start(opts ...Option) (*Server, error) {
 	if err := s.listen(cfg.addr); err != nil {
 		return nil, fmt.Errorf("zktest: %w", err)
 	}
-	if cfg.keeper != 0 {
-		s.keeperConfig()
-	}
+	s.mu.Lock()
+	s.keeperConfig()
+	s.mu.Unlock()
 	s.wg.Go(func() { s.repeat(s.untilTick, s.expireDue) })
 	s.wg.Go(func() { s.repeat(func() time.Duration { return cfg.containerScan }, func() { s.reap() }) })
 	return s, nil
