@@ -3,6 +3,7 @@ package zktest
 import (
 	"crypto/sha1"
 	"encoding/base64"
+	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -27,10 +28,16 @@ const (
 	permAll = 1<<iota - 1
 )
 
+// super may do everything.
+var super = identity{scheme: "super"}
+
 var openACL = []acl{{permAll, identity{"world", "anyone"}}}
 
 // allowed reports whether one of who has all of perms.
 func allowed(list []acl, perms int32, who []identity) bool {
+	if slices.Contains(who, super) {
+		return true
+	}
 	for _, a := range list {
 		if a.perms&perms != perms {
 			continue
@@ -62,13 +69,13 @@ func fixACL(list []acl, who []identity) (fixed []acl, valid bool) {
 			if a.id.id != "anyone" {
 				return nil, false
 			}
-			fixed = add(fixed, a)
+			fixed = addNew(fixed, a)
 		case "auth":
 			known := false
 			for _, w := range who {
 				if w.scheme == "digest" {
 					known = true
-					fixed = add(fixed, acl{a.perms, w})
+					fixed = addNew(fixed, acl{a.perms, w})
 				}
 			}
 			if !known {
@@ -78,12 +85,12 @@ func fixACL(list []acl, who []identity) (fixed []acl, valid bool) {
 			if len(javaSplit(a.id.id, ":")) != 2 {
 				return nil, false
 			}
-			fixed = add(fixed, a)
+			fixed = addNew(fixed, a)
 		case "ip":
 			if !validIP(a.id.id) {
 				return nil, false
 			}
-			fixed = add(fixed, a)
+			fixed = addNew(fixed, a)
 		default:
 			return nil, false
 		}
@@ -91,11 +98,12 @@ func fixACL(list []acl, who []identity) (fixed []acl, valid bool) {
 	return fixed, len(fixed) > 0
 }
 
-func add(list []acl, a acl) []acl {
-	if slices.Contains(list, a) {
+// addNew adds what is not in the list yet.
+func addNew[E comparable](list []E, e E) []E {
+	if slices.Contains(list, e) {
 		return list
 	}
-	return append(list, a)
+	return append(list, e)
 }
 
 // javaSplit is what String.split does, on which the real server's checks rest: empty parts at
@@ -130,9 +138,28 @@ func (i identity) user() string {
 	return i.id
 }
 
+// Digest is how access lists name who has authenticated with "digest" and this user:password:
+// user, a colon, and the SHA-1 of user:password in base64.
+func Digest(userPassword string) string {
+	user, _, _ := strings.Cut(userPassword, ":")
+	sum := sha1.Sum([]byte(userPassword))
+	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
 // digest is the identity of user:password.
-func digest(cred string) identity {
-	user, _, _ := strings.Cut(cred, ":")
-	sum := sha1.Sum([]byte(cred))
-	return identity{"digest", user + ":" + base64.StdEncoding.EncodeToString(sum[:])}
+func digest(cred string) identity { return identity{"digest", Digest(cred)} }
+
+// WithSuperDigest makes whoever authenticates with this user and password a super user, who may
+// do everything whatever the access lists say. It is given as [Digest] makes it, as in
+// zookeeper.DigestAuthenticationProvider.superDigest. By default nobody is.
+func WithSuperDigest(digest string) Option {
+	return func(c *config) error {
+		user, hash, _ := strings.Cut(digest, ":")
+		sum, err := base64.StdEncoding.DecodeString(hash)
+		if user == "" || err != nil || len(sum) != sha1.Size {
+			return fmt.Errorf("zktest: super digest %q is not user:base64(SHA-1)", digest)
+		}
+		c.superDigest = digest
+		return nil
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,19 +16,27 @@ import (
 // not read nor a request that is held up stops the others: read takes requests off the network,
 // serve carries them out in order, write puts answers on the network, and hangUp ends it.
 type conn struct {
-	server *Server
-	net    net.Conn
-	done   chan struct{} // closed when the server has given the connection up
-	once   sync.Once
-	in     queue // requests
-	out    queue // answers and events
+	server   *Server
+	net      net.Conn
+	done     chan struct{} // closed when the server has given the connection up
+	once     sync.Once
+	in       queue    // requests
+	arrivals arrivals // of those, if there is a latency
+	out      queue    // answers and events
+
+	// Noted without Server.mu, so that a client is heard while long work goes on.
+	heardAt  atomic.Int64 // nanoseconds since Server.made; 0: not since the last look
+	blocked  atomic.Bool  // the link is frozen, or the server paused
+	unheard  atomic.Bool  // something arrived while it was
+	received atomic.Int64
 
 	// Guarded by Server.mu.
 	peer    int64 // the session that the client asked for or got, for frozen links
 	session *session
 	who     []identity // where it comes from, then who it has said that it is
 	watches watches
-	unheard bool     // something arrived while the link was frozen
+	over    bool     // nobody serves it any more
+	told    uint64   // the last event that it was told of, as watchIndex.told
 	holding bool     // an answer is held back, and what comes after it waits in behind
 	behind  [][]byte // in order
 
@@ -49,10 +58,11 @@ func (s *Server) accept(n net.Conn) error {
 	c.who = []identity{{"ip", host}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.stopped || s.refusing {
+	if !s.serves() || s.refusing {
 		return errors.Join(errRefused, n.Close())
 	}
 	s.conns[c] = struct{}{}
+	c.hold(s.blocked(c))
 	// All end when the connection is cut, by Close at the latest.
 	s.wg.Go(c.hangUp)
 	s.wg.Go(c.read)
@@ -60,6 +70,9 @@ func (s *Server) accept(n net.Conn) error {
 	s.wg.Go(func() {
 		c.serve()
 		s.mu.Lock()
+		c.hear()
+		c.over = true
+		c.unwatchAll()
 		delete(s.conns, c)
 		if c.session != nil && c.session.conn == c {
 			c.session.conn = nil
@@ -108,31 +121,21 @@ func (c *conn) read() {
 		if _, err := io.ReadFull(r, record); err != nil {
 			return
 		}
-		c.heard(len(head) + len(record))
+		c.server.bytesIn.Add(int64(len(head) + len(record)))
+		c.server.received.Add(1)
+		c.received.Add(1)
+		c.heard()
+		c.arrive()
 		c.in.push(record)
 	}
 }
 
 // heard counts for the session, even if the request has to wait.
-func (c *conn) heard(bytes int) {
-	s := c.server
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.counts.BytesIn += int64(bytes)
-	s.traffic.received++
-	c.traffic.received++
-	if s.blocked(c) {
-		c.unheard = true
+func (c *conn) heard() {
+	if c.blocked.Load() {
+		c.unheard.Store(true)
 	} else {
-		c.touch()
-	}
-}
-
-// touch gives the session its time again. Server.mu is held.
-func (c *conn) touch() {
-	c.unheard = false
-	if c.session != nil && c.session.conn == c {
-		c.server.touch(c.session)
+		c.heardAt.Store(int64(time.Since(c.server.made)))
 	}
 }
 
@@ -140,7 +143,7 @@ func (c *conn) touch() {
 // returned, but not what a frozen link had not let through by then.
 func (c *conn) next() ([]byte, bool) {
 	record, more := c.in.next(c.server.done)
-	return record, c.server.flows(c, c.done) && more
+	return record, more && c.ripen() && c.server.flows(c, c.done)
 }
 
 // write puts answers and events on the network.
@@ -206,6 +209,7 @@ func (c *conn) connect(record []byte) bool {
 	}
 	s.mu.Lock()
 	c.peer = h.session
+	c.hold(s.blocked(c))
 	s.mu.Unlock()
 	if !s.flows(c, c.done) {
 		return false
@@ -214,59 +218,64 @@ func (c *conn) connect(record []byte) bool {
 	if !s.pass(request) {
 		return false
 	}
-	hits, gates := s.hits(request), s.replyGates(request)
+	hits, gates, tampers := s.hits(request), s.replyGates(request), s.tampering(request)
+	h = s.cfg.asServed(h)
 
 	if !s.lockRunning() {
 		return false
 	}
-	if s.stopped || h.seen > s.tree.zxid {
+	if !s.serves() || h.seen > s.tree.zxid {
 		s.mu.Unlock()
 		return false // a client that knows more than we do has to find another server
 	}
 	fault := s.meet(hits, request)
 	if fault == ExpireBefore && s.sessions[h.session] != nil {
-		s.endSession(s.sessions[h.session])
+		s.endSession(h.session)
 	}
 	if fault == FailBefore || fault == ExpireBefore {
 		c.cut()
 		s.unlock()
 		return false
 	}
-	sess := s.admit(h)
-	if sess != nil {
-		if sess.conn != nil {
-			sess.conn.cut() // what it sent and was not carried out yet never will be
-		}
-		sess.conn, c.session, c.peer = c, sess, sess.id
-	}
+	q := &call{conn: c, request: request, fault: fault, gates: gates, tampers: tampers, then: func(q *call, _ int64, res result) { c.welcome(q, h, res.code) }}
 	switch {
-	case fault == ExpireAfter && sess != nil:
-		s.endSession(sess)
-	case fault != 0:
-		c.cut()
+	case s.leaderless:
+		q.send(s.cfg.rejection(h))
+		q.answered = true
+	case h.session == 0:
+		s.openSession(h, q)
 	default:
-		if len(gates) > 0 {
-			s.put(output{to: c, kind: outputHold})
-		}
-		s.put(output{to: c, frame: frame(welcome(h, sess))})
+		s.resumeSession(h, q)
 	}
-	s.unlock()
-	if fault != 0 {
-		return false
-	}
-	if len(gates) > 0 {
-		if !s.wait(gates) {
-			return false
-		}
-		s.mu.Lock()
-		s.put(output{to: c, kind: outputRelease})
-		s.unlock()
-	}
-	return sess != nil
+	return c.await(q)
 }
 
-// welcome is the answer to a handshake. A session that is over is answered with zeros.
-func welcome(h handshake, sess *session) []byte {
+// welcome gives a session to the connection and answers the handshake, or does what a fault wants
+// instead. Server.mu is held.
+func (c *conn) welcome(q *call, h handshake, code code) {
+	s := c.server
+	if c.over {
+		return // the session is there, for when the client comes back
+	}
+	var sess *session
+	if code == ok {
+		sess = s.bind(c, q.session, s.cfg.grant(h))
+		c.hold(s.blocked(c))
+		c.last, c.lastZxid = OpConnect, s.tree.zxid
+	}
+	switch {
+	case q.fault == ExpireAfter && sess != nil:
+		s.endSession(sess.id)
+	case q.fault != 0:
+		c.cut()
+	default:
+		q.send(greeting(h, sess))
+		q.goesOn = sess != nil
+	}
+}
+
+// greeting is the answer to a handshake. A session that is over is answered with zeros.
+func greeting(h handshake, sess *session) []byte {
 	var w writer
 	w.int32(0)
 	if sess != nil {

@@ -638,3 +638,18 @@ func TestHandshakeIsTheSameAsARealServers(t *testing.T) {
 	}
 	require.Equal(t, look(real.Servers()[0]), look(ours.Addr()))
 }
+
+// TestMemberIsTheSameAsAServerOfItsOwn compares the members of a cluster with what was compared with a
+// real server: the leader, and a follower that lags.
+func TestMemberIsTheSameAsAServerOfItsOwn(t *testing.T) {
+	if seed := flag.Lookup("rapid.seed").Value; seed.String() == "0" {
+		require.NoError(t, seed.Set("1"))
+	}
+	for role, member := range map[string]func(*testing.T, *zktest.Cluster) *zktest.Server{"leader": leader, "follower": follower} {
+		t.Run(role, func(t *testing.T) {
+			c := zktest.NewCluster(t, 3, zktest.WithTTLNodes(), zktest.WithContainerCheckInterval(24*time.Hour),
+				zktest.WithLag(time.Millisecond))
+			compare(t, member(t, c).Addr(), false)
+		})
+	}
+}

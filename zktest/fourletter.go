@@ -1,44 +1,64 @@
 package zktest
 
 import (
-	"cmp"
 	"fmt"
 	"net"
 	"slices"
 	"strings"
 )
 
-// words are the four-letter words that are answered.
-var words = []string{"ruok", "srvr", "stat", "mntr", "isro", "conf", "cons"}
+// words are the four-letter words, with their answers. s.mu is held.
+var words = map[string]func(s *Server) string{
+	"ruok": func(*Server) string { return "imok" },
+	"isro": func(*Server) string { return "rw" },
+	"srvr": func(s *Server) string { return version() + s.serverText() },
+	"stat": func(s *Server) string { return version() + "Clients:\n" + s.clientsText(false) + "\n" + s.serverText() },
+	"mntr": (*Server).monitorText,
+	"conf": (*Server).configText,
+	"cons": func(s *Server) string { return s.clientsText(true) + "\n" },
+	"envi": func(*Server) string { return environmentText() },
+	"dirs": func(*Server) string { return "datadir_size: 0\nlogdir_size: 0\n" },
+	"dump": (*Server).dumpText,
+	"wchs": (*Server).watchSummary,
+	"wchc": func(s *Server) string { return lists(s.watchers(false)) + "\n" },
+	"wchp": func(s *Server) string { return lists(s.watchers(true)) + "\n" },
+	"crst": (*Server).resetConnections,
+	"srst": func(s *Server) string { s.traffic = traffic{}; s.received.Store(0); return "Server stats reset.\n" },
+}
 
-// wordsRefused are those that a real server knows, and answers only if it is told to.
-var wordsRefused = []string{"crst", "dirs", "dump", "envi", "gtmk", "hash", "lead", "orst", "srst", "stmk", "wchc", "wchp", "wchs"}
+// wordsUnknown are those that a real server knows beside these, for its own trace.
+var wordsUnknown = []string{"gtmk", "hash", "lead", "orst", "stmk"}
+
+// WithWords lists the four-letter words that are answered, as 4lw.commands.whitelist does. "*",
+// which is the default, stands for all: conf, cons, crst, dirs, dump, envi, isro, mntr, ruok,
+// srst, srvr, stat, wchc, wchp and wchs. The others are answered with a refusal.
+func WithWords(list ...string) Option {
+	return func(c *config) error {
+		for _, word := range list {
+			if words[word] == nil && word != "*" {
+				return fmt.Errorf("zktest: no such four-letter word: %q", word)
+			}
+		}
+		c.words = slices.Clone(list)
+		return nil
+	}
+}
 
 // isWord reports whether the first bytes of a connection are a four-letter word. Read
 // as the length of a request they would be far too long.
-func isWord(s string) bool { return slices.Contains(words, s) || slices.Contains(wordsRefused, s) }
+func isWord(s string) bool { return words[s] != nil || slices.Contains(wordsUnknown, s) }
 
 // word answers a four-letter word.
 func (s *Server) word(word string) string {
+	answer := words[word]
+	if answer == nil || !slices.Contains(s.cfg.words, word) && !slices.Contains(s.cfg.words, "*") {
+		return word + " is not executed because it is not in the whitelist.\n"
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch word {
-	case "ruok":
-		return "imok"
-	case "isro":
-		return "rw"
-	case "srvr":
-		return version() + s.serverText()
-	case "stat":
-		return version() + "Clients:\n" + s.clientsText(false) + "\n" + s.serverText()
-	case "mntr":
-		return s.monitorText()
-	case "conf":
-		return s.configText()
-	case "cons":
-		return s.clientsText(true) + "\n"
-	}
-	return word + " is not executed because it is not in the whitelist.\n"
+	s.received.Add(1)
+	defer func() { s.traffic.sent++ }()
+	return answer(s)
 }
 
 // serverVersion says whose behaviour it is. The date is in the form that go-zookeeper's
@@ -51,9 +71,20 @@ func (s *Server) serverText() string {
 	var b strings.Builder
 	b.WriteString("Latency min/avg/max: 0/0.0/0\n")
 	fmt.Fprintf(&b, "Received: %d\nSent: %d\nConnections: %d\nOutstanding: %d\n",
-		s.traffic.received, s.traffic.sent, len(s.conns), s.outstanding())
-	fmt.Fprintf(&b, "Zxid: %#x\nMode: standalone\nNode count: %d\n", s.tree.zxid, len(s.tree.nodes))
+		s.received.Load(), s.traffic.sent, len(s.conns), s.outstanding())
+	fmt.Fprintf(&b, "Zxid: %#x\nMode: %s\nNode count: %d\n", s.tree.zxid, s.mode(), len(s.tree.nodes))
 	return b.String()
+}
+
+// mode is what the server is among others. s.mu is held.
+func (s *Server) mode() string {
+	switch m := s.member; {
+	case m == nil:
+		return "standalone"
+	case m.leads():
+		return "leader"
+	}
+	return "follower"
 }
 
 // outstanding is the number of requests that have arrived and were not carried out. s.mu is
@@ -67,17 +98,15 @@ func (s *Server) outstanding() int {
 }
 
 func (s *Server) clientsText(long bool) string {
-	conns := make([]*conn, 0, len(s.conns))
-	for c := range s.conns {
-		conns = append(conns, c)
-	}
-	slices.SortFunc(conns, func(a, b *conn) int { return cmp.Compare(a.since.UnixNano(), b.since.UnixNano()) })
 	var b strings.Builder
-	for _, c := range conns {
-		fmt.Fprintf(&b, " /%s[1](queued=%d,recved=%d,sent=%d", c.net.RemoteAddr(), c.in.len(), c.traffic.received, c.traffic.sent)
+	for _, c := range s.connsInOrder() {
+		fmt.Fprintf(&b, " /%s[1](queued=%d,recved=%d,sent=%d", c.net.RemoteAddr(), c.in.len(), c.received.Load(), c.traffic.sent)
 		if long && c.session != nil {
 			fmt.Fprintf(&b, ",sid=%#x,lop=%s,est=%d,to=%d", c.session.id, c.last.short(), c.since.UnixMilli(), c.session.timeout.Milliseconds())
-			fmt.Fprintf(&b, ",lcxid=%#x,lzxid=%#x,lresp=0,llat=0,minlat=0,avglat=0,maxlat=0", uint32(c.lastXid), uint64(c.lastZxid))
+			if c.last != 0 { // or it has been reset
+				fmt.Fprintf(&b, ",lcxid=%#x", uint32(c.lastXid))
+			}
+			fmt.Fprintf(&b, ",lzxid=%#x,lresp=0,llat=0,minlat=0,avglat=0,maxlat=0", uint64(c.lastZxid))
 		}
 		b.WriteString(")\n")
 	}
@@ -86,7 +115,7 @@ func (s *Server) clientsText(long bool) string {
 
 // short is what cons calls an operation.
 func (o Op) short() string {
-	name := map[Op]string{0: "NA", OpSetWatches: "SETW", OpSetWatches2: "STW2"}[o]
+	name := map[Op]string{0: "NA", OpConnect: "SESS", OpSetWatches: "SETW", OpSetWatches2: "STW2"}[o]
 	if name == "" {
 		name = strings.ToUpper(o.String())
 	}
@@ -97,10 +126,10 @@ func (s *Server) monitorText() string {
 	var b strings.Builder
 	row := func(name string, value any) { fmt.Fprintf(&b, "zk_%s\t%v\n", name, value) }
 	row("version", serverVersion)
-	row("server_state", "standalone")
+	row("server_state", s.mode())
 	row("num_alive_connections", len(s.conns))
 	row("outstanding_requests", s.outstanding())
-	row("packets_received", s.traffic.received)
+	row("packets_received", s.received.Load())
 	row("packets_sent", s.traffic.sent)
 	row("znode_count", len(s.tree.nodes))
 	row("watch_count", s.watchCount())

@@ -9,7 +9,7 @@ type outcome struct {
 
 // multi carries all operations or none. Its own code is always ok, unless it cannot be
 // understood; that of the operation which failed is among the results.
-func (c *conn) multi(x *txn, r *reader, w *writer) code {
+func (x *txn) multi(r *reader, w *writer) code {
 	var outcomes []outcome
 	failed := -1
 	for {
@@ -21,7 +21,7 @@ func (c *conn) multi(x *txn, r *reader, w *writer) code {
 		if done {
 			break
 		}
-		o := c.multiPart(x, op, r)
+		o := x.multiPart(op, r)
 		if r.err != nil || o.code == errMarshalling && failed < 0 {
 			return errMarshalling
 		}
@@ -50,11 +50,11 @@ func (c *conn) multi(x *txn, r *reader, w *writer) code {
 }
 
 // multiPart is one operation of a multi.
-func (c *conn) multiPart(x *txn, op Op, r *reader) outcome {
+func (x *txn) multiPart(op Op, r *reader) outcome {
 	var body writer
 	switch op {
 	case OpDelete, OpSetData, OpCheck:
-		code := c.write1(x, op, r, &body)
+		code := x.operation(op, r, &body)
 		return outcome{op, code, body.buf}
 	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
 		m := r.creation(op)
@@ -74,38 +74,11 @@ func (c *conn) multiPart(x *txn, op Op, r *reader) outcome {
 		if kind != OpCreateTTL {
 			m.ttl = -1
 		}
-		code := c.create(x, kind, m, &body)
+		code := x.createKind(kind, m, &body)
 		return outcome{called, code, body.buf}
 	}
 	r.err = errMalformed
 	return outcome{}
-}
-
-// multiRead answers each of several reads on its own. It sets no watches, even if asked to.
-func (c *conn) multiRead(r *reader, w *writer) code {
-	for {
-		op, done := Op(r.int32()), r.bool()
-		r.int32()
-		if r.err != nil {
-			return errMarshalling
-		}
-		if done {
-			break
-		}
-		path := r.string()
-		r.bool()
-		if r.err != nil || op != OpGetData && op != OpGetChildren {
-			return errMarshalling
-		}
-		var body writer
-		if code := c.look(op, path, false, &body); code != ok {
-			w.failure(code)
-		} else {
-			w.result(op, ok, body.buf)
-		}
-	}
-	w.results()
-	return ok
 }
 
 // result is one of several: its header, and what follows.

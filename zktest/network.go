@@ -52,6 +52,7 @@ func (s *Server) Freeze(sessions ...int64) {
 	for _, id := range sessions {
 		s.frozen[id] = true
 	}
+	s.flowChanged()
 }
 
 // Thaw ends what [Server.Freeze] began, for these sessions, or for everybody if none is named.
@@ -74,16 +75,20 @@ func (s *Server) Thaw(sessions ...int64) {
 // jumped when it goes on), so that no session ends for the pause. [Server.Resume] ends it.
 func (s *Server) Pause() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlock()
 	if s.paused.IsZero() {
 		s.paused = time.Now()
+		s.flowChanged()
+		if s.member != nil {
+			s.member.cluster.review()
+		}
 	}
 }
 
 // Resume ends what [Server.Pause] began.
 func (s *Server) Resume() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlock()
 	s.resume()
 }
 
@@ -94,11 +99,11 @@ func (s *Server) resume() {
 	}
 	stood := time.Since(s.paused)
 	s.paused = time.Time{}
-	s.began = s.began.Add(stood) // the ticks move too
-	for _, sess := range s.sessions {
-		sess.expires = sess.expires.Add(stood)
-	}
+	s.tracker.shift(stood)
 	s.flowChanged()
+	if s.member != nil {
+		s.member.resumed()
+	}
 }
 
 // blocked reports whether nothing passes between the server and c's client now. s.mu is held.
@@ -109,12 +114,18 @@ func (s *Server) blocked(c *conn) bool {
 // flowChanged wakes who waits for a link, and hears what arrived meanwhile. s.mu is held.
 func (s *Server) flowChanged() {
 	for c := range s.conns {
-		if c.unheard && !s.blocked(c) {
-			c.touch()
-		}
+		c.hold(s.blocked(c))
 	}
 	close(s.flow)
 	s.flow = make(chan struct{})
+}
+
+// hold notes whether the link is blocked. What arrived while it was counts from now. Server.mu is held.
+func (c *conn) hold(blocked bool) {
+	c.blocked.Store(blocked)
+	if !blocked && c.unheard.Swap(false) {
+		c.heard()
+	}
 }
 
 // flows waits until something can pass between the server and c's client. It reports false

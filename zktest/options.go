@@ -19,6 +19,14 @@ type config struct {
 	containers    bool
 	ttlNodes      bool
 	maxFrame      int
+	cluster       clusterConfig
+	latency       time.Duration
+	keeper        KeeperAge // 0: ZooKeeper
+	unknown       []Op
+	words         []string
+	superDigest   string
+	quotas        bool
+	reconfig      bool
 }
 
 // configure applies options to the defaults.
@@ -29,6 +37,8 @@ func configure(opts []Option) (config, error) {
 		containerScan: time.Minute,
 		containers:    true,
 		maxFrame:      1<<20 - 1,
+		cluster:       clusterDefaults(),
+		words:         []string{"*"},
 	}
 	for _, opt := range opts {
 		if opt == nil {
@@ -40,6 +50,9 @@ func configure(opts []Option) (config, error) {
 	}
 	if cfg.minTimeout == 0 {
 		cfg.minTimeout, cfg.maxTimeout = 2*cfg.tick, 20*cfg.tick
+	}
+	if cfg.cluster.patience == 0 {
+		cfg.cluster.patience = 2 * cfg.tick
 	}
 	return cfg, nil
 }
@@ -112,6 +125,23 @@ func WithMaxBuffer(n int) Option {
 		c.maxFrame = n
 		return nil
 	}
+}
+
+// WithReconfig allows reconfiguration, as reconfigEnabled=true does. A server that stands alone
+// then answers it as unimplemented (-6), and as disabled (-123) without this option.
+func WithReconfig() Option {
+	return func(c *config) error {
+		c.reconfig = true
+		return nil
+	}
+}
+
+// reconfigCode answers a reconfiguration.
+func (c *config) reconfigCode() code {
+	if c.reconfig {
+		return errUnimplemented
+	}
+	return errReconfigDisabled
 }
 
 func positive(what string, d time.Duration, set func(*config)) Option {

@@ -1,12 +1,19 @@
 package zktest
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // ReapContainers checks containers and TTL nodes now, as the server does by itself from time to
 // time (see [WithContainerCheckInterval]): a container goes if it is empty and once had a
 // child, a TTL node if it is empty and was not changed for its time. What becomes empty by that,
 // which otherwise waits for the next check, goes too.
 func (s *Server) ReapContainers() {
+	if s.member != nil {
+		s.member.cluster.ReapContainers()
+		return
+	}
 	s.mu.Lock()
 	defer s.unlock()
 	for s.reap() > 0 {
@@ -16,9 +23,17 @@ func (s *Server) ReapContainers() {
 // reap is one check. Each node that goes is a transaction. It returns how many went. s.mu is
 // held.
 func (s *Server) reap() int {
-	now := time.Now()
+	due := s.tree.reapDue(time.Now().Add(s.ahead))
+	for _, path := range due {
+		s.submit(&entry{edit: func(x *txn) code { return x.reap(path) }})
+	}
+	return len(due)
+}
+
+// reapDue lists the containers and TTL nodes that are to go, sorted.
+func (t *tree) reapDue(now time.Time) []string {
 	var due []string
-	for path, n := range s.tree.nodes {
+	for path, n := range t.reapable {
 		if len(n.children) > 0 {
 			continue
 		}
@@ -30,10 +45,19 @@ func (s *Server) reap() int {
 			due = append(due, path)
 		}
 	}
-	for _, path := range due {
-		x := s.tree.begin(now)
-		x.remove(path)
-		s.commit(x)
+	slices.Sort(due)
+	return due
+}
+
+// reap deletes a container or TTL node, unless it has got a child since it was looked at.
+func (x *txn) reap(path string) code {
+	n := x.tree.reapable[path]
+	switch {
+	case n == nil:
+		return errNoNode
+	case len(n.children) > 0:
+		return errNotEmpty
 	}
-	return len(due)
+	x.remove(path)
+	return ok
 }

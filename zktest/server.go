@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -42,38 +43,54 @@ func NewServer(t T, opts ...Option) *Server {
 
 // Server is a ZooKeeper server in this process. All methods are safe for concurrent use.
 type Server struct {
-	cfg  config
-	logf func(format string, args ...any)
-	done chan struct{} // closed by Close
-	wg   sync.WaitGroup
+	cfg    config
+	member *member // nil: not of a cluster
+	logf   func(format string, args ...any)
+	done   chan struct{} // closed by Close
+	wg     sync.WaitGroup
+
+	made time.Time // heardAt of connections is counted from here
 
 	// Locks are taken in this order: mu, then that of a queue. No user's code runs, and
 	// nothing is waited for, with either.
-	mu          sync.Mutex // guards what follows
+	*shared     // with the other members of a cluster. Its mu guards what follows
 	tree        *tree
+	watching    watchIndex
 	sessions    map[int64]*session
 	lastSession int64
-	began       time.Time // ticks are counted from here
+	tracker     *tracker
 	conns       map[*conn]struct{}
 	addr        string
-	listener    net.Listener // nil while stopped, and in memory
+	listener    net.Listener  // nil while stopped, and in memory
+	listeners   []*Listener   // beside that
+	ahead       time.Duration // see Advance
 	stopped     bool
 	closed      bool
 
-	refusing  bool
-	frozenAll bool
-	frozen    map[int64]bool // links, by session
-	paused    time.Time      // since when; zero: not paused
-	flow      chan struct{}  // closed and replaced when one of these ends
+	refusing   bool
+	leaderless bool // see RefuseSessions
+	frozenAll  bool
+	frozen     map[int64]bool // links, by session
+	paused     time.Time      // since when; zero: not paused
+	flow       chan struct{}  // closed and replaced when one of these ends
 
 	injections []*Injection // in the order in which they were made, as all that follow
 	gates      []*Gate
 	delays     []*delay
 	traces     []*trace
-	outputs    []output
-	delivering bool // somebody is busy with outputs
+	tampers    []*tamper
 	counts     Counts
 	traffic    traffic
+	bytesIn    atomic.Int64 // counted without mu, as is received
+	received   atomic.Int64
+}
+
+// shared is what the members of a cluster share. A server of its own has its own.
+type shared struct {
+	mu         sync.Mutex // guards what follows, and the servers' own
+	outputs    []output
+	delivering bool   // somebody is busy with outputs
+	settle     func() // does what is due; nil for a server of its own
 }
 
 // Start starts a server. Whoever starts one must [Server.Close] it. Errors are those of bad
@@ -83,29 +100,43 @@ func Start(opts ...Option) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now()
-	s := &Server{
-		cfg:      cfg,
-		logf:     func(format string, args ...any) { slog.Warn(fmt.Sprintf(format, args...)) },
-		began:    now,
-		done:     make(chan struct{}),
-		flow:     make(chan struct{}),
-		tree:     newTree(),
-		sessions: make(map[int64]*session),
-		frozen:   make(map[int64]bool),
-		// As real servers do: the time in the upper bytes makes ids that differ from
-		// those of an earlier server.
-		lastSession: 1<<56 | int64(uint64(now.UnixMilli())<<24>>8),
-		conns:       make(map[*conn]struct{}),
-		addr:        "127.0.0.1:2181",
-		stopped:     true,
+	s := newServer(cfg, 1, &shared{})
+	if name := cfg.cluster.used; name != "" {
+		return nil, fmt.Errorf("zktest: %s is for a cluster", name)
 	}
 	if err := s.listen(cfg.addr); err != nil {
 		return nil, fmt.Errorf("zktest: %w", err)
 	}
+	s.mu.Lock()
+	s.keeperConfig()
+	s.mu.Unlock()
 	s.wg.Go(func() { s.repeat(s.untilTick, s.expireDue) })
 	s.wg.Go(func() { s.repeat(func() time.Duration { return cfg.containerScan }, func() { s.reap() }) })
 	return s, nil
+}
+
+// newServer makes a server that does not listen yet. Its number is in the ids of its sessions.
+func newServer(cfg config, number int64, with *shared) *Server {
+	now := time.Now()
+	return &Server{
+		shared:   with,
+		cfg:      cfg,
+		logf:     func(format string, args ...any) { slog.Warn(fmt.Sprintf(format, args...)) },
+		made:     now.Add(-1), // so that no time since then is 0
+		done:     make(chan struct{}),
+		flow:     make(chan struct{}),
+		tree:     newTree(cfg),
+		watching: newWatchIndex(),
+		sessions: make(map[int64]*session),
+		tracker:  newTracker(cfg.tick, now),
+		frozen:   make(map[int64]bool),
+		// As real servers do: the time in the upper bytes makes ids that differ from
+		// those of an earlier server.
+		lastSession: number<<56 | int64(uint64(now.UnixMilli())<<24>>8),
+		conns:       make(map[*conn]struct{}),
+		addr:        "127.0.0.1:2181",
+		stopped:     true,
+	}
 }
 
 // repeat runs f, with s.mu held and unless the server stands still, again and again, until
@@ -132,7 +163,7 @@ func (s *Server) repeat(pause func() time.Duration, f func()) {
 func (s *Server) untilTick() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.cfg.tick - time.Since(s.began)%s.cfg.tick
+	return s.tracker.untilTick(time.Now())
 }
 
 // Addr is where the server listens, as host:port. In memory it is an address that nobody
@@ -162,7 +193,7 @@ func (s *Server) Close() error {
 		close(s.done)
 		s.halt()
 	}
-	s.mu.Unlock()
+	s.unlock()
 	impatient := time.AfterFunc(closePatience, func() { s.logf("%s", s.waitsFor()) })
 	defer impatient.Stop()
 	s.wg.Wait()
@@ -189,7 +220,7 @@ func (s *Server) waitsFor() string {
 // A server that is stopped stays so.
 func (s *Server) Stop() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlock()
 	s.halt()
 }
 
@@ -201,12 +232,28 @@ func (s *Server) halt() {
 		_ = s.listener.Close()
 		s.listener = nil
 	}
+	for _, l := range s.listeners {
+		l.close()
+	}
+	s.hangUpAll()
+	if s.member != nil {
+		s.member.look()
+	}
+}
+
+// hangUpAll cuts all connections, and leaves their sessions without one. s.mu is held.
+func (s *Server) hangUpAll() {
 	for c := range s.conns {
 		if c.session != nil && c.session.conn == c {
 			c.session.conn = nil
 		}
 		c.cut()
 	}
+}
+
+// serves reports whether clients are served: the member of a cluster needs a leader. s.mu is held.
+func (s *Server) serves() bool {
+	return !s.closed && !s.stopped && (s.member == nil || s.member.term != nil)
 }
 
 // Restart brings the server back at the same address with the same data. Sessions get
@@ -221,12 +268,18 @@ func (s *Server) Restart() error {
 		return ErrClosed
 	}
 	s.resume()
-	for _, sess := range s.sessions {
-		s.touch(sess)
-	}
+	s.tracker.renew(time.Now())
 	addr := s.addr
 	s.mu.Unlock()
-	return s.listen(addr)
+	if err := s.listen(addr); err != nil {
+		return err
+	}
+	if s.member != nil {
+		s.mu.Lock()
+		s.member.cluster.elect()
+		s.unlock()
+	}
+	return s.reopen()
 }
 
 func (s *Server) listen(addr string) error {

@@ -19,12 +19,11 @@ type Session struct {
 	Owns      []string // its ephemeral nodes, sorted
 }
 
-// session is guarded by Server.mu.
+// session is what a server knows of a session whose opening it has applied. Guarded by Server.mu.
 type session struct {
 	id      int64
 	timeout time.Duration
-	expires time.Time
-	conn    *conn // nil while disconnected
+	conn    *conn // nil while the client is not connected to this server
 }
 
 // Sessions lists the sessions that live, in the order in which they began.
@@ -43,62 +42,132 @@ func (s *Server) Sessions() []Session {
 // connection is cut, and its client is told when it comes back. The error is
 // [ErrNoSession].
 func (s *Server) ExpireSession(id int64) error {
+	if s.member != nil {
+		return s.member.cluster.ExpireSession(id)
+	}
 	s.mu.Lock()
 	defer s.unlock()
-	sess := s.sessions[id]
-	if sess == nil {
+	if s.sessions[id] == nil {
 		return ErrNoSession
 	}
-	s.endSession(sess)
-	if sess.conn != nil {
-		sess.conn.cut()
-	}
+	s.endSession(id)
 	return nil
 }
 
-// admit finds the session that a client asks for, or makes one. It returns nil if there is none
-// to go on with. s.mu is held.
-func (s *Server) admit(h handshake) *session {
-	timeout := min(max(h.timeout, s.cfg.minTimeout), s.cfg.maxTimeout)
-	sess := s.sessions[h.session]
-	if h.session == 0 {
-		s.tree.zxid++ // a transaction
-		s.lastSession++
-		sess = &session{id: s.lastSession}
-		s.sessions[sess.id] = sess
-	} else if sess == nil || string(h.password) != string(password(sess.id)) {
-		return nil
+// openSession makes a session: a transaction. q gets the result. s.mu is held.
+func (s *Server) openSession(h handshake, q *call) {
+	s.lastSession++
+	q.session = s.lastSession
+	s.submit(&entry{op: OpConnect, session: q.session, timeout: s.cfg.grant(h), origin: q, at: s})
+}
+
+// resumeSession goes on with a session over another connection, if there is such a session. s.mu is held.
+func (s *Server) resumeSession(h handshake, q *call) {
+	q.session = h.session
+	valid := string(h.password) == string(password(h.session))
+	if valid && s.member != nil {
+		s.member.resumeSession(q, h.session, s.cfg.grant(h))
+		return
 	}
-	sess.timeout = timeout
-	s.touch(sess)
+	code := ok
+	if !valid || !s.tracker.touch(h.session, s.cfg.grant(h), time.Now()) {
+		code = errSessionExpired
+	}
+	q.answer(s.tree.zxid, result{code: code})
+}
+
+// grant is the timeout that a client gets.
+func (c *config) grant(h handshake) time.Duration {
+	return min(max(h.timeout, c.minTimeout), c.maxTimeout)
+}
+
+// bind gives a session to a connection, and cuts its earlier one. s.mu is held.
+func (s *Server) bind(c *conn, id int64, timeout time.Duration) *session {
+	sess := s.addSession(id)
+	if sess.conn != nil {
+		sess.conn.cut() // what it sent and was not carried out yet never will be
+	}
+	sess.timeout, sess.conn = timeout, c
+	c.session, c.peer = sess, id
 	return sess
 }
 
-// endSession is a transaction. s.mu is held.
-func (s *Server) endSession(sess *session) {
-	x := s.tree.begin(time.Now())
-	x.removeOwned(sess.id)
-	delete(s.sessions, sess.id)
-	s.commit(x)
+// addSession returns the session with this id, which it makes if need be.
+func (s *Server) addSession(id int64) *session {
+	if s.sessions[id] == nil {
+		s.sessions[id] = &session{id: id}
+	}
+	return s.sessions[id]
 }
 
-// touch notes that a session was heard. Like a real server, it rounds the end up to
-// the next tick. s.mu is held.
-func (s *Server) touch(sess *session) {
-	ticks := (time.Since(s.began)+sess.timeout)/s.cfg.tick + 1
-	sess.expires = s.began.Add(ticks * s.cfg.tick)
+// endSession ends a session in a transaction. s.mu is held.
+func (s *Server) endSession(id int64) { s.submit(&entry{op: OpCloseSession, session: id}) }
+
+// submit carries a transaction out. A member of a cluster leaves that to the leader. s.mu is held.
+func (s *Server) submit(e *entry) {
+	if s.member != nil {
+		s.member.submit(e)
+		return
+	}
+	now := time.Now()
+	e.zxid, e.time = s.tree.zxid+1, now.Add(s.ahead)
+	switch e.op {
+	case OpConnect:
+		s.tracker.open(e.session, e.timeout, now)
+	case OpCloseSession:
+		s.tracker.close(e.session)
+	}
+	s.apply(e)
+}
+
+// apply applies the next entry of the log, tells the watches and the client who waits for the result.
+// s.mu is held.
+func (s *Server) apply(e *entry) {
+	res := s.tree.apply(e)
+	ended := (*session)(nil)
+	switch {
+	case e.edit != nil:
+	case e.op == OpConnect:
+		s.addSession(e.session).timeout = e.timeout
+	case e.op == OpCloseSession:
+		ended = s.sessions[e.session]
+		delete(s.sessions, e.session)
+	}
+	s.notify(res.events)
+	if e.origin != nil && e.at == s {
+		e.origin.answer(e.zxid, res)
+	} else if ended != nil && ended.conn != nil {
+		ended.conn.cut()
+	}
 }
 
 // expireDue ends sessions whose time has passed. s.mu is held.
 func (s *Server) expireDue() {
-	now := time.Now()
-	for _, sess := range s.sessions {
-		if !now.Before(sess.expires) {
-			s.endSession(sess)
-			if sess.conn != nil {
-				sess.conn.cut()
-			}
-		}
+	s.hearAll()
+	for _, id := range s.tracker.due(time.Now()) {
+		s.endSession(id)
+	}
+}
+
+// hearAll counts what was heard from connections for their sessions. s.mu is held.
+func (s *Server) hearAll() {
+	for c := range s.conns {
+		c.hear()
+	}
+}
+
+// hear counts what was heard from a connection for its session. Server.mu is held.
+func (c *conn) hear() {
+	at := c.heardAt.Load()
+	if at == 0 || c.session == nil || c.session.conn != c {
+		return
+	}
+	c.heardAt.CompareAndSwap(at, 0)
+	s, when := c.server, c.server.made.Add(time.Duration(at))
+	if s.member != nil {
+		s.member.hear(c.session.id, c.session.timeout, when)
+	} else {
+		s.tracker.touch(c.session.id, c.session.timeout, when)
 	}
 }
 

@@ -16,7 +16,7 @@ type Counts struct {
 }
 
 // traffic is what four-letter words tell of.
-type traffic struct{ received, sent int64 }
+type traffic struct{ sent int64 }
 
 // Requests returns what was counted since the start, or the last [Server.ResetCounts].
 func (s *Server) Requests() Counts {
@@ -24,6 +24,7 @@ func (s *Server) Requests() Counts {
 	defer s.mu.Unlock()
 	c := s.counts
 	c.Requests = maps.Clone(c.Requests)
+	c.BytesIn = s.bytesIn.Load()
 	return c
 }
 
@@ -32,6 +33,7 @@ func (s *Server) ResetCounts() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.counts = Counts{}
+	s.bytesIn.Store(0)
 }
 
 // count adds a request. s.mu is held.
@@ -95,12 +97,12 @@ func (s *Server) Trace(f func(Event)) (stop func()) {
 // tell puts an event out to the traces. s.mu is held.
 func (s *Server) tell(e Event) {
 	if len(s.traces) > 0 && !e.Request.Op.housekeeping() {
-		s.put(output{kind: outputTrace, event: e})
+		s.put(output{kind: outputTrace, from: s, event: e})
 	}
 }
 
-// result is a request's outcome in words.
-func result(op Op, code code, body []byte) string {
+// describeResult is a request's outcome in words.
+func describeResult(op Op, code code, body []byte) string {
 	if code != ok {
 		return code.String()
 	}
@@ -146,17 +148,25 @@ type output struct {
 	kind  outputKind
 	to    *conn
 	frame []byte
+	from  *Server // whose traces, or tampers, are called
 	event Event
+
+	// Of an answer that somebody tampers with.
+	tampers []*tamper
+	request Request
 }
 
 // put adds an output. There is one order for all of them: a client sees an answer after the
 // traces have, and events in the order of transactions. s.mu is held.
-func (s *Server) put(o output) { s.outputs = append(s.outputs, o) }
+func (s *shared) put(o output) { s.outputs = append(s.outputs, o) }
 
 // unlock delivers what was put out while s.mu was held, and lets go of s.mu. Traces are called
 // without the lock, so that they may use the server: what that puts out is delivered here too,
 // after what is there already, and not by the unlock of whoever put it.
-func (s *Server) unlock() {
+func (s *shared) unlock() {
+	if s.settle != nil {
+		s.settle()
+	}
 	if s.delivering {
 		s.mu.Unlock()
 		return
@@ -169,11 +179,14 @@ func (s *Server) unlock() {
 	for len(s.outputs) > 0 {
 		o := s.outputs[0]
 		s.outputs = s.outputs[1:]
-		if o.kind == outputTrace {
-			s.callTraces(o.event)
-		} else {
-			o.to.deliver(o)
+		switch {
+		case o.kind == outputTrace:
+			o.from.callTraces(o.event)
+			continue
+		case len(o.tampers) > 0:
+			o.frame = o.from.changed(o)
 		}
+		o.to.deliver(o)
 	}
 	s.outputs = nil
 }
@@ -202,6 +215,9 @@ func (c *conn) deliver(o output) {
 	case outputLast:
 		c.out.end()
 	case outputFrame:
+		if len(o.frame) == 0 {
+			return // all of it was taken away
+		}
 		s := c.server
 		s.counts.BytesOut += int64(len(o.frame))
 		s.traffic.sent++

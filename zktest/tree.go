@@ -37,6 +37,7 @@ const (
 	errAuthFailed           code = -115
 	errNoWatcher            code = -121
 	errReconfigDisabled     code = -123
+	errQuotaExceeded        code = -125
 
 	// errUnknownOp is errUnimplemented, after which the connection is cut.
 	errUnknownOp code = -1006
@@ -55,7 +56,7 @@ var codeNames = map[code]string{
 	errBadArguments: "bad arguments", errNoNode: "no node", errNoAuth: "not authorized", errBadVersion: "bad version",
 	errEphemeralParent: "parent is ephemeral", errNodeExists: "node exists", errNotEmpty: "not empty",
 	errSessionExpired: "session expired", errInvalidACL: "invalid ACL", errAuthFailed: "authentication failed",
-	errNoWatcher: "no watcher", errReconfigDisabled: "reconfiguration disabled",
+	errNoWatcher: "no watcher", errReconfigDisabled: "reconfiguration disabled", errQuotaExceeded: "quota exceeded",
 }
 
 func (c code) String() string {
@@ -71,7 +72,7 @@ type node struct {
 	data      []byte
 	acl       []acl
 	stat      Stat
-	children  map[string]bool
+	children  []string // names, sorted
 	container bool
 	ttl       time.Duration
 }
@@ -86,11 +87,16 @@ func (n *node) public() Stat {
 	return s
 }
 
-// tree is the data of a server. Changes are made in a transaction, which can be taken
-// back. It is guarded by Server.mu.
+// list returns the names of a node's children, sorted. The list is the node's own.
+func (n *node) list() []string { return n.children }
+
+// tree is the data of a server. It changes by transactions only, see entry. It is guarded by Server.mu.
 type tree struct {
-	nodes map[string]*node
-	zxid  int64 // of the last transaction
+	nodes      map[string]*node
+	ephemerals map[int64]map[string]struct{} // paths, by the session that owns them
+	reapable   map[string]*node              // containers and TTL nodes, by path
+	cfg        config                        // the same on every member of a cluster
+	zxid       int64                         // of the last transaction
 }
 
 // node finds a node as a client names it. The root has two names: the parent of "/a" is "".
@@ -101,6 +107,56 @@ func (t *tree) node(path string) *node {
 	return t.nodes[path]
 }
 
+// attach adds a node to the tree and its indexes. Its parent exists.
+func (t *tree) attach(path string, n *node) {
+	dir, name := split(path)
+	parent := t.nodes[dir]
+	i, _ := slices.BinarySearch(parent.children, name)
+	parent.children = slices.Insert(parent.children, i, name)
+	t.nodes[path] = n
+	if owner := n.stat.EphemeralOwner; owner != 0 {
+		if t.ephemerals[owner] == nil {
+			t.ephemerals[owner] = make(map[string]struct{})
+		}
+		t.ephemerals[owner][path] = struct{}{}
+	}
+	if n.container || n.ttl > 0 {
+		t.reapable[path] = n
+	}
+}
+
+// detach takes a node out of the tree and its indexes.
+func (t *tree) detach(path string, n *node) {
+	dir, name := split(path)
+	parent := t.nodes[dir]
+	if i, found := slices.BinarySearch(parent.children, name); found {
+		parent.children = slices.Delete(parent.children, i, i+1)
+	}
+	delete(t.nodes, path)
+	if owner := n.stat.EphemeralOwner; owner != 0 {
+		delete(t.ephemerals[owner], path)
+		if len(t.ephemerals[owner]) == 0 {
+			delete(t.ephemerals, owner)
+		}
+	}
+	delete(t.reapable, path)
+}
+
+// owned lists the ephemeral nodes of a session, sorted.
+func (t *tree) owned(owner int64) []string {
+	return slices.Sorted(maps.Keys(t.ephemerals[owner]))
+}
+
+// countBelow is the number of nodes below a node.
+func (t *tree) countBelow(path string, n *node) int {
+	count := len(n.children)
+	for _, name := range n.children {
+		child := strings.TrimSuffix(path, "/") + "/" + name
+		count += t.countBelow(child, t.nodes[child])
+	}
+	return count
+}
+
 // split takes a path apart into its parent's, which is a key of tree.nodes, and the name.
 func split(path string) (dir, name string) {
 	slash := strings.LastIndexByte(path, '/')
@@ -108,267 +164,26 @@ func split(path string) (dir, name string) {
 }
 
 // newTree makes a tree with ZooKeeper's own nodes.
-func newTree() *tree {
-	t := &tree{nodes: make(map[string]*node)}
-	for path, children := range map[string][]string{
-		"/":                 {"zookeeper"},
-		"/zookeeper":        {"config", "quota"},
-		"/zookeeper/quota":  nil,
-		"/zookeeper/config": nil,
-	} {
-		n := &node{data: []byte{}, acl: openACL, children: make(map[string]bool)}
-		for _, c := range children {
-			n.children[c] = true
-		}
-		t.nodes[path] = n
+func newTree(cfg config) *tree {
+	t := &tree{
+		nodes:      map[string]*node{"/": {data: []byte{}, acl: openACL}},
+		ephemerals: make(map[int64]map[string]struct{}),
+		reapable:   make(map[string]*node),
+		cfg:        cfg,
+	}
+	if cfg.keeper != 0 {
+		t.attach("/keeper", &node{data: []byte{}, acl: openACL})
+		t.attach("/keeper/config", &node{data: []byte{}, acl: openACL})
+		return t
+	}
+	for _, path := range []string{"/zookeeper", "/zookeeper/quota", "/zookeeper/config"} {
+		t.attach(path, &node{data: []byte{}, acl: openACL})
 	}
 	config := t.nodes["/zookeeper/config"]
 	config.acl = []acl{{permRead, identity{"world", "anyone"}}}
 	config.stat.Aversion = -1
 	return t
 }
-
-// txn is a transaction in the making: what to undo if it fails, and which events it causes
-// if it does not.
-type txn struct {
-	tree     *tree
-	zxid     int64
-	now      int64 // in milliseconds since 1970
-	counters map[*node]int32
-	undo     []func()
-	events   []event
-}
-
-func (t *tree) begin(now time.Time) *txn {
-	t.zxid++
-	return &txn{tree: t, zxid: t.zxid, now: now.UnixMilli(), counters: make(map[*node]int32)}
-}
-
-// rollback takes all changes back. The zxid is used up all the same.
-func (x *txn) rollback() {
-	for _, undo := range slices.Backward(x.undo) {
-		undo()
-	}
-	x.undo, x.events = nil, nil
-}
-
-// save remembers a node's present state. A node's maps and slices are replaced, not changed,
-// except for children, which undo their own changes.
-func (x *txn) save(n *node) {
-	old := *n
-	x.undo = append(x.undo, func() { *n = old })
-}
-
-// newNode is a node to be made.
-type newNode struct {
-	path       string
-	data       []byte
-	acl        []acl
-	sequential bool
-	owner      int64 // of an ephemeral node
-	container  bool
-	ttl        time.Duration
-}
-
-func (x *txn) create(m newNode, who []identity) (string, code) {
-	// The order of the checks is the real server's: clients see which comes first.
-	path := m.path
-	if !strings.Contains(path, "/") || strings.ContainsRune(path, 0) {
-		return "", errBadArguments
-	}
-	dir, _ := split(path)
-	list, valid := fixACL(m.acl, who)
-	if !valid {
-		return "", errInvalidACL
-	}
-	parent := x.tree.nodes[dir]
-	if parent == nil {
-		return "", errNoNode
-	}
-	if !allowed(parent.acl, permCreate, who) {
-		return "", errNoAuth
-	}
-	count := x.counter(parent)
-	if m.sequential {
-		path += fmt.Sprintf("%010d", count)
-	}
-	if !validPath(path) {
-		return "", errBadArguments
-	}
-	if x.tree.nodes[path] != nil {
-		return "", errNodeExists
-	}
-	if parent.stat.EphemeralOwner != 0 {
-		return "", errEphemeralParent
-	}
-	_, name := split(path)
-	x.save(parent)
-	x.advance(parent, count)
-	parent.children[name] = true
-	n := &node{data: m.data, acl: list, children: make(map[string]bool), container: m.container, ttl: m.ttl}
-	n.stat = Stat{Czxid: x.zxid, Mzxid: x.zxid, Pzxid: x.zxid, Ctime: x.now, Mtime: x.now, EphemeralOwner: m.owner}
-	x.tree.nodes[path] = n
-	x.undo = append(x.undo, func() {
-		delete(parent.children, name)
-		delete(x.tree.nodes, path)
-	})
-	x.events = append(x.events, event{eventCreated, path, n.acl}, event{eventChildren, dir, parent.acl})
-	return path, ok
-}
-
-// counter is the number that the next sequential child of parent gets.
-func (x *txn) counter(parent *node) int32 {
-	if count, found := x.counters[parent]; found {
-		return count
-	}
-	return parent.stat.Cversion
-}
-
-// advance counts a new child of parent, which was number count.
-//
-// The number is signed and ends: after 2147483647 comes -2147483648. But the counter that is
-// kept only moves up, so it stays at 2147483647, and the next transaction gets that again. Only
-// the rest of this one, which does not look at what is kept, goes on from the negative number.
-func (x *txn) advance(parent *node, count int32) {
-	count++
-	x.counters[parent] = count
-	if count == -1 {
-		count = parent.stat.Cversion + 1 // in the protocol -1 stands for "one more"
-	}
-	if count > parent.stat.Cversion {
-		parent.stat.Cversion = count
-		parent.stat.Pzxid = x.zxid
-	}
-}
-
-func (x *txn) delete(path string, version int32, who []identity) code {
-	if !strings.Contains(path, "/") || strings.ContainsRune(path, 0) || special[path] {
-		return errBadArguments
-	}
-	dir, _ := split(path)
-	parent := x.tree.nodes[dir]
-	if parent == nil {
-		return errNoNode
-	}
-	if !allowed(parent.acl, permDelete, who) {
-		return errNoAuth
-	}
-	n := x.tree.nodes[path]
-	if n == nil {
-		return errNoNode
-	}
-	if version != -1 && version != n.stat.Version {
-		return errBadVersion
-	}
-	if len(n.children) > 0 {
-		return errNotEmpty
-	}
-	x.remove(path)
-	return ok
-}
-
-// special are the nodes that cannot be deleted.
-var special = map[string]bool{"/": true, "/zookeeper": true, "/zookeeper/quota": true, "/zookeeper/config": true}
-
-// remove deletes a node that exists and has no children.
-func (x *txn) remove(path string) {
-	dir, name := split(path)
-	n, parent := x.tree.nodes[path], x.tree.nodes[dir]
-	x.save(parent)
-	parent.stat.Pzxid = x.zxid
-	delete(parent.children, name)
-	delete(x.tree.nodes, path)
-	x.undo = append(x.undo, func() {
-		parent.children[name] = true
-		x.tree.nodes[path] = n
-	})
-	x.events = append(x.events, event{eventDeleted, path, n.acl}, event{eventChildren, dir, parent.acl})
-}
-
-func (x *txn) setData(path string, data []byte, version int32, who []identity) (Stat, code) {
-	if !validPath(path) {
-		return Stat{}, errBadArguments
-	}
-	n := x.tree.nodes[path]
-	if n == nil {
-		return Stat{}, errNoNode
-	}
-	if !allowed(n.acl, permWrite, who) {
-		return Stat{}, errNoAuth
-	}
-	if version != -1 && version != n.stat.Version {
-		return Stat{}, errBadVersion
-	}
-	x.save(n)
-	n.data = data
-	n.stat.Version++
-	n.stat.Mzxid, n.stat.Mtime = x.zxid, x.now
-	x.events = append(x.events, event{eventChanged, path, n.acl})
-	return n.public(), ok
-}
-
-func (x *txn) setACL(path string, list []acl, version int32, who []identity) (Stat, code) {
-	if !validPath(path) {
-		return Stat{}, errBadArguments
-	}
-	list, valid := fixACL(list, who)
-	if !valid {
-		return Stat{}, errInvalidACL
-	}
-	n := x.tree.nodes[path]
-	if n == nil {
-		return Stat{}, errNoNode
-	}
-	if !allowed(n.acl, permAdmin, who) {
-		return Stat{}, errNoAuth
-	}
-	if version != -1 && version != n.stat.Aversion {
-		return Stat{}, errBadVersion
-	}
-	x.save(n)
-	n.acl = list
-	n.stat.Aversion++
-	return n.public(), ok
-}
-
-func (x *txn) check(path string, version int32, who []identity) code {
-	if !validPath(path) {
-		return errBadArguments
-	}
-	n := x.tree.nodes[path]
-	if n == nil {
-		return errNoNode
-	}
-	if !allowed(n.acl, permRead, who) {
-		return errNoAuth
-	}
-	if version != -1 && version != n.stat.Version {
-		return errBadVersion
-	}
-	return ok
-}
-
-// removeOwned deletes the ephemeral nodes of a session.
-func (x *txn) removeOwned(owner int64) {
-	for _, path := range x.tree.owned(owner) {
-		x.remove(path)
-	}
-}
-
-// owned lists the ephemeral nodes of a session.
-func (t *tree) owned(owner int64) []string {
-	var paths []string
-	for path, n := range t.nodes {
-		if n.stat.EphemeralOwner == owner {
-			paths = append(paths, path)
-		}
-	}
-	slices.Sort(paths)
-	return paths
-}
-
-// list is the names of a node's children. The order means nothing.
-func (n *node) list() []string { return slices.Sorted(maps.Keys(n.children)) }
 
 // validPath applies the rules of the ZooKeeper data model.
 func validPath(path string) bool {

@@ -44,12 +44,74 @@ func newWatches() watches {
 	return watches{data: make(map[string]watchMode), children: make(map[string]watchMode)}
 }
 
-// hit reports whether a connection with these watches is to be told of e, once, and drops
-// the watches that are used up.
-func (w *watches) hit(e event) bool {
-	told := false
-	fire := func(m map[string]watchMode) {
-		mode, found := m[e.path]
+// watchIndex finds the connections that watch a path, so that an event costs nothing for all
+// others. Guarded by Server.mu.
+type watchIndex struct {
+	direct    map[string]map[*conn]struct{} // that watch the path itself, in whatever way
+	recursive map[string]map[*conn]struct{} // that watch all that is below the path, too
+	told      uint64                        // number of the event that is being told
+}
+
+func newWatchIndex() watchIndex {
+	return watchIndex{direct: make(map[string]map[*conn]struct{}), recursive: make(map[string]map[*conn]struct{})}
+}
+
+// put notes whether a connection belongs to a path.
+func put(index map[string]map[*conn]struct{}, path string, c *conn, belongs bool) {
+	conns := index[path]
+	switch {
+	case belongs && conns == nil:
+		index[path] = map[*conn]struct{}{c: {}}
+	case belongs:
+		conns[c] = struct{}{}
+	case conns != nil:
+		delete(conns, c)
+		if len(conns) == 0 {
+			delete(index, path)
+		}
+	}
+}
+
+// watch sets a watch: in c.watches.data, c.watches.children, or both.
+func (c *conn) watch(path string, mode watchMode, tables ...map[string]watchMode) {
+	for _, table := range tables {
+		table[path] = mode
+	}
+	c.index(path)
+}
+
+// unwatch removes a watch.
+func (c *conn) unwatch(path string, tables ...map[string]watchMode) {
+	for _, table := range tables {
+		delete(table, path)
+	}
+	c.index(path)
+}
+
+// unwatchAll removes all watches of a connection that has ended.
+func (c *conn) unwatchAll() {
+	w := c.watches
+	c.watches = newWatches()
+	for _, table := range []map[string]watchMode{w.data, w.children} {
+		for path := range table {
+			c.index(path)
+		}
+	}
+}
+
+// index brings the server's index up to date with c's watches of a path.
+func (c *conn) index(path string) {
+	data, onData := c.watches.data[path]
+	_, onChildren := c.watches.children[path]
+	put(c.server.watching.direct, path, c, onData || onChildren)
+	put(c.server.watching.recursive, path, c, onData && data == watchRecursive)
+}
+
+// fire reports whether a connection is to be told of what happened to a path that it watches, and
+// drops the watches that are used up.
+func (c *conn) fire(e event) (told bool) {
+	look := func(table map[string]watchMode) {
+		mode, found := table[e.path]
 		if !found {
 			return
 		}
@@ -58,42 +120,54 @@ func (w *watches) hit(e event) bool {
 		}
 		told = true
 		if mode == watchOnce {
-			delete(m, e.path)
+			c.unwatch(e.path, table)
 		}
 	}
 	if e.kind != eventChildren {
-		fire(w.data)
+		look(c.watches.data)
 	}
 	if e.kind == eventChildren || e.kind == eventDeleted {
-		fire(w.children)
+		look(c.watches.children)
 	}
-	if told || e.kind == eventChildren {
-		return told
-	}
-	for path, mode := range w.data {
-		// The root's other name, "", is nobody's parent.
-		if mode == watchRecursive && path != "" && below(e.path, path) {
-			return true
+	return told
+}
+
+// notify tells all watches of a transaction's events, each connection once of each. s.mu is held.
+func (s *Server) notify(events []event) {
+	for _, e := range events {
+		s.watching.told++
+		for c := range s.watching.direct[e.path] {
+			if c.fire(e) {
+				s.tellOnce(c, e, e.path)
+			}
+		}
+		if e.kind == eventChildren || len(s.watching.recursive) == 0 {
+			continue
+		}
+		for path := e.path; path != "/"; {
+			path, _ = split(path)
+			for c := range s.watching.recursive[path] {
+				s.tellOnce(c, e, s.cfg.told(e, path))
+			}
 		}
 	}
-	return false
+}
+
+// tellOnce tells c of an event, with this path, unless that was done, or c may not know.
+func (s *Server) tellOnce(c *conn, e event, path string) {
+	if c.told == s.watching.told {
+		return
+	}
+	c.told = s.watching.told
+	// A watch is used up even if its owner may not be told.
+	if allowed(e.acl, permRead, c.who) {
+		c.sendEvent(e.kind, path)
+	}
 }
 
 // below reports whether path is under root.
 func below(path, root string) bool {
 	return root == "/" || strings.HasPrefix(path, root+"/")
-}
-
-// commit tells all watches of a transaction's events. s.mu is held.
-func (s *Server) commit(x *txn) {
-	for _, e := range x.events {
-		for c := range s.conns {
-			// A watch is used up even if its owner may not be told.
-			if c.watches.hit(e) && allowed(e.acl, permRead, c.who) {
-				c.sendEvent(e.kind, e.path)
-			}
-		}
-	}
 }
 
 // sendEvent tells the client of an event. Server.mu is held.
@@ -127,8 +201,7 @@ func (c *conn) addWatch(r *reader, w *writer) code {
 	case how == addRecursive:
 		mode = watchRecursive
 	}
-	c.watches.data[path] = mode
-	c.watches.children[path] = mode
+	c.watch(path, mode, c.watches.data, c.watches.children)
 	w.int32(0) // an error code of its own, always OK
 	return ok
 }
@@ -152,14 +225,14 @@ func (c *conn) setWatches(op Op, r *reader) code {
 		case n.stat.Mzxid > seen:
 			c.sendEvent(eventChanged, path)
 		default:
-			c.watches.data[path] = watchOnce
+			c.watch(path, watchOnce, c.watches.data)
 		}
 	}
 	for _, path := range exist {
 		if nodes.node(path) != nil {
 			c.sendEvent(eventCreated, path)
 		} else {
-			c.watches.data[path] = watchOnce
+			c.watch(path, watchOnce, c.watches.data)
 		}
 	}
 	for _, path := range child {
@@ -169,16 +242,14 @@ func (c *conn) setWatches(op Op, r *reader) code {
 		case n.stat.Pzxid > seen:
 			c.sendEvent(eventChildren, path)
 		default:
-			c.watches.children[path] = watchOnce
+			c.watch(path, watchOnce, c.watches.children)
 		}
 	}
 	for _, path := range persistent {
-		c.watches.data[path] = watchPersistent
-		c.watches.children[path] = watchPersistent
+		c.watch(path, watchPersistent, c.watches.data, c.watches.children)
 	}
 	for _, path := range recursive {
-		c.watches.data[path] = watchRecursive
-		c.watches.children[path] = watchRecursive
+		c.watch(path, watchRecursive, c.watches.data, c.watches.children)
 	}
 	return ok
 }
@@ -205,10 +276,10 @@ func (c *conn) dropWatches(op Op, r *reader) code {
 	}
 	if op == OpRemoveWatches {
 		if data {
-			delete(c.watches.data, path)
+			c.unwatch(path, c.watches.data)
 		}
 		if children {
-			delete(c.watches.children, path)
+			c.unwatch(path, c.watches.children)
 		}
 	}
 	return ok

@@ -18,6 +18,7 @@ type rawClient struct {
 	pass    []byte
 	timeout int32
 	xid     int32
+	seen    int64    // the last zxid that it says it has seen, when it connects
 	events  []string // since the last look
 }
 
@@ -25,10 +26,10 @@ type rawClient struct {
 func dialRaw(conn net.Conn, old *rawClient, timeout time.Duration) (*rawClient, error) {
 	c := &rawClient{conn: conn, pass: make([]byte, 16)}
 	if old != nil {
-		c.id, c.pass = old.id, old.pass
+		c.id, c.pass, c.seen = old.id, old.pass, old.seen
 	}
 	var b buffer
-	b.int(0).long(0).int(int32(timeout.Milliseconds())).long(c.id).bytes(c.pass)
+	b.int(0).long(c.seen).int(int32(timeout.Milliseconds())).long(c.id).bytes(c.pass)
 	if err := c.write(b); err != nil {
 		return nil, err
 	}

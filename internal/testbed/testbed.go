@@ -25,11 +25,17 @@ type Case struct {
 }
 
 // Run runs all cases on each backend: each on an in-process server of its own, then all on one
-// ensemble of three real servers.
+// in-process cluster of three members, then all on one ensemble of three real servers.
 func Run(t *testing.T, cases []Case) {
 	t.Run("inprocess", func(t *testing.T) {
 		for _, c := range cases {
 			t.Run(c.Name, func(t *testing.T) { c.Test(t, InProcess(t)) })
+		}
+	})
+	t.Run("cluster", func(t *testing.T) {
+		cluster := zktest.NewCluster(t, 3)
+		for _, c := range cases {
+			t.Run(c.Name, func(t *testing.T) { c.Test(t, OnCluster(cluster)) })
 		}
 	})
 	t.Run("ensemble", func(t *testing.T) {
@@ -54,6 +60,11 @@ func InProcess(t *testing.T, opts ...zktest.Option) *Bed {
 // On is a bed on a given in-process server.
 func On(server *zktest.Server) *Bed {
 	return &Bed{servers: []string{server.Addr()}, kill: server.ExpireSession}
+}
+
+// OnCluster is a bed on a given in-process cluster.
+func OnCluster(cluster *zktest.Cluster) *Bed {
+	return &Bed{servers: cluster.Servers(), kill: cluster.ExpireSession}
 }
 
 func onEnsemble(t *testing.T, e *ensemble.Ensemble) *Bed {

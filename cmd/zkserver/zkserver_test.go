@@ -1,0 +1,330 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"flag"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/internal/transcript"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// output is what the program prints. It is safe for concurrent use.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// program is a zkserver that runs until the test ends.
+type program struct {
+	t         *testing.T
+	addresses []string
+	control   string // http://host:port
+	out       *output
+}
+
+// run starts zkserver with a control port, and waits until it serves.
+func run(t *testing.T, args ...string) *program {
+	t.Helper()
+	p := &program{t: t, out: &output{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	stderr := &output{}
+	go func() { ended <- zkserver(ctx, append(args, "-control", "127.0.0.1:0"), p.out, stderr) }()
+	t.Cleanup(func() {
+		cancel()
+		require.Zero(t, <-ended, stderr)
+		http.DefaultClient.CloseIdleConnections()
+	})
+	require.Eventually(t, func() bool {
+		return strings.Contains(p.out.String(), "control port at") || len(ended) > 0
+	}, 10*time.Second, time.Millisecond)
+	for _, m := range regexp.MustCompile(`serving ZooKeeper on (\S+),`).FindAllStringSubmatch(p.out.String(), -1) {
+		p.addresses = append(p.addresses, m[1])
+	}
+	m := regexp.MustCompile(`control port at (\S+)`).FindStringSubmatch(p.out.String())
+	require.NotNil(t, m, stderr)
+	p.control = m[1]
+	return p
+}
+
+// ask sends a request to the control port.
+func (p *program) ask(method, path, body string) string {
+	p.t.Helper()
+	request, err := http.NewRequestWithContext(p.t.Context(), method, p.control+path, strings.NewReader(body))
+	require.NoError(p.t, err)
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(p.t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(p.t, err)
+	require.Equal(p.t, http.StatusOK, response.StatusCode, "%s %s: %s", method, path, text)
+	return string(text)
+}
+
+// connect opens a session, and waits for it.
+func connect(t *testing.T, options []zk.Dialer, servers ...string) *zk.Conn {
+	t.Helper()
+	dial := zk.Dialer(net.DialTimeout)
+	if len(options) > 0 {
+		dial = options[0]
+	}
+	conn, events, err := zk.Connect(servers, 8*time.Second, zk.WithLogger(quiet{}), zk.WithDialer(dial))
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	for e := range events {
+		if e.State == zk.StateHasSession {
+			return conn
+		}
+	}
+	require.Fail(t, "no session")
+	return nil
+}
+
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+func TestServesSeveralAddressesThatStopOneByOne(t *testing.T) {
+	p := run(t, "-listen", "127.0.0.1:0", "-listen", "127.0.0.1:0")
+	require.Len(t, p.addresses, 2)
+	conn := connect(t, nil, p.addresses...)
+	_, err := conn.Create("/a", []byte("x"), 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	id := conn.SessionID()
+	p.ask("POST", "/stop", `{"addr": "`+p.addresses[0]+`"}`)
+	_, err = net.Dial("tcp", p.addresses[0])
+	require.Error(t, err)
+	require.Eventually(t, func() bool {
+		_, _, err := conn.Get("/a")
+		return err == nil
+	}, 20*time.Second, 10*time.Millisecond)
+	require.Equal(t, id, conn.SessionID())
+	require.Equal(t, p.addresses[1], conn.Server())
+}
+
+func TestFlagsBecomeOptions(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "nodes.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"nodes": [{"path": "/loaded/node", "text": "x"}, {"path": "/ttl", "ttl": "1ms"}]}`), 0o600))
+	p := run(t, "-listen", "127.0.0.1:0", "-tick", "1s", "-min-session", "5s", "-words", "conf, ruok", "-ttl", "-load", file,
+		"-super-digest", zktest.Digest("super:secret"), "-quotas", "-max-buffer", "2000", "-latency", "20ms", "-container-check", "1h")
+	conf := word(t, p.addresses[0], "conf")
+	for _, want := range []string{"tickTime=1000", "minSessionTimeout=5000", "maxSessionTimeout=20000"} {
+		require.Contains(t, conf, want)
+	}
+	require.Contains(t, word(t, p.addresses[0], "envi"), "whitelist")
+	require.Contains(t, p.ask("GET", "/nodes", ""), `"/ttl"`, "it is not looked for yet")
+	p.ask("POST", "/reap", "")
+	require.NotContains(t, p.ask("GET", "/nodes", ""), `"/ttl"`)
+
+	began := time.Now()
+	conn := connect(t, nil, p.addresses[0])
+	require.GreaterOrEqual(t, time.Since(began), 20*time.Millisecond)
+	data, _, err := conn.Get("/loaded/node")
+	require.NoError(t, err)
+	require.Equal(t, "x", string(data))
+	_, err = conn.CreateTTL("/t", nil, zk.FlagTTL, zk.WorldACL(zk.PermAll), time.Hour)
+	require.NoError(t, err)
+	_, err = conn.Create("/closed", nil, 0, zk.DigestACL(zk.PermAll, "no", "body"))
+	require.NoError(t, err)
+	_, err = conn.Set("/closed", nil, -1)
+	require.ErrorIs(t, err, zk.ErrNoAuth)
+	require.NoError(t, conn.AddAuth("digest", []byte("super:secret")))
+	_, err = conn.Set("/closed", nil, -1)
+	require.NoError(t, err)
+	p.ask("PUT", "/node", `{"path": "/zookeeper/quota/closed/zookeeper_limits", "text": "countHardLimit=1"}`)
+	p.ask("PUT", "/node", `{"path": "/zookeeper/quota/closed/zookeeper_stats", "text": ""}`)
+	_, err = conn.Create("/closed/child", nil, 0, zk.WorldACL(zk.PermAll))
+	require.ErrorContains(t, err, "-125")
+	_, err = conn.Set("/closed", make([]byte, 2000), -1)
+	require.Error(t, err, "too long")
+}
+
+func TestSomeServersKnowLess(t *testing.T) {
+	p := run(t, "-listen", "127.0.0.1:0", "-keeper", "new", "-reconfig", "-no-containers")
+	conn := connect(t, nil, p.addresses[0])
+	_, err := conn.CreateContainer("/c", nil, zk.FlagTTL, zk.WorldACL(zk.PermAll))
+	require.Error(t, err)
+	require.Contains(t, p.ask("GET", "/node?path=/keeper/config", ""), p.addresses[0])
+}
+
+func word(t *testing.T, addr, word string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, word)
+	require.NoError(t, err)
+	text, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// certificate writes a certificate that signs itself, and its key.
+func certificate(t *testing.T) (certFile, keyFile string, pool *x509.CertPool, both tls.Certificate) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	require.NoError(t, err)
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	require.NoError(t, os.WriteFile(certFile, certPEM, 0o600))
+	require.NoError(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600))
+	pool = x509.NewCertPool()
+	require.True(t, pool.AppendCertsFromPEM(certPEM))
+	return certFile, keyFile, pool, tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+func TestTLSWithClientsCertificates(t *testing.T) {
+	cert, key, pool, both := certificate(t)
+	p := run(t, "-tls-listen", "127.0.0.1:0", "-tls-cert", cert, "-tls-key", key, "-tls-clients", cert)
+	require.Len(t, p.addresses, 1, "no other address")
+	config := &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{both}}
+	connect(t, []zk.Dialer{func(network, addr string, _ time.Duration) (net.Conn, error) {
+		return tls.Dial(network, addr, config)
+	}}, p.addresses[0])
+	conn, err := tls.Dial("tcp", p.addresses[0], &tls.Config{RootCAs: pool})
+	if err == nil {
+		defer conn.Close()
+		_, err = conn.Read(make([]byte, 1))
+	}
+	require.ErrorContains(t, err, "certificate", "a client without one")
+}
+
+func TestWhatIsWrongOnTheCommandLineIsSaidInOneLine(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	broken := filepath.Join(t.TempDir(), "broken.json")
+	require.NoError(t, os.WriteFile(broken, []byte(`{"nodes": [{"path": "x"}]}`), 0o600))
+	cert, key, _, _ := certificate(t)
+	for line, want := range map[string]struct {
+		code int
+		says string
+	}{
+		"-nothing":                         {exitUsage, "-nothing"},
+		"more":                             {exitUsage, `"more"`},
+		"-tick soon":                       {exitUsage, "tick"},
+		"-tick -1s":                        {exitUsage, "tick"},
+		"-max-session 1s":                  {exitUsage, "session"},
+		"-max-buffer 1":                    {exitUsage, "buffer"},
+		"-words xxxx":                      {exitUsage, "xxxx"},
+		"-super-digest x":                  {exitUsage, "digest"},
+		"-keeper ancient":                  {exitUsage, "ancient"},
+		"-latency -1s":                     {exitUsage, "latency"},
+		"-tls-listen 127.0.0.1:0":          {exitUsage, "-tls-cert"},
+		"-control 2180":                    {exitUsage, "2180"},
+		"-control 0.0.0.0:0":               {exitUsage, "loopback"},
+		"-control :2180":                   {exitUsage, "loopback"},
+		"-control example.org:2180":        {exitUsage, "loopback"},
+		"-listen " + taken.Addr().String(): {exitFailed, "in use"},
+		"-listen 127.0.0.1:0 -control " + taken.Addr().String():                                      {exitFailed, "in use"},
+		"-listen 127.0.0.1:0 -load " + broken:                                                        {exitFailed, "at x"},
+		"-listen 127.0.0.1:0 -load /no/such/file":                                                    {exitFailed, "/no/such/file"},
+		"-tls-listen 127.0.0.1:0 -tls-cert /no/such/file -tls-key x":                                 {exitFailed, "/no/such/file"},
+		"-tls-listen 127.0.0.1:0 -tls-cert " + cert + " -tls-key " + key + " -tls-clients " + broken: {exitFailed, "no certificate"},
+	} {
+		t.Run(line, func(t *testing.T) {
+			out, stderr := &output{}, &output{}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			assert.Equal(t, want.code, zkserver(ctx, strings.Fields(line), out, stderr))
+			assert.Regexp(t, `^zkserver: [^\n]*\n$`, stderr.String())
+			assert.Contains(t, stderr.String(), want.says)
+		})
+	}
+	help := &output{}
+	require.Zero(t, zkserver(t.Context(), []string{"-h"}, io.Discard, help))
+	require.Contains(t, help.String(), "usage:")
+	require.Contains(t, help.String(), "-super-digest")
+}
+
+// TestReadmeListsAllThatThereIs compares the tables with the flags and with what the control port
+// offers.
+func TestReadmeListsAllThatThereIs(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	var offers []struct{ Method, Path, Does string }
+	require.NoError(t, json.Unmarshal([]byte(run(t, "-listen", "127.0.0.1:0").ask("GET", "/", "")), &offers))
+	for _, o := range offers {
+		assert.Contains(t, string(text), fmt.Sprintf("| `%s %s` | %s |\n", o.Method, o.Path, o.Does))
+	}
+	newFlags(io.Discard).set.VisitAll(func(f *flag.Flag) {
+		_, usage := flag.UnquoteUsage(f)
+		assert.Contains(t, string(text), fmt.Sprintf("| `-%s` | %s |\n", f.Name, strings.ReplaceAll(usage, "*", `\*`)))
+	})
+}
+
+// TestReadmesRequestsWork sends what the README has curl send.
+func TestReadmesRequestsWork(t *testing.T) {
+	p := run(t, "-listen", "127.0.0.1:0", "-listen", "127.0.0.1:0")
+	sent := 0
+	curl := regexp.MustCompile(`^curl (?:-X (\S+) )?(?:-d '([^']*)' )?http://127\.0\.0\.1:2180(/\S*)$`)
+	for _, block := range transcript.Blocks(t, "README.md", "sh") {
+		for line := range strings.Lines(block) {
+			line = strings.TrimSpace(line)
+			if line == "" || strings.HasPrefix(line, "#") {
+				continue
+			}
+			m := curl.FindStringSubmatch(line)
+			require.NotNil(t, m, line)
+			method, body := m[1], strings.ReplaceAll(m[2], "127.0.0.1:2181", p.addresses[0])
+			switch {
+			case method != "":
+			case body != "":
+				method = "POST"
+			default:
+				method = "GET"
+			}
+			p.ask(method, m[3], body)
+			sent++
+		}
+	}
+	require.Greater(t, sent, 10)
+}

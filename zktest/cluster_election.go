@@ -1,0 +1,152 @@
+package zktest
+
+import (
+	"slices"
+	"time"
+)
+
+// committed is the number of committed transactions.
+func (c *Cluster) committed() int { return c.base + len(c.log) }
+
+// entries lists the committed transactions from number n on.
+func (c *Cluster) entries(n int) []*entry { return c.log[n-c.base:] }
+
+// zxidOf is the zxid of the last of n committed transactions.
+func (c *Cluster) zxidOf(n int) int64 {
+	if n == c.base {
+		return c.baseZxid
+	}
+	return c.log[n-c.base-1].zxid
+}
+
+// trim forgets what all members have applied.
+func (c *Cluster) trim() {
+	least := c.committed()
+	for _, m := range c.members {
+		least = min(least, m.applied)
+	}
+	if n := least - c.base; n > 0 {
+		c.baseZxid = c.zxidOf(least)
+		c.log = slices.Clone(c.log[n:])
+		c.base = least
+	}
+}
+
+// review finds out who still reaches whom, when that may have changed.
+func (c *Cluster) review() {
+	for _, t := range slices.Clone(c.terms) {
+		for _, l := range slices.Clone(t.links) {
+			l.look()
+		}
+	}
+	c.elect()
+	c.announce()
+}
+
+// announce wakes those who wait for a leader.
+func (c *Cluster) announce() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// elect has the members that look for a leader find one after the time of an election, if they can.
+func (c *Cluster) elect() {
+	if c.electing {
+		return
+	}
+	c.electing = true
+	c.after(c.cfg.cluster.election/2+c.upTo(c.cfg.cluster.election/2), func() {
+		c.electing = false
+		c.decide()
+	})
+}
+
+// decide gives a leader to the members that look for one. Those that find none look again when it
+// changes who reaches whom.
+func (c *Cluster) decide() {
+	var sides [2][]*member
+	for _, m := range c.members {
+		switch {
+		case m.term != nil || !m.runs():
+		case c.term != nil && !c.term.over && c.term.leader.reaches(m):
+			c.term.join(m)
+		case m.apart:
+			sides[1] = append(sides[1], m)
+		default:
+			sides[0] = append(sides[0], m)
+		}
+	}
+	for _, voters := range sides {
+		if len(voters) >= c.majority() {
+			c.begin(voters)
+		}
+	}
+	c.announce()
+}
+
+// begin begins a new term. The voter with the longest log leads; what is in its log is committed by that,
+// and what else another voter has is not.
+func (c *Cluster) begin(voters []*member) {
+	leader := voters[0]
+	for _, m := range voters[1:] {
+		if m.lastZxid() >= leader.lastZxid() {
+			leader = m
+		}
+	}
+	c.log = append(c.log, leader.tail[c.committed()-leader.known:]...)
+	c.epoch++
+	now := time.Now()
+	t := &term{cluster: c, epoch: c.epoch, leader: leader, tracker: newTracker(c.cfg.tick, now)}
+	leader.follow(t, nil)
+	leader.tracker = t.tracker
+	for id, sess := range leader.sessions {
+		t.tracker.open(id, sess.timeout, now) // its whole time again
+	}
+	c.term = t
+	c.terms = append(c.terms, t)
+	for _, m := range voters {
+		if m != leader {
+			t.join(m)
+		}
+	}
+}
+
+// halfTick has followers report which sessions they have heard, and leaders end those whose time has
+// passed: at the end of a tick, as real ones do.
+func (c *Cluster) halfTick() {
+	now := time.Now()
+	for _, t := range slices.Clone(c.terms) {
+		if !t.leader.runs() {
+			continue
+		}
+		for id, heard := range t.leader.report() {
+			t.tracker.touch(id, heard.timeout, heard.at)
+		}
+		for _, l := range t.links {
+			if !l.follower.runs() {
+				continue
+			}
+			if heard := l.follower.report(); len(heard) > 0 {
+				l.send(&l.up, func() {
+					for id, h := range heard {
+						t.tracker.touch(id, h.timeout, time.Now())
+					}
+				})
+			}
+		}
+		for _, id := range t.tracker.due(now) {
+			t.receive(&entry{op: OpCloseSession, session: id})
+		}
+	}
+	c.trim()
+}
+
+// reap has the leader delete the containers and TTL nodes that are to go.
+func (c *Cluster) reap() {
+	if !c.led() {
+		return
+	}
+	for _, path := range c.term.leader.tree.reapDue(time.Now()) {
+		c.term.receive(&entry{edit: func(x *txn) code { return x.reap(path) }})
+	}
+}

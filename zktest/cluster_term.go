@@ -1,0 +1,250 @@
+package zktest
+
+import (
+	"slices"
+	"time"
+)
+
+// A term is the time of one leader, as ZooKeeper's epoch is. The leader gives each transaction a number
+// and proposes it to all followers; it is committed when a majority has it in the log. Guarded by
+// the cluster's lock.
+type term struct {
+	cluster     *Cluster
+	epoch       int64
+	leader      *member
+	links       []*link // to those who follow
+	count       int64   // of the transactions proposed
+	outstanding []*proposal
+	tracker     *tracker
+	over        bool // the leader has noticed that it does not lead any more
+}
+
+// proposal is a transaction that is not committed.
+type proposal struct {
+	entry *entry
+	then  []func() // run at the leader when it is
+}
+
+// link carries messages between a leader and a follower, in order, both ways. While it is blocked
+// they wait, as they do on a network that drops packets. It ends with the term, or when it was
+// blocked for too long.
+type link struct {
+	term     *term
+	follower *member
+	up, down lane // to the leader, to the follower
+	acked    int64
+	blocked  bool
+	blocks   int // so often it was
+	ended    bool
+}
+
+type lane struct {
+	last time.Time // when the last message arrives
+	held []func()
+}
+
+// send has f run at the other end.
+func (l *link) send(way *lane, f func()) {
+	c := l.term.cluster
+	at := time.Now().Add(c.upTo(c.cfg.cluster.latency))
+	if at.Before(way.last) {
+		at = way.last
+	}
+	way.last = at
+	c.agenda.add(at, func() {
+		switch {
+		case l.ended:
+		case l.blocked || len(way.held) > 0:
+			way.held = append(way.held, f)
+		default:
+			f()
+		}
+	})
+}
+
+// look finds out whether the link is blocked. Both ends give it up if that lasts too long.
+func (l *link) look() {
+	c := l.term.cluster
+	blocked := !l.term.leader.reaches(l.follower)
+	switch {
+	case blocked && !l.blocked:
+		l.blocks++
+		times := l.blocks
+		c.after(c.cfg.cluster.patience, func() {
+			if l.blocked && l.blocks == times && !l.ended {
+				l.drop()
+				l.follower.noticeEnd(l, 0)
+			}
+		})
+	case !blocked && l.blocked:
+		for _, way := range []*lane{&l.up, &l.down} {
+			held := way.held
+			way.held = nil
+			for _, f := range held {
+				c.agenda.add(time.Now(), func() {
+					if !l.ended {
+						f()
+					}
+				})
+			}
+		}
+	}
+	l.blocked = blocked
+}
+
+// drop ends the link. The leader notices soon if a majority does not follow any more.
+func (l *link) drop() {
+	t := l.term
+	c := t.cluster
+	l.ended = true
+	t.links = slices.DeleteFunc(t.links, func(other *link) bool { return other == l })
+	c.after(c.upTo(c.cfg.tick/2), t.checkMajority)
+}
+
+// reaches is the number of members that the leader reaches, with itself; 0 if it does not run.
+func (t *term) reaches() int {
+	if t.over || !t.leader.runs() {
+		return 0
+	}
+	n := 1
+	for _, l := range t.links {
+		if !l.blocked {
+			n++
+		}
+	}
+	return n
+}
+
+// checkMajority has the leader give up if no majority follows.
+func (t *term) checkMajority() {
+	if !t.over && t.leader.runs() && 1+len(t.links) < t.cluster.majority() {
+		t.leader.look()
+	}
+}
+
+// end is called when the leader leads no more. What it has proposed and not committed stays in the
+// logs of those who have it; nobody is answered.
+func (t *term) end() {
+	c := t.cluster
+	t.over = true
+	c.terms = slices.DeleteFunc(c.terms, func(other *term) bool { return other == t })
+	for _, l := range t.links {
+		l.ended = true
+		after := time.Duration(0) // the connection is closed
+		if t.leader.apart != l.follower.apart {
+			after = c.cfg.cluster.patience
+		}
+		l.follower.noticeEnd(l, after)
+	}
+	t.links = nil
+}
+
+// tell has f run at a member.
+func (t *term) tell(m *member, f func()) {
+	if m == t.leader {
+		f()
+	} else if m.link != nil && m.link.term == t {
+		m.link.send(&m.link.down, f)
+	}
+}
+
+// receive is called at the leader with a transaction from a member.
+func (t *term) receive(e *entry) {
+	now := time.Now()
+	switch {
+	case t.over:
+		return
+	case e.edit != nil || e.session == 0:
+	case e.op == OpConnect:
+		t.tracker.open(e.session, e.timeout, now)
+		t.tracker.sessions[e.session].owner = e.at
+	case !t.permits(e):
+		if e.origin != nil {
+			t.tell(e.at.member, e.origin.conn.cut)
+		}
+		return
+	case e.op == OpCloseSession:
+		t.tracker.close(e.session)
+	}
+	t.count++
+	e.zxid, e.time = t.epoch<<32|t.count, now
+	t.outstanding = append(t.outstanding, &proposal{entry: e})
+	t.leader.accept(e)
+	for _, l := range t.links {
+		l.send(&l.down, func() {
+			l.follower.accept(e)
+			l.send(&l.up, func() { l.ack(e.zxid) })
+		})
+	}
+	if t.cluster.majority() == 1 {
+		t.cluster.after(0, t.commit)
+	}
+}
+
+// permits reports whether a session may have a transaction: it lives, and it has not moved to another
+// member.
+func (t *term) permits(e *entry) bool {
+	sess := t.tracker.sessions[e.session]
+	if sess == nil {
+		return false
+	}
+	if e.origin == nil {
+		return true // of a member, not of its client
+	}
+	if sess.owner == nil {
+		sess.owner = e.at
+	}
+	return sess.owner == e.at
+}
+
+// ack is called at the leader when the follower has an entry and all before it in its log.
+func (l *link) ack(zxid int64) {
+	l.acked = zxid
+	l.term.commit()
+}
+
+// commit commits what a majority has.
+func (t *term) commit() {
+	c := t.cluster
+	for len(t.outstanding) > 0 && !t.over {
+		p := t.outstanding[0]
+		have := 1
+		for _, l := range t.links {
+			if l.acked >= p.entry.zxid {
+				have++
+			}
+		}
+		if have < c.majority() {
+			return
+		}
+		t.outstanding = t.outstanding[1:]
+		c.log = append(c.log, p.entry)
+		t.leader.commit()
+		for _, l := range t.links {
+			l.send(&l.down, l.follower.commit)
+		}
+		for _, f := range p.then {
+			f()
+		}
+	}
+}
+
+// afterOutstanding has f run at the leader once all that is proposed now is committed.
+func (t *term) afterOutstanding(f func()) {
+	if n := len(t.outstanding); n > 0 {
+		p := t.outstanding[n-1]
+		p.then = append(p.then, f)
+		return
+	}
+	f()
+}
+
+// join makes a member follow.
+func (t *term) join(m *member) {
+	m.follow(t, t.leader.tail)
+	l := &link{term: t, follower: m}
+	m.link = l
+	t.links = append(t.links, l)
+	last := m.lastZxid()
+	l.send(&l.up, func() { l.ack(last) })
+}

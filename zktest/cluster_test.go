@@ -1,0 +1,327 @@
+package zktest_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/zktest"
+)
+
+// virtual runs a test in virtual time, with a cluster in memory. The leader and a follower are
+// members 2 and 0.
+func virtual(t *testing.T, n int, test func(t *testing.T, c *zktest.Cluster), opts ...zktest.Option) {
+	synctest.Test(t, func(t *testing.T) {
+		test(t, zktest.NewCluster(t, n, append(opts, zktest.WithInMemory())...))
+	})
+}
+
+func setData(path, data string) buffer {
+	var b buffer
+	b.text(path).bytes([]byte(data)).int(-1)
+	return b
+}
+
+func watched(path string, watch bool) buffer {
+	var b buffer
+	b.text(path).bool(watch)
+	return b
+}
+
+// get reads a node's data, or "no node".
+func get(t *testing.T, c *rawClient, path string) string {
+	t.Helper()
+	r, err := c.call(opGetData, watched(path, false))
+	require.NoError(t, err)
+	if r.code == -101 {
+		return "no node"
+	}
+	require.Zero(t, r.code)
+	return string((&cursor{b: r.body}).bytes())
+}
+
+// set writes a node's data.
+func set(t *testing.T, c *rawClient, path, data string) {
+	t.Helper()
+	r, err := c.call(opSetData, setData(path, data))
+	require.NoError(t, err)
+	require.Zero(t, r.code)
+}
+
+// follower is a member that does not lead.
+func follower(t *testing.T, c *zktest.Cluster) *zktest.Server {
+	t.Helper()
+	leader, err := c.Leader()
+	require.NoError(t, err)
+	for _, m := range c.Members() {
+		if m != leader {
+			return m
+		}
+	}
+	t.Fatal("no follower")
+	return nil
+}
+
+func leader(t *testing.T, c *zktest.Cluster) *zktest.Server {
+	t.Helper()
+	l, err := c.Leader()
+	require.NoError(t, err)
+	return l
+}
+
+// elected waits for a new leader.
+func elected(t *testing.T, c *zktest.Cluster) *zktest.Server {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	l, err := c.WaitLeader(ctx)
+	require.NoError(t, err)
+	return l
+}
+
+func TestFollowerServesTheOlderStateUntilItHasCaughtUp(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		f := follower(t, c)
+		a, b := raw(t, leader(t, c), nil), raw(t, f, nil)
+		mustCreate(t, a, "/n", 0)
+		time.Sleep(time.Second)
+		require.NoError(t, c.Lag(f, 3*time.Second))
+		set(t, a, "/n", "new")
+		require.Equal(t, "", get(t, b, "/n"))
+		began := time.Now()
+		_, err := b.call(opSync, *new(buffer).text("/n"))
+		require.NoError(t, err)
+		require.Equal(t, "new", get(t, b, "/n"), "after sync")
+		require.Equal(t, 3*time.Second, time.Since(began))
+		began = time.Now()
+		set(t, b, "/n", "own")
+		require.Equal(t, 3*time.Second, time.Since(began), "answered when it has applied it")
+		require.Equal(t, "own", get(t, b, "/n"))
+	})
+}
+
+func TestClusterOutlivesItsLeader(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		a, b := raw(t, leader(t, c), nil), raw(t, follower(t, c), nil)
+		mustCreate(t, a, "/owned", 1)
+		stopped, err := c.StopLeader()
+		require.NoError(t, err)
+		over(t, a)
+		over(t, b)
+		_, err = c.Leader()
+		require.ErrorIs(t, err, zktest.ErrNoLeader)
+		next := elected(t, c)
+		require.NotEqual(t, stopped, next)
+		again := raw(t, next, a)
+		require.Equal(t, a.id, again.id)
+		require.Equal(t, "", get(t, again, "/owned"))
+		require.NoError(t, stopped.Restart())
+		time.Sleep(time.Second)
+		require.Equal(t, next.Tree(), stopped.Tree())
+		mustCreate(t, raw(t, stopped, again), "/later", 0)
+	})
+}
+
+func TestWriteOfAnIsolatedLeaderIsLost(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		old := leader(t, c)
+		a := raw(t, old, nil)
+		mustCreate(t, a, "/n", 0)
+		require.NoError(t, c.Partition(old))
+		_, err := a.call(opSetData, setData("/n", "lost"))
+		require.Error(t, err, "no answer")
+		next := elected(t, c)
+		require.NotEqual(t, old, next)
+		require.Equal(t, "", get(t, raw(t, next, a), "/n"))
+		_, err = old.Dial("", "", 0)
+		require.Error(t, err, "it has no majority")
+		c.Heal()
+		time.Sleep(time.Second)
+		require.Equal(t, "", get(t, raw(t, old, a), "/n"))
+	})
+}
+
+func TestWriteThatSomeHaveSurvivesIfTheyVote(t *testing.T) {
+	virtual(t, 5, func(t *testing.T, c *zktest.Cluster) {
+		old := leader(t, c)
+		with := follower(t, c)
+		a := raw(t, old, nil)
+		mustCreate(t, a, "/n", 0)
+		time.Sleep(time.Second)
+		require.NoError(t, c.Partition(old, with))
+		var b buffer
+		b.int(1).int(opSetData)
+		require.NoError(t, a.write(append(b, setData("/n", "survives")...)))
+		time.Sleep(time.Second)
+		data, err := old.Get("/n")
+		require.NoError(t, err)
+		require.Empty(t, data, "not committed")
+		old.Stop()
+		c.Heal()
+		require.Equal(t, with, elected(t, c), "it has the longest log")
+		data, err = with.Get("/n")
+		require.NoError(t, err)
+		require.Equal(t, "survives", string(data))
+	})
+}
+
+func TestClientThatKnowsMoreIsRefused(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		f := follower(t, c)
+		require.NoError(t, c.Lag(f, time.Minute))
+		a := raw(t, leader(t, c), nil)
+		r, err := a.call(opCreate, create("/n", 0))
+		require.NoError(t, err)
+		a.seen = r.zxid
+		connect := func() error {
+			conn, err := f.Dial("", "", 0)
+			require.NoError(t, err)
+			defer conn.Close()
+			_, err = dialRaw(conn, a, 10*time.Second)
+			return err
+		}
+		require.Error(t, connect())
+		require.NoError(t, c.Lag(f, 0))
+		time.Sleep(time.Minute)
+		require.NoError(t, connect())
+	})
+}
+
+func TestSessionMovesAndTheOldConnectionCannotWrite(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		f := follower(t, c)
+		a := raw(t, f, nil)
+		mustCreate(t, a, "/n", 1)
+		moved := raw(t, leader(t, c), a)
+		require.Equal(t, a.id, moved.id)
+		require.Equal(t, "", get(t, a, "/n"), "reads are served")
+		_, err := a.call(opSetData, setData("/n", "late"))
+		require.Error(t, err)
+		require.Equal(t, "", get(t, moved, "/n"))
+		mustCreate(t, moved, "/m", 1)
+	})
+}
+
+func TestSessionOfAFollowersClientLivesByItsReports(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		f := follower(t, c)
+		a := raw(t, f, nil)
+		mustCreate(t, a, "/n", 1)
+		for range 10 {
+			time.Sleep(8 * time.Second)
+			_, err := a.call(opPing, nil)
+			require.NoError(t, err)
+		}
+		began := time.Now()
+		over(t, a)
+		require.WithinRange(t, time.Now(), began.Add(10*time.Second), began.Add(13*time.Second), "heard, reported, rounded up")
+		time.Sleep(time.Second)
+		require.False(t, leader(t, c).Exists("/n"))
+		require.ErrorIs(t, c.ExpireSession(a.id), zktest.ErrNoSession)
+	})
+}
+
+func TestSessionsGetTheirWholeTimeFromANewLeader(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		a := raw(t, follower(t, c), nil)
+		time.Sleep(9 * time.Second)
+		_, err := c.StopLeader()
+		require.NoError(t, err)
+		next := elected(t, c)
+		time.Sleep(9 * time.Second)
+		require.Len(t, next.Sessions(), 1)
+		require.Equal(t, a.id, raw(t, next, a).id)
+		time.Sleep(15 * time.Second)
+		require.Empty(t, next.Sessions())
+	})
+}
+
+func TestPausedFollowerServesTheOldStateForAMomentAfterwards(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		f := follower(t, c)
+		a, b := raw(t, leader(t, c), nil), raw(t, f, nil)
+		mustCreate(t, a, "/n", 0)
+		time.Sleep(time.Second)
+		f.Pause()
+		for range 6 {
+			time.Sleep(5 * time.Second)
+			set(t, a, "/n", "new")
+		}
+		f.Resume()
+		require.Equal(t, "", get(t, b, "/n"))
+		over(t, b) // it notices that it was given up
+		time.Sleep(time.Second)
+		data, err := f.Get("/n")
+		require.NoError(t, err)
+		require.Equal(t, "new", string(data))
+	})
+}
+
+func TestPausedLeaderIsReplacedAndCannotWrite(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		old := leader(t, c)
+		a := raw(t, old, nil)
+		mustCreate(t, a, "/n", 0)
+		old.Pause()
+		next := elected(t, c)
+		require.NotEqual(t, old, next)
+		b := raw(t, next, nil)
+		set(t, b, "/n", "new")
+		old.Resume()
+		require.Equal(t, "", get(t, a, "/n"), "stale")
+		_, err := a.call(opSetData, setData("/n", "late"))
+		require.Error(t, err)
+		require.Equal(t, "new", get(t, b, "/n"))
+		time.Sleep(time.Second)
+		require.Equal(t, next.Tree(), old.Tree())
+	})
+}
+
+func TestNoMajorityNoService(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		members := c.Members()
+		a := raw(t, members[1], nil)
+		mustCreate(t, a, "/n", 1)
+		members[0].Stop()
+		members[2].Stop()
+		over(t, a)
+		time.Sleep(time.Hour)
+		_, err := members[1].Dial("", "", 0)
+		require.Error(t, err)
+		require.ErrorIs(t, c.ExpireSession(a.id), zktest.ErrNoLeader)
+		require.NoError(t, members[0].Restart())
+		require.Equal(t, a.id, raw(t, elected(t, c), a).id, "time stands still for sessions without a leader")
+	})
+}
+
+func TestContainersOfAClusterAreReaped(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		a := raw(t, follower(t, c), nil)
+		_, err := a.call(opCreateContainer, create("/c", 4))
+		require.NoError(t, err)
+		mustCreate(t, a, "/c/x", 0)
+		_, err = a.call(opDelete, *new(buffer).text("/c/x").int(-1))
+		require.NoError(t, err)
+		c.ReapContainers()
+		time.Sleep(time.Second)
+		for i, m := range c.Members() {
+			require.False(t, m.Exists("/c"), fmt.Sprint(i))
+		}
+	})
+}
+
+func TestClusterOverTCP(t *testing.T) {
+	c := zktest.NewCluster(t, 3)
+	require.Len(t, c.Servers(), 3)
+	for _, m := range c.Members() {
+		conn, err := c.Dial("", m.Addr(), 0)
+		require.NoError(t, err)
+		require.NoError(t, conn.Close())
+	}
+	_, err := c.Dial("", "nowhere:1", 0)
+	require.Error(t, err)
+}

@@ -1,0 +1,158 @@
+// Package control gives the handles of a [zktest.Server] to programs in other languages: an HTTP
+// handler, with JSON in and out. The program zkserver serves it.
+//
+//	http.ListenAndServe("127.0.0.1:2180", control.Handler(server))
+//
+// Whoever reaches it can do everything to the server, so it belongs on the loopback interface.
+// Requests from web pages are refused: those with an Origin, and those whose Host is neither
+// localhost nor an IP address.
+//
+// GET / lists what there is. All else is answered with a JSON object, and a failure with
+// {"error": "..."} and a status of 400 (it makes no sense), 404 (no such session, node or handle)
+// or 409 (there is such a node already, or the server is closed).
+package control
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gocurator/curator/zktest"
+)
+
+// Option configures a handler.
+type Option func(*handler)
+
+// WithListeners names the server's addresses that can be stopped by themselves, as
+// [zktest.Server.Listen] has returned them.
+func WithListeners(listeners ...*zktest.Listener) Option {
+	return func(h *handler) { h.listeners = append(h.listeners, listeners...) }
+}
+
+// Handler serves the handles of a server. It is safe for concurrent use. Requests that wait, as
+// for a trace, end with their client, or with the http.Server.
+func Handler(server *zktest.Server, opts ...Option) http.Handler {
+	h := &handler{server: server, handles: make(map[string]handle)}
+	for _, opt := range opts {
+		opt(h)
+	}
+	mux := http.NewServeMux()
+	for _, r := range h.routes() {
+		h.offered = append(h.offered, offer{r.method, strings.TrimSuffix(r.path, "{$}"), r.does})
+		mux.HandleFunc(r.method+" "+strings.TrimSuffix(r.path, "?path=/"), r.serve)
+	}
+	return guard(mux)
+}
+
+type handler struct {
+	server    *zktest.Server
+	listeners []*zktest.Listener
+	offered   []offer // by GET /
+
+	mu      sync.Mutex // guards what follows
+	last    int
+	handles map[string]handle
+}
+
+// offer is a line of GET /.
+type offer struct {
+	Method string `json:"method"`
+	Path   string `json:"path"`
+	Does   string `json:"does"`
+}
+
+// route is something that can be asked for.
+type route struct {
+	method, path, does string
+	serve              http.HandlerFunc
+}
+
+func (h *handler) routes() []route {
+	return slices.Concat(h.serverRoutes(), h.faultRoutes(), h.nodeRoutes())
+}
+
+// none is a request or an answer without anything in it.
+type none struct{}
+
+// call makes a handler of a function from JSON to JSON. A request without a body is an empty
+// object.
+func call[In, Out any](f func(r *http.Request, in In) (Out, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var in In
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		if err == nil && len(bytes.TrimSpace(body)) > 0 {
+			err = decode(body, &in)
+		}
+		if err != nil {
+			answer(w, http.StatusBadRequest, failure{err.Error()})
+			return
+		}
+		out, err := f(r, in)
+		if err != nil {
+			answer(w, status(err), failure{err.Error()})
+			return
+		}
+		answer(w, http.StatusOK, out)
+	}
+}
+
+// maxBody is the longest request, in bytes: a dump may be long.
+const maxBody = 256 << 20
+
+type failure struct {
+	Error string `json:"error"`
+}
+
+// decode reads one JSON value, in which everything must be known.
+func decode(body []byte, in any) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(in); err != nil {
+		return fmt.Errorf("the body is not understood: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("the body is not understood: something comes after the object")
+	}
+	return nil
+}
+
+func answer(w http.ResponseWriter, status int, out any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(out) // who asked has gone if it fails
+}
+
+// errNoHandle means that there is no such injection, gate or delay.
+var errNoHandle = errors.New("no such handle")
+
+func status(err error) int {
+	switch {
+	case errors.Is(err, zktest.ErrNoNode), errors.Is(err, zktest.ErrNoSession), errors.Is(err, errNoHandle):
+		return http.StatusNotFound
+	case errors.Is(err, zktest.ErrNodeExists), errors.Is(err, zktest.ErrClosed):
+		return http.StatusConflict
+	}
+	return http.StatusBadRequest
+}
+
+// guard keeps web pages out, which could reach this machine's loopback interface.
+func guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		if r.Header.Get("Origin") != "" || host != "localhost" && net.ParseIP(strings.Trim(host, "[]")) == nil {
+			answer(w, http.StatusForbidden, failure{"requests of web pages are refused"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,253 @@
+package control
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gocurator/curator/zktest"
+)
+
+func (h *handler) faultRoutes() []route {
+	s := h.server
+	return []route{
+		{"POST", "/freeze", `drop the traffic of sessions, or of all: {"sessions": ["0x1"]}`, call(h.links(s.Freeze))},
+		{"POST", "/thaw", "end that", call(h.links(s.Thaw))},
+		{"POST", "/cut", "cut all connections", call(func(*http.Request, none) (none, error) {
+			s.CutConnections()
+			return none{}, nil
+		})},
+		{"POST", "/refuse", `turn connections away, or handshakes as a Keeper without a leader does: {"connections": true, "sessions": false}`, call(h.refuse)},
+		{"POST", "/inject", `make the nth request that is picked meet a fault: {"fault": "lose reply", "nth": 0, "ops": ["create"], "path": "/a", "session": "0x1"}`, call(h.inject)},
+		{"POST", "/block", `hold requests up, or with "replies" their answers: {"replies": true, "ops": ["delete"]}`, call(h.block)},
+		{"POST", "/delay", `delay requests: {"by": "200ms", "path": "/a"}`, call(h.delay)},
+		{"GET", "/handles/{id}", "whether a request has met an injection or waits at a gate; ?wait=5s waits for that", call(h.look)},
+		{"DELETE", "/handles/{id}", "open a gate, or end a delay", call(h.end)},
+		{"POST", "/clear", "take back all faults", call(h.clear)},
+	}
+}
+
+// links is Freeze or Thaw.
+func (h *handler) links(f func(...int64)) func(*http.Request, struct {
+	Sessions []string `json:"sessions"`
+}) (none, error) {
+	return func(_ *http.Request, in struct {
+		Sessions []string `json:"sessions"`
+	},
+	) (none, error) {
+		ids, err := parseSessions(in.Sessions)
+		if err != nil {
+			return none{}, err
+		}
+		f(ids...)
+		return none{}, nil
+	}
+}
+
+func (h *handler) refuse(_ *http.Request, in struct {
+	Connections *bool `json:"connections"` // left as it is if missing
+	Sessions    *bool `json:"sessions"`
+},
+) (none, error) {
+	if in.Connections != nil {
+		h.server.RefuseConnections(*in.Connections)
+	}
+	if in.Sessions != nil {
+		h.server.RefuseSessions(*in.Sessions)
+	}
+	return none{}, nil
+}
+
+// match picks requests: those to which all apply that is there.
+type match struct {
+	Ops     []string `json:"ops"`
+	Path    string   `json:"path"` // it begins with this
+	Session string   `json:"session"`
+}
+
+func (m match) parse() ([]zktest.Match, error) {
+	var all []zktest.Match
+	if len(m.Ops) > 0 {
+		var ops []zktest.Op
+		for _, name := range m.Ops {
+			op, err := parseOp(name)
+			if err != nil {
+				return nil, err
+			}
+			ops = append(ops, op)
+		}
+		all = append(all, zktest.OnOp(ops...))
+	}
+	if m.Path != "" {
+		all = append(all, zktest.OnPath(m.Path))
+	}
+	if m.Session != "" {
+		id, err := parseSession(m.Session)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, zktest.OnSession(id))
+	}
+	return all, nil
+}
+
+// parseOp finds an operation by the name that it has in traces.
+func parseOp(name string) (zktest.Op, error) {
+	for op := zktest.OpCloseSession; op <= zktest.OpWhoAmI; op++ {
+		if op.String() == name {
+			return op, nil
+		}
+	}
+	return 0, fmt.Errorf("no operation %q; names are those of traces, such as getChildren2", name)
+}
+
+func parseFault(name string) (zktest.Fault, error) {
+	for f := zktest.FailBefore; f <= zktest.ExpireAfter; f++ {
+		if f.String() == name {
+			return f, nil
+		}
+	}
+	return 0, fmt.Errorf("no fault %q: there are %q, %q, %q and %q", name,
+		zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter)
+}
+
+// handle is an injection, a gate or a delay that somebody has made.
+type handle struct {
+	met  <-chan struct{} // closed when a request has come to it; nil for a delay
+	what func() string
+	end  func() // nil if it cannot be ended
+}
+
+type handleAnswer struct {
+	ID   string `json:"id"`
+	Met  bool   `json:"met"`
+	What string `json:"what"`
+}
+
+// add gives a handle an id.
+func (h *handler) add(one handle) handleAnswer {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last++
+	id := strconv.Itoa(h.last)
+	h.handles[id] = one
+	return handleAnswer{ID: id, What: one.what()}
+}
+
+// find returns the handle that a request names.
+func (h *handler) find(r *http.Request) (string, handle, error) {
+	id := r.PathValue("id")
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	one, found := h.handles[id]
+	if !found {
+		return "", handle{}, fmt.Errorf("%w: %s", errNoHandle, id)
+	}
+	return id, one, nil
+}
+
+func (h *handler) inject(_ *http.Request, in struct {
+	match
+	Fault string `json:"fault"`
+	Nth   int    `json:"nth"`
+},
+) (handleAnswer, error) {
+	fault, err := parseFault(in.Fault)
+	if err != nil {
+		return handleAnswer{}, err
+	}
+	if in.Nth < 0 {
+		return handleAnswer{}, fmt.Errorf("nth %d is counted from 0", in.Nth)
+	}
+	matches, err := in.parse()
+	if err != nil {
+		return handleAnswer{}, err
+	}
+	i := h.server.Inject(fault, in.Nth, matches...)
+	return h.add(handle{met: i.Done(), what: i.String}), nil
+}
+
+func (h *handler) block(_ *http.Request, in struct {
+	match
+	Replies bool `json:"replies"`
+},
+) (handleAnswer, error) {
+	matches, err := in.parse()
+	if err != nil {
+		return handleAnswer{}, err
+	}
+	block, what := h.server.Block, "a gate for requests"
+	if in.Replies {
+		block, what = h.server.BlockReplies, "a gate for answers"
+	}
+	gate := block(matches...)
+	return h.add(handle{gate.Arrived(), func() string { return what }, gate.Open}), nil
+}
+
+func (h *handler) delay(_ *http.Request, in struct {
+	match
+	By string `json:"by"`
+},
+) (handleAnswer, error) {
+	by, err := parseDuration("by", in.By)
+	if err != nil {
+		return handleAnswer{}, err
+	}
+	matches, err := in.parse()
+	if err != nil {
+		return handleAnswer{}, err
+	}
+	remove := h.server.Delay(by, matches...)
+	return h.add(handle{what: func() string { return "a delay by " + by.String() }, end: remove}), nil
+}
+
+func (h *handler) look(r *http.Request, _ none) (handleAnswer, error) {
+	id, one, err := h.find(r)
+	if err != nil {
+		return handleAnswer{}, err
+	}
+	if text := r.URL.Query().Get("wait"); text != "" {
+		patience, err := parseDuration("wait", text)
+		if err != nil {
+			return handleAnswer{}, err
+		}
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		select {
+		case <-one.met:
+		case <-timer.C:
+		case <-r.Context().Done():
+		}
+	}
+	met := false
+	select {
+	case <-one.met:
+		met = true
+	default:
+	}
+	return handleAnswer{id, met, one.what()}, nil
+}
+
+func (h *handler) end(r *http.Request, _ none) (none, error) {
+	id, one, err := h.find(r)
+	if err != nil {
+		return none{}, err
+	}
+	if one.end == nil {
+		return none{}, fmt.Errorf("handle %s is an injection: it ends when a request meets it, or with /clear", id)
+	}
+	one.end()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.handles, id)
+	return none{}, nil
+}
+
+func (h *handler) clear(*http.Request, none) (none, error) {
+	h.server.ClearFaults()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	clear(h.handles)
+	return none{}, nil
+}

@@ -1,0 +1,87 @@
+package zktest_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/zktest"
+)
+
+// What a request costs must not depend on what it does not touch. Each benchmark repeats one
+// request beside a lot of something else.
+
+func inMemory(b *testing.B) (*zktest.Server, *rawClient) {
+	s, err := zktest.Start(zktest.WithInMemory())
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, s.Close()) })
+	return s, member(b, s)
+}
+
+func member(b *testing.B, s *zktest.Server) *rawClient {
+	conn, err := s.Dial("", "", 0)
+	require.NoError(b, err)
+	b.Cleanup(func() { conn.Close() })
+	c, err := dialRaw(conn, nil, 40*time.Second)
+	require.NoError(b, err)
+	return c
+}
+
+func do(b *testing.B, c *rawClient, op int32, body buffer) {
+	r, err := c.call(op, body)
+	require.NoError(b, err)
+	require.Zero(b, r.code)
+}
+
+func BenchmarkSetBesideWatches(b *testing.B) {
+	for _, watches := range []int{0, 20_000} {
+		b.Run(fmt.Sprint(watches), func(b *testing.B) {
+			s, c := inMemory(b)
+			do(b, c, opCreate, create("/n", 0))
+			watcher := member(b, s)
+			for i := range watches {
+				var exists buffer
+				exists.text(fmt.Sprintf("/watched/%d", i)).bool(true)
+				_, err := watcher.call(opExists, exists)
+				require.NoError(b, err)
+			}
+			var set buffer
+			set.text("/n").bytes(nil).int(-1)
+			for b.Loop() {
+				do(b, c, opSetData, set)
+			}
+		})
+	}
+}
+
+func BenchmarkSessionEndBesideNodes(b *testing.B) {
+	for _, nodes := range []int{0, 20_000} {
+		b.Run(fmt.Sprint(nodes), func(b *testing.B) {
+			s, c := inMemory(b)
+			for i := range nodes {
+				do(b, c, opCreate, create(fmt.Sprintf("/n%d", i), 0))
+			}
+			for b.Loop() {
+				session := member(b, s)
+				do(b, session, opCreate, create("/e", 1))
+				do(b, session, opClose, nil)
+				session.conn.Close()
+			}
+		})
+	}
+}
+
+func BenchmarkListChildren(b *testing.B) {
+	_, c := inMemory(b)
+	do(b, c, opCreate, create("/p", 0))
+	for range 5_000 {
+		do(b, c, opCreate, create("/p/child-", 2))
+	}
+	var list buffer
+	list.text("/p").bool(false)
+	for b.Loop() {
+		do(b, c, opGetChildren, list)
+	}
+}

@@ -1,0 +1,141 @@
+package zktest
+
+import (
+	"fmt"
+	"slices"
+)
+
+// KeeperAge says which ClickHouse Keeper a server is like. See [LikeKeeper].
+type KeeperAge int
+
+const (
+	// KeeperOld is a Keeper of 2022. It knows the operations of ZooKeeper 3.4, without
+	// setWatches: no create2, checkWatches, removeWatches, reconfig, containers, TTL nodes,
+	// multiRead, setWatches2 or addWatch.
+	KeeperOld KeeperAge = iota + 1
+
+	// KeeperRecent is a Keeper of 2025. It does not know createContainer, createTTL,
+	// getEphemerals, getAllChildrenNumber and whoAmI.
+	KeeperRecent
+
+	// KeeperNew is a Keeper of the second half of 2026. It answers a request for a container
+	// with "bad arguments" (-8). It has TTL nodes, if [WithTTLNodes] is given too, and refuses
+	// to make children of them.
+	KeeperNew
+)
+
+// keeperUnknown are the operations that each Keeper does not know.
+var keeperUnknown = map[KeeperAge][]Op{
+	KeeperOld: {
+		OpCreate2, OpReconfig, OpCheckWatches, OpRemoveWatches, OpCreateContainer, opDeleteContainer, OpCreateTTL, OpMultiRead,
+		OpSetWatches, OpGetEphemerals, OpGetChildrenNumber, OpSetWatches2, OpAddWatch, OpWhoAmI,
+	},
+	KeeperRecent: {OpCreateContainer, opDeleteContainer, OpCreateTTL, OpGetEphemerals, OpGetChildrenNumber, OpWhoAmI},
+	KeeperNew:    {opDeleteContainer, OpGetEphemerals, OpGetChildrenNumber, OpWhoAmI},
+}
+
+// LikeKeeper makes a server that differs from ZooKeeper as ClickHouse Keeper does:
+//
+//   - An operation that it does not know is not answered: the connection is cut. See
+//     [WithUnknownOps] to choose the operations one by one.
+//   - A session is never restored. Who asks for one gets a new one, whose id is another. The old
+//     session ends when its time has passed, and takes its ephemeral nodes along.
+//   - The event of a recursive watch carries the path of the watch, not that of the node.
+//   - The configuration is at /keeper/config, and there is no /zookeeper.
+//
+// [Server.RefuseSessions] is a Keeper without a leader.
+func LikeKeeper(age KeeperAge) Option {
+	return func(c *config) error {
+		if keeperUnknown[age] == nil {
+			return fmt.Errorf("zktest: no such Keeper: %d", int(age))
+		}
+		c.keeper = age
+		return WithUnknownOps(keeperUnknown[age]...)(c)
+	}
+}
+
+// WithUnknownOps makes a server that does not know these operations: it cuts the connection
+// that sends one, alone or in a multi, and does not answer. The handshake, pings and the end of
+// a session are always known.
+func WithUnknownOps(ops ...Op) Option {
+	return func(c *config) error {
+		for _, op := range ops {
+			if op == OpConnect || op == OpPing || op == OpCloseSession {
+				return fmt.Errorf("zktest: a server has to know %s", op)
+			}
+		}
+		c.unknown = append(c.unknown, ops...)
+		return nil
+	}
+}
+
+// knows reports whether a request and all its parts are known to the server.
+func (c *config) knows(r Request) bool {
+	return !slices.Contains(c.unknown, r.Op) && !slices.ContainsFunc(r.Parts, func(part Request) bool {
+		return slices.Contains(c.unknown, part.Op)
+	})
+}
+
+// RefuseSessions makes the server answer handshakes, until told otherwise, as a ClickHouse
+// Keeper does that has no leader: with session id -1, the timeout that would be granted and
+// protocol version 42, which no client asks for. Then it closes the connection. Connections
+// that have a session stay: see [Server.CutConnections].
+func (s *Server) RefuseSessions(refuse bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leaderless = refuse
+}
+
+// rejected is the protocol version in the handshake of a Keeper without a leader.
+const rejected = 42
+
+// rejection is the answer to a handshake where there is no leader.
+func (c *config) rejection(h handshake) []byte {
+	var w writer
+	w.int32(rejected)
+	w.int32(int32(c.grant(h).Milliseconds()))
+	w.int64(-1)
+	w.bytes(make([]byte, 16))
+	return w.buf
+}
+
+// asServed is the handshake as the server understands it: a Keeper does not look at the session
+// and the last zxid that the client names, and does not say whether it is read-only.
+func (c *config) asServed(h handshake) handshake {
+	if c.keeper != 0 {
+		return handshake{timeout: h.timeout}
+	}
+	return h
+}
+
+// keeperRefuses is how a Keeper answers a create that ZooKeeper would carry out, or ok.
+func (x *txn) keeperRefuses(m creation) code {
+	if x.tree.cfg.keeper != KeeperNew {
+		return ok
+	}
+	dir, _ := split(m.path)
+	parent := x.tree.nodes[dir]
+	switch {
+	case m.mode == ModeContainer:
+		return errBadArguments
+	case parent != nil && parent.ttl > 0:
+		return errEphemeralParent
+	}
+	return ok
+}
+
+// keeperConfig fills in a Keeper's configuration, now that the address is known. s.mu is held.
+func (s *Server) keeperConfig() {
+	if s.cfg.keeper == 0 {
+		return
+	}
+	s.tree.nodes["/keeper/config"].data = []byte("server.1=" + s.addr + ";participant;1")
+}
+
+// told is the path that an event carries which a recursive watch of this path has heard of.
+func (c *config) told(e event, watched string) string {
+	if c.keeper != 0 {
+		return watched
+	}
+	return e.path
+}

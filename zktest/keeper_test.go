@@ -1,0 +1,196 @@
+package zktest_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/zktest"
+)
+
+// pathOf is the body of a request that has a path only.
+func pathOf(path string) buffer {
+	var b buffer
+	b.text(path)
+	return b
+}
+
+func addWatch(path string, mode int32) buffer {
+	b := pathOf(path)
+	b.int(mode)
+	return b
+}
+
+func TestKeeperCutsTheConnectionAtAnUnknownOperation(t *testing.T) {
+	look := pathOf("/n")
+	look.bool(false)
+	var multi buffer
+	multi.int(opCreateContainer).bool(false).int(-1)
+	multi = append(multi, create("/n/c", 4)...)
+	multi.int(-1).bool(true).int(-1)
+	bodies := map[int32]buffer{
+		opExists: look, opCreate: create("/n/x", 0), opCreate2: create("/n/y", 0), opRemoveWatches: addWatch("/n", 3),
+		opCreateContainer: create("/n/c", 4), opAddWatch: addWatch("/n", 1), opMulti: multi, opWhoAmI: nil,
+		opSetWatches: *(&buffer{}).long(0).texts().texts().texts(), opCreateTTL: *ptr(create("/n/t", 5)).long(5000),
+	}
+	for age, unknown := range map[zktest.KeeperAge][]int32{
+		zktest.KeeperOld:    {opCreate2, opRemoveWatches, opCreateContainer, opAddWatch, opMulti, opWhoAmI, opSetWatches, opCreateTTL},
+		zktest.KeeperRecent: {opCreateContainer, opMulti, opWhoAmI, opCreateTTL},
+		zktest.KeeperNew:    {opWhoAmI},
+	} {
+		for op, body := range bodies {
+			s := zktest.NewServer(t, zktest.LikeKeeper(age), zktest.WithInMemory())
+			c := raw(t, s, nil)
+			mustCreate(t, c, "/n", 0)
+			var lines []string
+			stop := s.Trace(func(e zktest.Event) { lines = append(lines, e.String()) })
+			_, err := c.call(op, body)
+			stop()
+			if assert.Equal(t, contains(unknown, op), err != nil, "Keeper %d, op %d: %v", age, op, err) && err != nil {
+				again := raw(t, s, nil)
+				_, err = again.call(opPing, nil)
+				require.NoError(t, err)
+				require.Zero(t, s.Requests().Requests[zktest.Op(op)], "op %d was not applied", op)
+				if op != opSetWatches { // housekeeping is not traced
+					require.Len(t, lines, 1)
+					require.Contains(t, lines[0], "unknown operation")
+				}
+			}
+		}
+	}
+}
+
+func contains(list []int32, v int32) bool {
+	for _, other := range list {
+		if v == other {
+			return true
+		}
+	}
+	return false
+}
+
+func TestUnknownOpsCanBeChosen(t *testing.T) {
+	s := zktest.NewServer(t, zktest.WithUnknownOps(zktest.OpAddWatch))
+	c := raw(t, s, nil)
+	r, err := c.call(opCreateContainer, create("/c", 4))
+	require.NoError(t, err)
+	require.Zero(t, r.code)
+	_, err = c.call(opAddWatch, addWatch("/c", 0))
+	require.Error(t, err)
+	for _, op := range []zktest.Op{zktest.OpConnect, zktest.OpPing, zktest.OpCloseSession} {
+		_, err := zktest.Start(zktest.WithUnknownOps(op))
+		require.Error(t, err)
+	}
+	_, err = zktest.Start(zktest.LikeKeeper(0))
+	require.Error(t, err)
+}
+
+func TestKeeperNeverRestoresASession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperRecent), zktest.WithInMemory())
+		old := raw(t, s, nil)
+		mustCreate(t, old, "/owned", 1)
+		require.NoError(t, old.conn.Close())
+		again := raw(t, s, old)
+		require.NotZero(t, again.id)
+		require.NotEqual(t, old.id, again.id)
+		require.True(t, s.Exists("/owned"), "until the old session's time has passed")
+		for range 4 {
+			time.Sleep(3 * time.Second)
+			_, err := again.call(opPing, nil)
+			require.NoError(t, err)
+		}
+		require.False(t, s.Exists("/owned"))
+		require.Len(t, s.Sessions(), 1)
+	})
+}
+
+func TestKeeperNewAnswersContainersAndRefusesChildrenOfTTLNodes(t *testing.T) {
+	s := zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperNew), zktest.WithTTLNodes())
+	c := raw(t, s, nil)
+	for name, op := range map[string]int32{"/a": opCreate, "/b": opCreate2, "/c": opCreateContainer} {
+		r, err := c.call(op, create(name, 4))
+		require.NoError(t, err)
+		require.EqualValues(t, -8, r.code, name)
+	}
+	r, err := c.call(opCreateTTL, *ptr(create("/ttl", 5)).long(5000))
+	require.NoError(t, err)
+	require.Zero(t, r.code)
+	r, err = c.call(opCreate, create("/ttl/child", 0))
+	require.NoError(t, err)
+	require.EqualValues(t, -108, r.code)
+}
+
+func TestKeeperTellsThePathOfARecursiveWatch(t *testing.T) {
+	for name, c := range map[string]struct {
+		opts []zktest.Option
+		want []string
+	}{
+		"ZooKeeper": {nil, []string{"event 1 /w/a", "event 1 /w/a/b", "event 3 /w/a/b", "event 2 /w/a/b"}},
+		"Keeper": {[]zktest.Option{zktest.LikeKeeper(zktest.KeeperRecent)},
+			[]string{"event 1 /w", "event 1 /w", "event 3 /w/a/b", "event 2 /w"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := zktest.NewServer(t, c.opts...)
+			client := raw(t, s, nil)
+			mustCreate(t, client, "/w", 0)
+			_, err := client.call(opAddWatch, addWatch("/w", 1))
+			require.NoError(t, err)
+			mustCreate(t, client, "/w/a", 0)
+			mustCreate(t, client, "/w/a/b", 0)
+			look := pathOf("/w/a/b")
+			look.bool(true) // a watch of the node's own tells the node's path
+			_, err = client.call(opGetData, look)
+			require.NoError(t, err)
+			set := pathOf("/w/a/b")
+			set.bytes(nil).int(-1)
+			_, err = client.call(opSetData, set)
+			require.NoError(t, err)
+			del := pathOf("/w/a/b")
+			del.int(-1)
+			_, err = client.call(opDelete, del)
+			require.NoError(t, err)
+			require.Equal(t, c.want, client.events)
+		})
+	}
+}
+
+func TestKeeperKeepsItsConfigurationElsewhere(t *testing.T) {
+	s := zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperOld))
+	data, err := s.Get("/keeper/config")
+	require.NoError(t, err)
+	require.Equal(t, fmt.Sprintf("server.1=%s;participant;1", s.Addr()), string(data))
+	children, err := s.Children("/")
+	require.NoError(t, err)
+	require.Equal(t, []string{"keeper"}, children)
+	require.False(t, s.Exists("/zookeeper/config"))
+}
+
+func TestSessionsAreRefusedAsByAKeeperWithoutALeader(t *testing.T) {
+	s := zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperOld))
+	before := raw(t, s, nil)
+	s.RefuseSessions(true)
+	conn, err := s.Dial("", "", 0)
+	require.NoError(t, err)
+	defer conn.Close()
+	c := &rawClient{conn: conn}
+	var b buffer
+	b.int(0).long(0).int(10_000).long(0).bytes(make([]byte, 16)).bool(false)
+	require.NoError(t, c.write(b))
+	record, err := c.read()
+	require.NoError(t, err)
+	var want buffer
+	want.int(42).int(10_000).long(-1).bytes(make([]byte, 16))
+	require.Equal(t, []byte(want), record)
+	_, err = c.read()
+	require.Error(t, err, "it closes")
+	require.Len(t, s.Sessions(), 1)
+	_, err = before.call(opPing, nil)
+	require.NoError(t, err, "who has a session stays")
+	s.RefuseSessions(false)
+	require.Positive(t, raw(t, s, nil).id)
+}

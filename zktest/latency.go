@@ -1,0 +1,51 @@
+package zktest
+
+import (
+	"sync"
+	"time"
+)
+
+// WithLatency makes the answer to each request, handshakes included, come no earlier than this
+// after the request, as in a network that is not in one machine. Requests that a client sends at
+// once are answered at once, as there. Events come when they happen. [Server.Delay] does it to
+// some requests, one after the other.
+func WithLatency(d time.Duration) Option {
+	return positive("latency", d, func(c *config) { c.latency = d })
+}
+
+// arrivals are the times at which a connection's requests may be carried out, in order.
+type arrivals struct {
+	mu  sync.Mutex // guards what follows
+	due []time.Time
+}
+
+// arrive notes that a request has come in.
+func (c *conn) arrive() {
+	d := c.server.cfg.latency
+	if d == 0 {
+		return
+	}
+	c.arrivals.mu.Lock()
+	defer c.arrivals.mu.Unlock()
+	c.arrivals.due = append(c.arrivals.due, time.Now().Add(d))
+}
+
+// ripen waits until the next request may be carried out. It reports false if the server ends before.
+func (c *conn) ripen() bool {
+	c.arrivals.mu.Lock()
+	if len(c.arrivals.due) == 0 {
+		c.arrivals.mu.Unlock()
+		return true
+	}
+	due := c.arrivals.due[0]
+	c.arrivals.due = c.arrivals.due[1:]
+	c.arrivals.mu.Unlock()
+	timer := time.NewTimer(time.Until(due))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-c.server.done:
+		return false
+	}
+}

@@ -1,0 +1,207 @@
+package zktest_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"math/big"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/zktest"
+)
+
+// at opens a session at an address, or goes on with one.
+func at(t *testing.T, addr string, old *rawClient) *rawClient {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	c, err := dialRaw(conn, old, 10*time.Second)
+	require.NoError(t, err)
+	return c
+}
+
+func refused(t *testing.T, addr string) {
+	t.Helper()
+	_, err := net.Dial("tcp", addr)
+	require.Error(t, err)
+}
+
+func TestAddressesStopAndComeBackOneByOne(t *testing.T) {
+	s := zktest.NewServer(t)
+	l, err := s.Listen("127.0.0.1:0", nil)
+	require.NoError(t, err)
+	require.NotEqual(t, s.Addr(), l.Addr())
+	addr := l.Addr()
+	here, there := at(t, s.Addr(), nil), at(t, addr, nil)
+	mustCreate(t, there, "/owned", 1)
+
+	l.Stop()
+	require.False(t, l.Listening())
+	over(t, there)
+	refused(t, addr)
+	ping(t, here)
+	require.Equal(t, there.id, at(t, s.Addr(), there).id, "the session goes on by the other address")
+
+	require.NoError(t, l.Restart())
+	require.NoError(t, l.Restart(), "one that listens")
+	require.Equal(t, addr, l.Addr())
+	require.Equal(t, there.id, at(t, addr, there).id)
+	require.True(t, s.Exists("/owned"))
+}
+
+func TestAddressesStopAndComeBackWithTheServer(t *testing.T) {
+	s := zktest.NewServer(t)
+	both, err := s.Listen("127.0.0.1:0", nil)
+	require.NoError(t, err)
+	stopped, err := s.Listen("127.0.0.1:0", nil)
+	require.NoError(t, err)
+	c := at(t, both.Addr(), nil)
+	stopped.Stop()
+	s.Stop()
+	over(t, c)
+	refused(t, both.Addr())
+	late, err := s.Listen("127.0.0.1:0", nil)
+	require.NoError(t, err)
+	refused(t, late.Addr())
+	require.NoError(t, s.Restart())
+	require.Equal(t, c.id, at(t, both.Addr(), c).id)
+	at(t, late.Addr(), nil)
+	refused(t, stopped.Addr())
+
+	s.Stop()
+	require.NoError(t, stopped.Restart())
+	require.False(t, stopped.Listening(), "it waits for the server")
+	require.NoError(t, s.Restart())
+	at(t, stopped.Addr(), nil)
+
+	_, err = s.Listen(both.Addr(), nil)
+	require.Error(t, err, "taken")
+	require.NoError(t, s.Close())
+	refused(t, both.Addr())
+	require.ErrorIs(t, both.Restart(), zktest.ErrClosed)
+	_, err = s.Listen("127.0.0.1:0", nil)
+	require.ErrorIs(t, err, zktest.ErrClosed)
+}
+
+func TestAServerInMemoryTakesTheAddressOfItsFirstListener(t *testing.T) {
+	s := zktest.NewServer(t, zktest.WithInMemory())
+	l, err := s.Listen("127.0.0.1:0", nil)
+	require.NoError(t, err)
+	require.Equal(t, l.Addr(), s.Addr())
+	at(t, s.Addr(), nil)
+	raw(t, s, nil)
+}
+
+// certificate is one that is good for 127.0.0.1.
+func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	require.NoError(t, err)
+	parsed, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	pool := x509.NewCertPool()
+	pool.AddCert(parsed)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+}
+
+func TestAnAddressWithTLS(t *testing.T) {
+	s := zktest.NewServer(t)
+	cert, pool := certificate(t)
+	l, err := s.Listen("127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}})
+	require.NoError(t, err)
+	conn, err := tls.Dial("tcp", l.Addr(), &tls.Config{RootCAs: pool})
+	require.NoError(t, err)
+	defer conn.Close()
+	c, err := dialRaw(conn, nil, 10*time.Second)
+	require.NoError(t, err)
+	mustCreate(t, c, "/over-tls", 0)
+	require.Equal(t, "/over-tls \"\"\n", s.Tree())
+	plain, err := net.Dial("tcp", l.Addr())
+	require.NoError(t, err)
+	defer plain.Close()
+	_, err = dialRaw(plain, nil, 10*time.Second)
+	require.Error(t, err)
+	l.Stop()
+	over(t, c)
+}
+
+func TestLatencyIsTheSameForOneRequestAndForMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(100*time.Millisecond))
+		began := time.Now()
+		c := raw(t, s, nil)
+		require.Equal(t, 100*time.Millisecond, time.Since(began), "the handshake")
+		began = time.Now()
+		mustCreate(t, c, "/a", 0)
+		require.Equal(t, 100*time.Millisecond, time.Since(began))
+		began = time.Now()
+		var last int32
+		for i := range 10 {
+			var b buffer
+			last, b = c.request(opGetData, *ptr(pathOf("/a")).bool(false))
+			require.NoError(t, c.write(b), i)
+		}
+		for xid := last - 9; xid <= last; xid++ {
+			_, err := c.answer(xid)
+			require.NoError(t, err)
+		}
+		require.Equal(t, 100*time.Millisecond, time.Since(began), "what is sent at once is answered at once")
+	})
+	_, err := zktest.Start(zktest.WithLatency(0))
+	require.Error(t, err)
+}
+
+func TestTheClockMovesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithTTLNodes(), zktest.WithContainerCheckInterval(24*time.Hour))
+		c := raw(t, s, nil) // a session of 10 s
+		mustCreate(t, c, "/owned", 1)
+		_, err := c.call(opCreateTTL, *ptr(create("/ttl", 5)).long(60_000))
+		require.NoError(t, err)
+		s.Advance(-time.Hour)
+		s.Advance(7 * time.Second)
+		require.Len(t, s.Sessions(), 1)
+		ping(t, c)
+		s.Advance(7 * time.Second)
+		require.Len(t, s.Sessions(), 1, "it was heard in between")
+		s.Advance(7 * time.Second)
+		require.Empty(t, s.Sessions(), "14 seconds without a word")
+		over(t, c)
+		require.Equal(t, "/ttl \"\" ttl 1m0s\n", s.Tree())
+		s.Advance(time.Minute)
+		require.Empty(t, s.Tree())
+
+		began := time.Now()
+		require.NoError(t, s.Create("/later", nil))
+		stat, err := s.Stat("/later")
+		require.NoError(t, err)
+		require.Equal(t, began.Add(81*time.Second).UnixMilli(), stat.Ctime)
+		c = raw(t, s, nil)
+		time.Sleep(9 * time.Second)
+		require.Len(t, s.Sessions(), 1, "a new session has its whole time")
+		time.Sleep(4 * time.Second)
+		require.Empty(t, s.Sessions())
+		over(t, c)
+
+		c = raw(t, s, nil)
+		s.Pause()
+		s.Advance(time.Hour)
+		require.Len(t, s.Sessions(), 1, "a server that stands still ends nothing")
+		s.Resume()
+		over(t, c)
+	})
+}

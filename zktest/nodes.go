@@ -1,0 +1,229 @@
+package zktest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// ErrNodeExists means that there is such a node on the server already.
+var ErrNodeExists = errors.New("zktest: node exists")
+
+// ACL is one entry of an access list.
+type ACL struct {
+	Perms  int32  `json:"perms"` // the sum of read 1, write 2, create 4, delete 8 and admin 16
+	Scheme string `json:"scheme"`
+	ID     string `json:"id"`
+}
+
+// Node is a node as [Server.Dump] shows it. In JSON, data that is UTF-8 is "text", and
+// other data is "data" in base64; a session is a string such as "0x1000", and a TTL one such as
+// "1h0m0s".
+type Node struct {
+	Path      string
+	Data      []byte // nil if it has none
+	ACL       []ACL  // nil: everybody may do everything
+	Owner     int64  // the session of an ephemeral node, or 0
+	Container bool
+	TTL       time.Duration
+	Sequence  int32 // the number that its next sequential child gets
+}
+
+// Create makes a persistent node to which everybody has access, and those above it that are
+// missing, in one transaction: watches fire. Errors are [ErrNodeExists], and those of paths that
+// are not valid, of parents that are ephemeral, and of a quota.
+func (s *Server) Create(path string, data []byte) error {
+	return s.edit("create", path, func(x *txn) code {
+		if x.tree.nodes[path] != nil {
+			return errNodeExists
+		}
+		return x.createAll(newNode{path: path, data: slices.Clone(data), acl: openACL})
+	})
+}
+
+// Set changes a node's data in a transaction: watches fire. Errors are [ErrNoNode], and that of a
+// quota.
+func (s *Server) Set(path string, data []byte) error {
+	return s.edit("set", path, func(x *txn) code {
+		_, code := x.setData(path, slices.Clone(data), -1, everyRight)
+		return code
+	})
+}
+
+// Delete deletes a node with everything below it, in one transaction: watches fire. Errors are
+// [ErrNoNode], and that of a server's own node, such as /zookeeper.
+func (s *Server) Delete(path string) error {
+	return s.edit("delete", path, func(x *txn) code {
+		switch {
+		case x.tree.nodes[path] == nil:
+			return errNoNode
+		case x.tree.own(path):
+			return errBadArguments
+		}
+		x.removeAll(path)
+		return ok
+	})
+}
+
+// Flush deletes all nodes but the server's own, in one transaction: watches fire. The numbers of
+// sequential nodes begin at 0 again. Sessions, watches on what is not there, faults and counts stay, and
+// zxids go on.
+func (s *Server) Flush() {
+	// The error is always nil: the edit always succeeds.
+	_ = s.edit("flush", "/", func(x *txn) code {
+		for _, path := range slices.Backward(slices.Sorted(maps.Keys(x.tree.nodes))) {
+			n := x.tree.nodes[path]
+			if !x.tree.own(path) {
+				x.remove(path)
+				continue
+			}
+			x.save(n)
+			n.stat.Cversion = 0
+		}
+		return ok
+	})
+}
+
+// Dump lists all nodes but the server's own, parents first, each with what [Server.Load] needs to
+// make it again.
+func (s *Server) Dump() []Node {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []Node
+	for _, path := range slices.Sorted(maps.Keys(s.tree.nodes)) {
+		n := s.tree.nodes[path]
+		if s.tree.own(path) {
+			continue
+		}
+		list = append(list, Node{
+			Path: path, Data: slices.Clone(n.data), ACL: exportACL(n.acl), Owner: n.stat.EphemeralOwner,
+			Container: n.container, TTL: n.ttl, Sequence: n.stat.Cversion,
+		})
+	}
+	return list
+}
+
+// Load makes these nodes, with those above them that are missing, or changes them where they are
+// there already, in one transaction: watches fire. Versions and times are not those of the dump.
+// Ephemeral nodes are left out, for their sessions are not there. The sequence of a node never goes
+// back. The error is that of a path or an access list which is not valid, of a parent that is
+// ephemeral, or of a quota, and then nothing has changed.
+func (s *Server) Load(nodes []Node) error {
+	// Parents first, or they would be made as missing ones.
+	ordered := slices.SortedStableFunc(slices.Values(nodes), func(a, b Node) int { return cmp.Compare(a.Path, b.Path) })
+	ordered = slices.DeleteFunc(ordered, func(n Node) bool { return n.Owner != 0 })
+	failed := ""
+	err := s.edit("load", "/", func(x *txn) code {
+		for _, n := range ordered {
+			if code := x.load(n); code != ok {
+				failed = n.Path
+				return code
+			}
+		}
+		for _, m := range ordered { // now that their children are counted
+			n := x.tree.nodes[m.Path]
+			x.save(n)
+			n.stat.Cversion = max(n.stat.Cversion, m.Sequence)
+		}
+		return ok
+	})
+	if err != nil {
+		return fmt.Errorf("%w (at %s)", err, failed)
+	}
+	return nil
+}
+
+// everyRight is who a test is.
+var everyRight = []identity{super}
+
+// own reports whether a node is the server's own.
+func (t *tree) own(path string) bool {
+	if t.cfg.keeper != 0 {
+		return path == "/" || path == "/keeper" || path == "/keeper/config"
+	}
+	return special[path]
+}
+
+// createAll makes a node, and those above it that are missing.
+func (x *txn) createAll(m newNode) code {
+	if !validPath(m.path) {
+		return errBadArguments
+	}
+	if dir, _ := split(m.path); x.tree.nodes[dir] == nil {
+		if code := x.createAll(newNode{path: dir, data: []byte{}, acl: openACL}); code != ok {
+			return code
+		}
+	}
+	_, code := x.create(m, everyRight)
+	return code
+}
+
+// removeAll deletes a node with everything below it.
+func (x *txn) removeAll(path string) {
+	for _, name := range slices.Clone(x.tree.nodes[path].list()) {
+		x.removeAll(path + "/" + name)
+	}
+	x.remove(path)
+}
+
+// load makes a node of a dump, or changes the one that is there.
+func (x *txn) load(m Node) code {
+	list := openACL
+	if m.ACL != nil {
+		list = importACL(m.ACL)
+	}
+	code := ok
+	if x.tree.nodes[m.Path] == nil {
+		code = x.createAll(newNode{path: m.Path, data: slices.Clone(m.Data), acl: list, container: m.Container, ttl: m.TTL})
+	} else if _, code = x.setData(m.Path, slices.Clone(m.Data), -1, everyRight); code == ok {
+		_, code = x.setACL(m.Path, list, -1, everyRight)
+	}
+	return code
+}
+
+// edit carries a transaction of the test's own out.
+func (s *Server) edit(what, path string, change func(*txn) code) error {
+	s.mu.Lock()
+	defer s.unlock()
+	outcome := ok
+	s.submit(&entry{edit: func(x *txn) code {
+		outcome = change(x)
+		return outcome
+	}})
+	return editError(what, path, outcome)
+}
+
+// editError is the error of a code.
+func editError(what, path string, code code) error {
+	switch code {
+	case ok:
+		return nil
+	case errNoNode:
+		return fmt.Errorf("%w: %s %s", ErrNoNode, what, path)
+	case errNodeExists:
+		return fmt.Errorf("%w: %s %s", ErrNodeExists, what, path)
+	}
+	return fmt.Errorf("zktest: %s %s: %s", what, path, code)
+}
+
+// exportACL is nil for a list that gives everybody every right.
+func exportACL(list []acl) []ACL {
+	if slices.Equal(list, openACL) {
+		return nil
+	}
+	out := []ACL{}
+	for _, a := range list {
+		out = append(out, ACL{a.perms, a.id.scheme, a.id.id})
+	}
+	return out
+}
+
+func importACL(list []ACL) (in []acl) {
+	for _, a := range list {
+		in = append(in, acl{a.Perms, identity{a.Scheme, a.ID}})
+	}
+	return in
+}

@@ -1,0 +1,180 @@
+package zktest_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/zktest"
+)
+
+// recursive has c told of all that happens below path.
+func recursive(t *testing.T, c *rawClient, path string) {
+	t.Helper()
+	_, err := c.call(opAddWatch, addWatch(path, 1))
+	require.NoError(t, err)
+}
+
+func ping(t *testing.T, c *rawClient) {
+	t.Helper()
+	_, err := c.call(opPing, nil)
+	require.NoError(t, err)
+}
+
+func TestNodesAreMadeSetAndDeletedByTheTest(t *testing.T) {
+	s := zktest.NewServer(t)
+	c := raw(t, s, nil)
+	recursive(t, c, "/")
+	data := []byte("x")
+	require.NoError(t, s.Create("/a/b/c", data))
+	data[0] = 'y' // the server has its own
+	require.Equal(t, "/a \"\"\n/a/b \"\"\n/a/b/c \"x\"\n", s.Tree())
+	require.ErrorIs(t, s.Create("/a/b", nil), zktest.ErrNodeExists)
+	require.NoError(t, s.Set("/a/b", []byte("new")))
+	require.ErrorIs(t, s.Set("/none", nil), zktest.ErrNoNode)
+	require.ErrorContains(t, s.Set("/none", nil), "/none")
+	require.ErrorIs(t, s.Delete("/none"), zktest.ErrNoNode)
+	require.NoError(t, s.Delete("/a"))
+	require.Empty(t, s.Tree())
+	ping(t, c)
+	require.Equal(t, []string{
+		"event 1 /a", "event 1 /a/b", "event 1 /a/b/c", "event 3 /a/b", "event 2 /a/b/c", "event 2 /a/b", "event 2 /a",
+	}, c.events, "as if a client had done it")
+
+	for _, path := range []string{"", "a", "/a/", "/a//b", "/."} {
+		assert.Error(t, s.Create(path, nil), path)
+	}
+	for _, path := range []string{"/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"} {
+		assert.Error(t, s.Delete(path), path)
+	}
+	owned := mustCreate(t, c, "/owned", 1)
+	require.ErrorContains(t, s.Create(owned+"/x/y", nil), "ephemeral")
+	require.False(t, s.Exists(owned+"/x"), "all or nothing")
+}
+
+func TestFlushEmptiesTheServer(t *testing.T) {
+	for name, opts := range map[string][]zktest.Option{"ZooKeeper": nil, "Keeper": {zktest.LikeKeeper(zktest.KeeperRecent)}} {
+		t.Run(name, func(t *testing.T) {
+			s := zktest.NewServer(t, opts...)
+			fresh, err := s.Children("/")
+			require.NoError(t, err)
+			c := raw(t, s, nil)
+			recursive(t, c, "/")
+			mustCreate(t, c, "/n-", 2)
+			mustCreate(t, c, "/n-0000000000/owned", 1)
+			ping(t, c)
+			c.events = nil
+			s.Flush()
+			ping(t, c)
+			require.Len(t, c.events, 2)
+			left, err := s.Children("/")
+			require.NoError(t, err)
+			require.Equal(t, fresh, left)
+			require.Equal(t, "/n-0000000000", mustCreate(t, c, "/n-", 2), "the session goes on, and numbers begin anew")
+		})
+	}
+}
+
+func TestADumpCanBeLoaded(t *testing.T) {
+	s := zktest.NewServer(t, zktest.WithTTLNodes())
+	c := raw(t, s, nil)
+	require.NoError(t, s.Create("/text", []byte("hello")))
+	require.NoError(t, s.Create("/binary", []byte{0xff, 0}))
+	require.NoError(t, s.Create("/empty", []byte{}))
+	mustCreate(t, c, "/none", 0)
+	for range 3 {
+		mustCreate(t, c, "/text/n-", 2)
+	}
+	require.NoError(t, s.Delete("/text/n-0000000001"))
+	_, err := c.call(opCreateContainer, create("/container", 4))
+	require.NoError(t, err)
+	_, err = c.call(opCreateTTL, *ptr(create("/ttl", 5)).long(5000))
+	require.NoError(t, err)
+	mustCreate(t, c, "/owned", 1)
+	closed := pathOf("/closed")
+	_, err = c.call(opCreate, *closed.bytes(nil).int(1).int(3).text("digest").text("no:body").int(0))
+	require.NoError(t, err)
+	limit(t, c, "/text", "count=9")
+
+	dump := s.Dump()
+	text, err := json.MarshalIndent(dump, "", " ")
+	require.NoError(t, err)
+	for _, want := range []string{`"text": "hello"`, `"data": "/wA="`, `"ttl": "5s"`, `"container": true`, `"sequence": 3`, `"id": "no:body"`, `"owner": "0x`} {
+		require.Contains(t, string(text), want)
+	}
+	require.NotContains(t, string(text), `"/zookeeper"`)
+	var read []zktest.Node
+	require.NoError(t, json.Unmarshal(text, &read))
+	require.Equal(t, dump, read)
+
+	other := zktest.NewServer(t)
+	require.NoError(t, other.Create("/text", []byte("old")))
+	require.NoError(t, other.Load(read))
+	want := []zktest.Node{}
+	for _, n := range dump {
+		if n.Owner == 0 {
+			want = append(want, n)
+		}
+	}
+	require.Equal(t, want, other.Dump(), "all but what is ephemeral")
+	c = raw(t, other, nil)
+	require.Equal(t, "/text/n-0000000003", mustCreate(t, c, "/text/n-", 2), "numbers go on")
+	require.Equal(t, "count=4,bytes=5", usage(t, other, "/text"))
+}
+
+func TestALoadIsAllOrNothing(t *testing.T) {
+	s := zktest.NewServer(t)
+	require.NoError(t, s.Create("/there", []byte("old")))
+	for name, bad := range map[string]zktest.Node{
+		"path": {Path: "bad"}, "access list": {Path: "/z", ACL: []zktest.ACL{}}, "scheme": {Path: "/z", ACL: []zktest.ACL{{Perms: 31, Scheme: "x"}}},
+	} {
+		err := s.Load([]zktest.Node{bad, {Path: "/new/child"}, {Path: "/there", Data: []byte("new")}})
+		assert.ErrorContains(t, err, bad.Path, name)
+		assert.Equal(t, "/there \"old\"\n", s.Tree(), name)
+	}
+	require.NoError(t, s.Load([]zktest.Node{{Path: "/new/child"}, {Path: "/new", Data: []byte("in any order")}}))
+	require.Equal(t, "/new \"in any order\"\n/new/child \"\"\n/there \"old\"\n", s.Tree())
+}
+
+func TestNodesThatAreWrongInJSON(t *testing.T) {
+	for _, text := range []string{`{"ttl":"x"}`, `{"ttl":"-1s"}`, `{"owner":"x"}`, `{"text":"a","data":"YQ=="}`, `[]`, `{"txt":"a"}`} {
+		assert.Error(t, json.Unmarshal([]byte(text), new(zktest.Node)), text)
+	}
+	var n zktest.Node
+	require.NoError(t, json.Unmarshal([]byte(`{"path":"/a","ttl":"1m","owner":"0xff00000000000001"}`), &n))
+	require.Equal(t, zktest.Node{Path: "/a", TTL: time.Minute, Owner: -0xffffffffffffff}, n)
+	text, err := json.Marshal(n)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"path":"/a","ttl":"1m0s","owner":"0xff00000000000001"}`, string(text))
+}
+
+func TestClearFaultsEndsThemAll(t *testing.T) {
+	s := zktest.NewServer(t)
+	c := raw(t, s, nil)
+	never := s.Inject(zktest.ExpireBefore, 0, zktest.OnPath("/"))
+	gate := s.Block(zktest.OnPath("/"))
+	s.Delay(time.Hour, zktest.OnPath("/"))
+	s.Tamper(func(zktest.Request, []byte) []byte { return nil })
+	s.RefuseConnections(true)
+	s.RefuseSessions(true)
+	s.Freeze()
+	s.Pause()
+	s.ClearFaults()
+	gate.Open() // again
+	mustCreate(t, c, "/a", 0)
+	mustCreate(t, raw(t, s, nil), "/b", 0)
+	require.False(t, never.Met())
+
+	gate = s.Block(zktest.OnPath("/held"))
+	var b buffer
+	b.int(1).int(opCreate)
+	require.NoError(t, c.write(append(b, create("/held", 0)...)))
+	<-gate.Arrived()
+	s.ClearFaults()
+	_, err := c.read()
+	require.NoError(t, err, "a request that waited goes on")
+	require.True(t, s.Exists("/held"))
+}

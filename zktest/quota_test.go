@@ -1,0 +1,214 @@
+package zktest_test
+
+import (
+	"encoding/base64"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/zktest"
+)
+
+const codeQuotaExceeded = -125
+
+// createData makes a node with data, and returns the code of the answer.
+func createData(t *testing.T, c *rawClient, path, data string) int32 {
+	t.Helper()
+	b := pathOf(path)
+	b.text(data).int(1).int(31).text("world").text("anyone").int(0)
+	r, err := c.call(opCreate, b)
+	require.NoError(t, err)
+	return r.code
+}
+
+func setData(t *testing.T, c *rawClient, path, data string) int32 {
+	t.Helper()
+	b := pathOf(path)
+	r, err := c.call(opSetData, *b.text(data).int(-1))
+	require.NoError(t, err)
+	return r.code
+}
+
+func deleteNode(t *testing.T, c *rawClient, path string) int32 {
+	t.Helper()
+	b := pathOf(path)
+	r, err := c.call(opDelete, *b.int(-1))
+	require.NoError(t, err)
+	return r.code
+}
+
+// limit gives a path a quota, as the Java client does.
+func limit(t *testing.T, c *rawClient, path, limits string) {
+	t.Helper()
+	require.Zero(t, createData(t, c, "/zookeeper/quota"+path, ""))
+	require.Zero(t, createData(t, c, "/zookeeper/quota"+path+"/zookeeper_limits", limits))
+	require.Zero(t, createData(t, c, "/zookeeper/quota"+path+"/zookeeper_stats", "count=0,bytes=0"))
+}
+
+func usage(t *testing.T, s *zktest.Server, path string) string {
+	t.Helper()
+	data, err := s.Get("/zookeeper/quota" + path + "/zookeeper_stats")
+	require.NoError(t, err)
+	return string(data)
+}
+
+func TestQuotasAreCounted(t *testing.T) {
+	s := zktest.NewServer(t)
+	c := raw(t, s, nil)
+	createData(t, c, "/q", "abc")
+	createData(t, c, "/q/x", "12345")
+	createData(t, c, "/qq", "not below")
+	limit(t, c, "/q", "count=1,bytes=1;byteHardLimit=1;countHardLimit=1")
+	require.Equal(t, "count=2,bytes=8", usage(t, s, "/q"), "what was there before")
+	before, err := s.Stat("/zookeeper/quota/q/zookeeper_stats")
+	require.NoError(t, err)
+	look := pathOf("/zookeeper/quota/q/zookeeper_stats")
+	_, err = c.call(opGetData, *look.bool(true))
+	require.NoError(t, err)
+
+	require.Zero(t, createData(t, c, "/q/y", "1"), "not enforced")
+	createData(t, c, "/qq/z", "not below either")
+	require.Equal(t, "count=3,bytes=9", usage(t, s, "/q"))
+	setData(t, c, "/q/y", "four")
+	require.Equal(t, "count=3,bytes=12", usage(t, s, "/q"))
+	deleteNode(t, c, "/q/x")
+	require.Equal(t, "count=2,bytes=7", usage(t, s, "/q"))
+	mustCreate(t, c, "/q/e-", 3)
+	require.Equal(t, "count=3,bytes=7", usage(t, s, "/q"))
+	require.NoError(t, s.ExpireSession(c.id))
+	require.Equal(t, "count=2,bytes=7", usage(t, s, "/q"))
+
+	after, err := s.Stat("/zookeeper/quota/q/zookeeper_stats")
+	require.NoError(t, err)
+	require.Equal(t, before.Mzxid, after.Mzxid, "the node's own stat does not change")
+	require.Equal(t, before.Version, after.Version)
+	over(t, c)
+	require.Empty(t, c.events, "and nobody is told")
+
+	c = raw(t, s, nil)
+	deleteNode(t, c, "/zookeeper/quota/q/zookeeper_limits")
+	createData(t, c, "/q/no-more", "")
+	require.Equal(t, "count=2,bytes=7", usage(t, s, "/q"), "a path without limits is not counted")
+}
+
+func TestTheNearestQuotaCounts(t *testing.T) {
+	s := zktest.NewServer(t)
+	c := raw(t, s, nil)
+	createData(t, c, "/a", "")
+	createData(t, c, "/a/b", "")
+	limit(t, c, "/a", "count=5")
+	limit(t, c, "/a/b", "count=5")
+	createData(t, c, "/a/b/c", "x")
+	require.Equal(t, "count=2,bytes=0", usage(t, s, "/a"))
+	require.Equal(t, "count=2,bytes=1", usage(t, s, "/a/b"))
+}
+
+func TestHardQuotasAreEnforced(t *testing.T) {
+	s := zktest.NewServer(t, zktest.WithEnforcedQuotas())
+	c := raw(t, s, nil)
+	createData(t, c, "/q", "abc")
+	limit(t, c, "/q", "count=1,bytes=1;byteHardLimit=10;countHardLimit=3")
+	require.Zero(t, createData(t, c, "/q/a", "12345"), "soft quotas refuse nothing")
+	require.EqualValues(t, codeQuotaExceeded, createData(t, c, "/q/b", "123"))
+	require.False(t, s.Exists("/q/b"))
+	require.Equal(t, "count=2,bytes=8", usage(t, s, "/q"), "nothing of it is counted")
+	require.Zero(t, createData(t, c, "/q/b", "12"), "up to the limit")
+	require.EqualValues(t, codeQuotaExceeded, createData(t, c, "/q/c", ""))
+	require.EqualValues(t, codeQuotaExceeded, setData(t, c, "/q/a", "123456"))
+	require.Zero(t, setData(t, c, "/q/a", "54321"), "no more than before")
+
+	setData(t, c, "/zookeeper/quota/q/zookeeper_limits", "byteHardLimit=5;countHardLimit=3")
+	require.EqualValues(t, codeQuotaExceeded, setData(t, c, "/q/a", "1234"), "less, and still too much")
+	require.Zero(t, setData(t, c, "/q/a", ""))
+	for limits, code := range map[string]int32{
+		"junk": -5, ";countHardLimit=1": -5, "countHardLimit=": -5, "countHardLimit= 1": -5,
+		"countHardLimit=1;;bytes=3": codeQuotaExceeded, "countHardLimit=1=2": codeQuotaExceeded, "=1,countHardLimit=1": codeQuotaExceeded,
+		"": 0, "count=1": 0,
+	} {
+		setData(t, c, "/zookeeper/quota/q/zookeeper_limits", limits)
+		got := createData(t, c, "/q/n", "")
+		assert.Equal(t, code, got, "%q", limits)
+		if got == 0 {
+			deleteNode(t, c, "/q/n")
+		}
+	}
+}
+
+func TestAMultiIsMeasuredByWhatWasBefore(t *testing.T) {
+	s := zktest.NewServer(t, zktest.WithEnforcedQuotas())
+	c := raw(t, s, nil)
+	createData(t, c, "/q", "")
+	limit(t, c, "/q", "countHardLimit=2")
+	multi := func(paths ...string) {
+		var b buffer
+		for _, path := range paths {
+			b.int(opCreate).bool(false).int(-1)
+			b = append(b, create(path, 0)...)
+		}
+		b.int(-1).bool(true).int(-1)
+		r, err := c.call(opMulti, b)
+		require.NoError(t, err)
+		require.Zero(t, r.code)
+	}
+	multi("/q/a", "/q/b")
+	require.Equal(t, "count=3,bytes=0", usage(t, s, "/q"))
+	multi("/other", "/q/c")
+	require.False(t, s.Exists("/other"), "all or none")
+	deleteNode(t, c, "/q/b")
+	multi("/q/d", "/q/a")
+	require.Equal(t, "count=2,bytes=0", usage(t, s, "/q"), "what is rolled back is not counted")
+}
+
+func TestSuperUserMayDoEverything(t *testing.T) {
+	s := zktest.NewServer(t, zktest.WithSuperDigest(zktest.Digest("super:secret")))
+	closed := func(path string) buffer {
+		b := pathOf(path)
+		return *b.bytes(nil).int(1).int(31).text("digest").text("no:body").int(0)
+	}
+	auth := func(credentials string) *rawClient {
+		c := raw(t, s, nil)
+		var b buffer
+		r, err := c.call(opAuth, *b.int(0).text("digest").bytes([]byte(credentials)))
+		require.NoError(t, err)
+		require.Zero(t, r.code)
+		return c
+	}
+	c, other := auth("super:secret"), auth("super:wrong")
+	r, err := other.call(opCreate, closed("/closed"))
+	require.NoError(t, err)
+	require.Zero(t, r.code)
+	require.EqualValues(t, -102, setData(t, other, "/closed", "x"))
+	require.Zero(t, setData(t, c, "/closed", "x"))
+	require.Zero(t, createData(t, c, "/closed/child", ""))
+	require.Zero(t, deleteNode(t, c, "/closed/child"))
+	r, err = c.call(opGetACL, pathOf("/closed"))
+	require.NoError(t, err)
+	require.Equal(t, "[31 digest no:body]", (&cursor{b: r.body}).acls(), "hash and all")
+	r, err = c.call(opWhoAmI, nil)
+	require.NoError(t, err)
+	require.Equal(t, "[digest super ip somewhere super ]", (&cursor{b: r.body}).who())
+
+	s = zktest.NewServer(t)
+	other = auth("super:secret")
+	_, err = other.call(opCreate, closed("/closed"))
+	require.NoError(t, err)
+	require.EqualValues(t, -102, setData(t, other, "/closed", "x"), "nobody is super by default")
+	for _, digest := range []string{"", "super", "super:secret", ":" + base64.StdEncoding.EncodeToString(make([]byte, 20))} {
+		_, err := zktest.Start(zktest.WithSuperDigest(digest))
+		assert.Error(t, err, digest)
+	}
+}
+
+func TestReconfigurationIsAnsweredAsByALoneServer(t *testing.T) {
+	var b buffer
+	b.text("server.2=127.0.0.1:1:2;3").bytes(nil).bytes(nil).long(-1)
+	for code, opts := range map[int32][]zktest.Option{-123: nil, -6: {zktest.WithReconfig()}} {
+		c := raw(t, zktest.NewServer(t, opts...), nil)
+		r, err := c.call(opReconfig, b)
+		require.NoError(t, err)
+		require.Equal(t, code, r.code)
+		_, err = c.call(opPing, nil)
+		require.NoError(t, err, "the connection goes on")
+	}
+}

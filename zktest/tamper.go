@@ -1,0 +1,48 @@
+package zktest
+
+import "slices"
+
+type tamper struct {
+	match Match
+	f     func(Request, []byte) []byte
+}
+
+// Tamper has f called with the answer to each request that all matches pick, handshakes
+// included if [OnOp] names them, until stop is called. What f returns is sent instead, as it
+// is: the answer is a frame with its length in the first four bytes, and f may return any bytes,
+// those of several frames, or none, and nothing is sent. The request was carried out, and the
+// connection goes on. With several, each gets what the one before it has made.
+//
+// f is called from one goroutine at a time, in the order of the answers. The server answers
+// nobody meanwhile, but f may use its other methods, except Close. After stop has returned, a
+// call that was under way may still be.
+func (s *Server) Tamper(f func(request Request, answer []byte) []byte, matches ...Match) (stop func()) {
+	t := &tamper{All(matches...), f}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tampers = append(s.tampers, t)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.tampers = slices.DeleteFunc(slices.Clone(s.tampers), func(other *tamper) bool { return other == t })
+	}
+}
+
+// tampering lists those who change the answer to r.
+func (s *Server) tampering(r Request) []*tamper {
+	s.mu.Lock()
+	tampers := slices.Clone(s.tampers)
+	s.mu.Unlock()
+	return slices.DeleteFunc(tampers, func(t *tamper) bool { return !t.match.picks(r) })
+}
+
+// changed is the answer o as its tampers have it. It lets go of s.mu meanwhile.
+func (s *Server) changed(o output) []byte {
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	answer := o.frame
+	for _, t := range o.tampers {
+		answer = t.f(o.request, answer)
+	}
+	return answer
+}

@@ -1,0 +1,93 @@
+package zktest_test
+
+import (
+	"encoding/binary"
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestAnswersAreReplaced(t *testing.T) {
+	s := zktest.NewServer(t)
+	c := raw(t, s, nil)
+	lie := []byte{0, 0, 0, 6, 0xff, 0xff, 0xff, 0xff, 1, 2}
+	var asked []zktest.Request
+	var answers [][]byte
+	stop := s.Tamper(func(r zktest.Request, answer []byte) []byte {
+		require.True(t, s.Exists("/a"), "it was carried out, and the server can be used")
+		asked, answers = append(asked, r), append(answers, answer)
+		return lie
+	}, zktest.OnCreate(), zktest.OnSession(c.id))
+	xid, b := c.request(opCreate, create("/a", 0))
+	require.NoError(t, c.write(b))
+	record, err := c.read()
+	require.NoError(t, err)
+	require.Equal(t, lie[4:], record)
+	require.Len(t, asked, 1)
+	require.Equal(t, "/a", asked[0].Path)
+	require.EqualValues(t, len(answers[0])-4, binary.BigEndian.Uint32(answers[0]), "the answer is a frame")
+	require.EqualValues(t, xid, binary.BigEndian.Uint32(answers[0][4:]))
+	_, err = c.call(opPing, nil)
+	require.NoError(t, err, "pings are not picked, and the connection goes on")
+	mustCreate(t, raw(t, s, nil), "/other", 0) // another session
+	stop()
+	mustCreate(t, c, "/b", 0)
+}
+
+func TestAnswersAreTakenAwayAndAdded(t *testing.T) {
+	s := zktest.NewServer(t)
+	c := raw(t, s, nil)
+	var first []byte
+	stop := s.Tamper(func(_ zktest.Request, answer []byte) []byte {
+		if first == nil {
+			first = answer
+			return nil
+		}
+		return append(answer, first...)
+	}, zktest.OnCreate())
+	defer stop()
+	again := s.Tamper(func(_ zktest.Request, answer []byte) []byte { return answer }) // sees what the first has made
+	defer again()
+	x1, b := c.request(opCreate, create("/a", 0))
+	require.NoError(t, c.write(b))
+	x2, b := c.request(opCreate, create("/b", 0))
+	require.NoError(t, c.write(b))
+	r, err := c.answer(x2)
+	require.NoError(t, err)
+	require.Zero(t, r.code)
+	_, err = c.answer(x1)
+	require.NoError(t, err)
+}
+
+func TestHandshakesAreReplacedIfTheyAreNamed(t *testing.T) {
+	s := zktest.NewServer(t)
+	stop := s.Tamper(func(zktest.Request, []byte) []byte { return []byte("no") })
+	defer stop()
+	raw(t, s, nil) // any request, but not housekeeping
+	stop = s.Tamper(func(_ zktest.Request, answer []byte) []byte {
+		binary.BigEndian.PutUint32(answer[8:], 0) // the timeout
+		return answer
+	}, zktest.OnOp(zktest.OpConnect))
+	c := raw(t, s, nil)
+	require.Zero(t, c.timeout)
+	require.NotZero(t, c.id)
+	stop()
+	require.NotZero(t, raw(t, s, nil).timeout)
+}
+
+func TestAnAnswerWithoutAnEnd(t *testing.T) {
+	s := zktest.NewServer(t)
+	c := raw(t, s, nil)
+	defer s.Tamper(func(zktest.Request, []byte) []byte {
+		return []byte{0x0f, 0xff, 0xff, 0xff, 1} // 250 MB, of which one byte comes
+	}, zktest.OnOp(zktest.OpGetData))()
+	_, b := c.request(opGetData, *ptr(pathOf("/")).bool(false))
+	require.NoError(t, c.write(b))
+	var head [5]byte
+	_, err := io.ReadFull(c.conn, head[:])
+	require.NoError(t, err)
+	require.Equal(t, [5]byte{0x0f, 0xff, 0xff, 0xff, 1}, head)
+}
