@@ -27,6 +27,7 @@ type Cluster struct {
 	*shared
 	cfg     config
 	agenda  *agenda
+	began   time.Time // ticks are counted from here
 	members []*member
 	done    chan struct{} // closed by Close
 	wg      sync.WaitGroup
@@ -83,6 +84,7 @@ func StartCluster(n int, opts ...Option) (*Cluster, error) {
 	c := &Cluster{
 		shared:  &shared{},
 		cfg:     cfg,
+		began:   time.Now(),
 		done:    make(chan struct{}),
 		random:  rand.New(rand.NewPCG(cfg.cluster.seed, 0)),
 		changed: make(chan struct{}),

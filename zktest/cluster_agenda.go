@@ -84,12 +84,18 @@ func (h *items) Pop() any {
 // after has f run once d has passed. c.mu is held, as in all that follows.
 func (c *Cluster) after(d time.Duration, f func()) { c.agenda.add(time.Now().Add(d), f) }
 
-// every has f run each time d has passed.
+// every has f run each time d has passed since began.
 func (c *Cluster) every(d time.Duration, f func()) {
-	c.after(d, func() {
-		f()
-		c.every(d, f)
-	})
+	at := c.began
+	var again func()
+	again = func() {
+		at = at.Add(d)
+		c.agenda.add(at, func() {
+			f()
+			again()
+		})
+	}
+	again()
 }
 
 // upTo is a random time from 0 to d.

@@ -96,7 +96,7 @@ func (c *Cluster) begin(voters []*member) {
 	c.log = append(c.log, leader.tail[c.committed()-leader.known:]...)
 	c.epoch++
 	now := time.Now()
-	t := &term{cluster: c, epoch: c.epoch, leader: leader, tracker: newTracker(c.cfg.tick, now)}
+	t := &term{cluster: c, epoch: c.epoch, leader: leader, tracker: newTracker(c.cfg.tick, c.began)}
 	leader.follow(t, nil)
 	leader.tracker = t.tracker
 	for id, sess := range leader.sessions {

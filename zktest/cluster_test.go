@@ -3,12 +3,16 @@ package zktest_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -324,4 +328,140 @@ func TestClusterOverTCP(t *testing.T) {
 	}
 	_, err := c.Dial("", "nowhere:1", 0)
 	require.Error(t, err)
+}
+
+// TestClientOfTheLibraryInVirtualTime has a client of package framework outlive every leader.
+func TestClientOfTheLibraryInVirtualTime(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		client, err := framework.New(c.Servers(), framework.WithDialer(c.DialContext))
+		require.NoError(t, err)
+		defer client.Close()
+		_, err = client.Create(t.Context(), "/n", nil)
+		require.NoError(t, err)
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		for i := range 20 {
+			lost, err := c.StopLeader()
+			require.NoError(t, err)
+			elected(t, c)
+			_, err = client.Set(t.Context(), "/n", []byte{byte(i)}, int32(i))
+			require.NoError(t, err)
+			require.NoError(t, lost.Restart())
+			time.Sleep(time.Second)
+		}
+		again, err := client.Session(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, session.ID(), again.ID())
+	}, zktest.WithLatency(5*time.Millisecond))
+}
+
+func TestSyncAsksTheLeader(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		f := follower(t, c)
+		a, b := raw(t, leader(t, c), nil), raw(t, f, nil)
+		mustCreate(t, a, "/n", 0)
+		time.Sleep(time.Second)
+		require.NoError(t, c.Partition(f))
+		set(t, a, "/n", "new")
+		require.Equal(t, "", get(t, b, "/n"))
+		go func() {
+			time.Sleep(3 * time.Second)
+			c.Heal()
+		}()
+		began := time.Now()
+		_, err := b.call(opSync, *new(buffer).text("/n"))
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, time.Since(began), 3*time.Second)
+		require.Equal(t, "new", get(t, b, "/n"))
+	})
+}
+
+func TestMembersSayWhatTheyAre(t *testing.T) {
+	c := zktest.NewCluster(t, 3)
+	modes := map[string]int{}
+	for _, m := range c.Members() {
+		conn, err := net.Dial("tcp", m.Addr())
+		require.NoError(t, err)
+		_, err = io.WriteString(conn, "srvr")
+		require.NoError(t, err)
+		text, err := io.ReadAll(conn)
+		require.NoError(t, err)
+		require.NoError(t, conn.Close())
+		_, mode, found := strings.Cut(string(text), "Mode: ")
+		require.True(t, found)
+		mode, _, _ = strings.Cut(mode, "\n")
+		modes[mode]++
+	}
+	require.Equal(t, map[string]int{"leader": 1, "follower": 2}, modes)
+}
+
+func TestSequenceIsSetInAllMembers(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		f := follower(t, c)
+		mustCreate(t, raw(t, f, nil), "/q", 0)
+		require.NoError(t, f.SetSequence("/q", 41))
+		for i, m := range c.Members() {
+			require.Equal(t, fmt.Sprintf("/q/n-%010d", 41+i), mustCreate(t, raw(t, m, nil), "/q/n-", 2))
+		}
+	})
+}
+
+func TestSessionsOfAClusterEndAtTheEndOfATick(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		began := time.Now()
+		a := raw(t, leader(t, c), nil)
+		time.Sleep(500 * time.Millisecond)
+		_, err := a.call(opPing, nil)
+		require.NoError(t, err)
+		over(t, a)
+		// Heard at 0.5 s, plus 10 s, rounded up to the next 2 s.
+		require.Equal(t, 12*time.Second, time.Since(began))
+	})
+}
+
+func TestWhatAClusterRefuses(t *testing.T) {
+	for name, opt := range map[string]zktest.Option{
+		"lag": zktest.WithLag(-1), "latency": zktest.WithLatency(-1), "election": zktest.WithElectionTime(0),
+		"sync timeout": zktest.WithSyncTimeout(0), "address": zktest.WithAddr("127.0.0.1:0"), "nil": nil,
+	} {
+		_, err := zktest.StartCluster(3, opt)
+		require.Error(t, err, name)
+	}
+	for _, n := range []int{-1, 0, 128} {
+		_, err := zktest.StartCluster(n)
+		require.Error(t, err, n)
+	}
+	for _, opt := range []zktest.Option{
+		zktest.WithSeed(1), zktest.WithLag(0), zktest.WithLatency(0), zktest.WithElectionTime(1), zktest.WithSyncTimeout(1),
+	} {
+		_, err := zktest.Start(opt)
+		require.ErrorContains(t, err, "is for a cluster")
+	}
+	c, stranger := zktest.NewCluster(t, 1), zktest.NewServer(t)
+	for _, s := range []*zktest.Server{nil, stranger} {
+		require.Error(t, c.Partition(s))
+		require.Error(t, c.Lag(s, 0))
+	}
+	require.Error(t, c.Lag(leader(t, c), -1))
+	mustCreate(t, raw(t, leader(t, c), nil), "/alone", 0)
+	failing := &fakeT{}
+	require.Nil(t, zktest.NewCluster(failing, 0))
+	require.Contains(t, failing.failed, "0 members")
+	require.NoError(t, c.Close())
+	_, err := c.WaitLeader(t.Context())
+	require.ErrorIs(t, err, zktest.ErrClosed)
+	_, err = c.StopLeader()
+	require.ErrorIs(t, err, zktest.ErrNoLeader)
+}
+
+func TestWaitForALeaderEndsWithItsContext(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		for _, m := range c.Members() {
+			m.Stop()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		_, err := c.WaitLeader(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	})
 }

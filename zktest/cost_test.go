@@ -35,6 +35,24 @@ func do(b *testing.B, c *rawClient, op int32, body buffer) {
 	require.Zero(b, r.code)
 }
 
+// BenchmarkSetInACluster is a write through a follower.
+func BenchmarkSetInACluster(b *testing.B) {
+	for _, size := range []int{1, 3, 5} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			cluster, err := zktest.StartCluster(size, zktest.WithInMemory(), zktest.WithLag(0))
+			require.NoError(b, err)
+			b.Cleanup(func() { require.NoError(b, cluster.Close()) })
+			c := member(b, cluster.Members()[0])
+			do(b, c, opCreate, create("/n", 0))
+			var set buffer
+			set.text("/n").bytes(nil).int(-1)
+			for b.Loop() {
+				do(b, c, opSetData, set)
+			}
+		})
+	}
+}
+
 func BenchmarkSetBesideWatches(b *testing.B) {
 	for _, watches := range []int{0, 20_000} {
 		b.Run(fmt.Sprint(watches), func(b *testing.B) {

@@ -246,3 +246,14 @@ func (x *txn) removeOwned(owner int64) {
 		x.remove(path)
 	}
 }
+
+// setSequence sets the number of the next sequential child.
+func (x *txn) setSequence(parent string, next int32) code {
+	n := x.tree.nodes[parent]
+	if n == nil {
+		return errNoNode
+	}
+	x.save(n)
+	n.stat.Cversion = next
+	return ok
+}
