@@ -245,6 +245,16 @@ func heeded() (signals []os.Signal) {
 	return signals
 }
 
+// jobControl are the signals of a shell to a job.
+func jobControl() (signals []os.Signal) {
+	for _, s := range []os.Signal{syscall.SIGTSTP, syscall.SIGCONT} {
+		if !signal.Ignored(s) {
+			signals = append(signals, s)
+		}
+	}
+	return signals
+}
+
 // interruption is err, or the signal that was the reason for it.
 func interruption(ctx context.Context, err error) error {
 	var end *exit

@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -273,7 +272,7 @@ func (r *run) hold(ctx context.Context, t *tool, c *contended, hold *lock.Hold, 
 		if err != nil {
 			return r.before(ctx, hold, err)
 		}
-		defer shadow.remove()
+		defer shadow.remove(hold)
 	}
 	// This asks whether our node is there, after the shadow was made: so whoever holds later sees that.
 	token, err := hold.FencingToken(ctx)
@@ -285,7 +284,7 @@ func (r *run) hold(ctx context.Context, t *tool, c *contended, hold *lock.Hold, 
 		return err
 	}
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, heeded()...)
+	signal.Notify(signals, append(heeded(), jobControl()...)...)
 	defer signal.Stop(signals)
 	if ctx.Err() != nil { // from here on signals are the command's
 		return context.Cause(ctx)
@@ -295,41 +294,8 @@ func (r *run) hold(ctx context.Context, t *tool, c *contended, hold *lock.Hold, 
 	if err != nil {
 		return &exit{exitCannotRun, err}
 	}
-	return r.attend(t, command, wanted, signals)
-}
-
-// attend returns when the command has ended.
-func (r *run) attend(t *tool, c *child, hold *revocable.Hold, signals <-chan os.Signal) error {
-	lost, wanted := hold.Done(), hold.Revoked()
-	for {
-		select {
-		case s := <-signals:
-			c.signal(s.(syscall.Signal))
-			continue
-		case <-wanted:
-			wanted = nil
-			t.say("somebody asks for %s", hold.Path())
-			if r.onLoss != lossIgnore {
-				c.signal(syscall.SIGTERM)
-			}
-			continue
-		case <-lost:
-			if r.onLoss == lossIgnore {
-				lost = nil
-				t.say("%v; the command goes on", r.loss(hold.Hold))
-				continue
-			}
-			c.end(r.onLoss == lossTerm, r.graceIn(hold.Session().Timeout()), signals)
-		case <-c.done:
-		}
-		if r.onLoss != lossIgnore && hold.Err() != nil {
-			return r.loss(hold.Hold)
-		}
-		if code := c.code(); code != 0 {
-			return &exit{code: code}
-		}
-		return nil
-	}
+	a := &attendance{run: r, tool: t, child: command, hold: wanted, client: c.shadows.client, signals: signals}
+	return a.attend()
 }
 
 func (r *run) loss(hold *lock.Hold) error {

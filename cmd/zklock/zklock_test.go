@@ -19,7 +19,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
-	"golang.org/x/sys/unix"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
@@ -428,61 +427,6 @@ func TestCommandDiesWithZklock(t *testing.T) {
 func zombie(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err != nil || strings.Contains(string(text), ") Z ")
-}
-
-func TestTerminal(t *testing.T) {
-	server := zktest.NewServer(t)
-	terminal, shell := openTerminal(t)
-	p := program(t, server.Servers(), "sh", "-c", `
-		$ZKLOCK run /lock sh -c 'read line; echo "command: $line"'
-		read line; echo "script: $line"
-		trap : INT
-		$ZKLOCK run /lock sh -c 'echo ready; exec sleep 60'; echo "exit code $?"`)
-	p.Stdin, p.Stdout, p.Stderr = shell, shell, shell
-	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	start(t, p)
-	require.NoError(t, shell.Close())
-	read := readingUntil(t, terminal)
-	_, err := terminal.WriteString("one\n")
-	require.NoError(t, err)
-	read("command: one")
-	_, err = terminal.WriteString("two\n")
-	require.NoError(t, err)
-	read("script: two")
-	read("ready")
-	_, err = terminal.WriteString("\x03")
-	require.NoError(t, err)
-	read("exit code 130")
-	assert.Zero(t, p.end())
-}
-
-// openTerminal makes a pseudo terminal.
-func openTerminal(t *testing.T) (master, slave *os.File) {
-	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	require.NoError(t, err)
-	t.Cleanup(func() { master.Close() })
-	fd := int(master.Fd())
-	require.NoError(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	require.NoError(t, err)
-	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
-	require.NoError(t, err)
-	return master, slave
-}
-
-// readingUntil returns what reads on until a text has come.
-func readingUntil(t *testing.T, f *os.File) func(text string) {
-	var all []byte
-	return func(text string) {
-		t.Helper()
-		buffer := make([]byte, 1024)
-		for !bytes.Contains(all, []byte(text)) {
-			n, err := f.Read(buffer)
-			require.NoError(t, err, "before %q: %s", text, all)
-			all = append(all, buffer[:n]...)
-		}
-	}
 }
 
 func TestListing(t *testing.T) {
