@@ -36,7 +36,7 @@ func (a *attendance) attend() error {
 	case verdict != nil:
 		return verdict
 	case a.onLoss != lossIgnore && a.hold.Err() != nil:
-		return a.loss(a.hold.Hold)
+		return loss(a.hold.Hold)
 	case code != 0:
 		return &exit{code: code}
 	}
@@ -68,7 +68,7 @@ func (a *attendance) untilEnd() error {
 			held = nil
 			if err != nil {
 				a.end(a.onLoss == lossTerm, a.graceIn(a.hold.Session().Timeout()), a.signals)
-				return a.loss(a.hold.Hold)
+				return loss(a.hold.Hold)
 			}
 			a.child.goOn()
 		case <-wanted:
@@ -80,11 +80,11 @@ func (a *attendance) untilEnd() error {
 		case <-lost:
 			if a.onLoss == lossIgnore {
 				lost = nil
-				a.say("%v; the command goes on", a.loss(a.hold.Hold))
+				a.say("%v; the command goes on", loss(a.hold.Hold))
 				continue
 			}
 			a.end(a.onLoss == lossTerm, a.graceIn(a.hold.Session().Timeout()), a.signals)
-			return a.loss(a.hold.Hold)
+			return loss(a.hold.Hold)
 		case <-a.done:
 			return nil
 		}
@@ -98,7 +98,7 @@ func (a *attendance) pause() (stopped bool) {
 	} else {
 		a.say("stopped: the lock is lost after %v, and the command ends then instead of going on", a.hold.Session().Timeout())
 	}
-	return a.stopWithUs()
+	return a.stopWithUs(a.signals)
 }
 
 // checkInterval is the time between two questions whether the lock is still held.

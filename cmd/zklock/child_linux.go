@@ -1,6 +1,7 @@
 package main
 
 import (
+	"runtime"
 	"syscall"
 	"unsafe"
 
@@ -17,21 +18,18 @@ func adoptOrphans() {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // since Linux 3.4
 }
 
-// stopGroup stops our process group, if there is a shell that can have it go on. The runtime would keep its handler
-// of SIGTSTP, whatever signal.Reset says; so it is taken away by hand, and put back by handleAgain.
-func stopGroup() (handleAgain func()) {
-	// The kernel's struct sigaction differs between architectures, but all zero it is SIG_DFL on each.
-	var old, zero [128]byte
-	sigaction(syscall.SIGTSTP, &zero, &old)
-	_ = syscall.Kill(0, syscall.SIGTSTP)
-	return func() { sigaction(syscall.SIGTSTP, &old, nil) }
-}
-
-func sigaction(s syscall.Signal, action, old *[128]byte) {
+// stopOurselves stops us until we get SIGCONT. In a process group that no shell looks after, the kernel ignores that.
+func stopOurselves() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	// signal.Reset would leave the runtime's handler in place. The kernel's struct sigaction differs between
+	// architectures, but all zero it is SIG_DFL on each.
+	var zero [128]byte
 	for _, size := range []uintptr{8, 16} { // of a set of signals; 16 on MIPS
-		_, _, err := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(action)), uintptr(unsafe.Pointer(old)), size, 0, 0)
-		if err == 0 {
-			return
+		if _, _, err := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(syscall.SIGTSTP), uintptr(unsafe.Pointer(&zero)), 0, size, 0, 0); err == 0 {
+			break
 		}
 	}
+	// Sent to this thread, it stops us before this returns; sent to the process, any time later.
+	_ = unix.Tgkill(unix.Getpid(), unix.Gettid(), syscall.SIGTSTP)
 }

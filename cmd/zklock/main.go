@@ -37,6 +37,7 @@ const (
 	exitUnavailable = 69 // no server answered, or it refused
 	exitLost        = 70 // the lock was lost while the command ran
 	exitNotAcquired = 75 // others hold it; try again later
+	exitConflict    = 78 // others use the path for another kind of lock
 	exitCannotRun   = 126
 	exitNotFound    = 127
 	exitSignal      = 128 // and the number of the signal

@@ -91,21 +91,23 @@ func (c *child) goOn() {
 	_ = syscall.Kill(-c.pid, syscall.SIGCONT)
 }
 
-// stopPatience is how long it may take until a signal has stopped us. In a process group that no
-// shell looks after it never does.
-const stopPatience = 200 * time.Millisecond
+// contPatience is how long it may take until we hear of the SIGCONT that we go on with.
+const contPatience = 200 * time.Millisecond
 
 // stopWithUs stops the command with all that it has started, and then our own process group, as Ctrl-Z does
-// without us between. It returns when we go on: with false if we were not stopped, or for so short a time that only
-// the SIGCONT that a.signals has tells of it.
-func (c *child) stopWithUs() (stopped bool) {
+// without us between. It returns when we go on: with false if nobody has stopped and continued us, since no
+// shell looks after our process group. signals has been told of SIGTSTP, and is told again.
+func (c *child) stopWithUs(signals chan os.Signal) (stopped bool) {
 	_ = syscall.Kill(-c.pid, syscall.SIGSTOP)
 	c.reclaim()
 	woken := make(chan os.Signal, 1)
 	signal.Notify(woken, syscall.SIGCONT)
 	defer signal.Stop(woken)
-	defer stopGroup()()
-	timer := time.NewTimer(stopPatience)
+	signal.Ignore(syscall.SIGTSTP)
+	defer signal.Notify(signals, syscall.SIGTSTP)
+	_ = syscall.Kill(0, syscall.SIGTSTP) // the others
+	stopOurselves()
+	timer := time.NewTimer(contPatience)
 	defer timer.Stop()
 	select {
 	case <-woken:
