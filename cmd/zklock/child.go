@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -13,14 +14,20 @@ import (
 )
 
 // child is a command that runs, in a process group of its own: so whatever it has started can be
-// ended with it.
+// ended with it. One goroutine uses it, apart from the one that waits for the process.
 type child struct {
-	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended
+	pid      int
+	terminal *terminal
+	stops    chan syscall.Signal // has what stopped it, if it was stopped lately
+	done     chan struct{}       // closed when it has ended
+	status   unix.WaitStatus     // how it ended; valid once done is closed
+
+	foreground bool // we have given it the terminal
+	stopped    bool // it is, as far as we know
 }
 
-// startChild starts program with words, of which the first is its name. If we are what the terminal is
-// about, then from now on the child is.
+// startChild starts program with words, of which the first is its name. If all its files are the terminal
+// that we are in the foreground of, then from now on the child is.
 func startChild(program string, words, env []string) (*child, error) {
 	cmd := exec.Command(program, words[1:]...)
 	cmd.Args[0] = words[0]
@@ -28,27 +35,55 @@ func startChild(program string, words, env []string) (*child, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	endWithUs(cmd.SysProcAttr)
-	terminal, foreground := inForeground()
-	if foreground {
-		cmd.SysProcAttr.Foreground, cmd.SysProcAttr.Ctty = true, terminal
+	c := &child{terminal: openTerminal(), stops: make(chan syscall.Signal, 1), done: make(chan struct{})}
+	if c.terminal.ours() && isTerminal(os.Stdin) && isTerminal(os.Stdout) {
+		cmd.SysProcAttr.Foreground, cmd.SysProcAttr.Ctty = true, c.terminal.fd()
+		c.foreground = true
 	}
+	adoptOrphans()
 	if err := cmd.Start(); err != nil {
+		c.terminal.close()
 		return nil, err
 	}
-	c := &child{cmd, make(chan struct{})}
-	go func() { // ends with the child
-		defer close(c.done)
-		_ = cmd.Wait() // code says how it ended
-		if foreground {
-			takeForeground(terminal)
-		}
-	}()
+	signal.Ignore(syscall.SIGTTOU) // stops background processes that take the terminal
+	c.pid = cmd.Process.Pid
+	go c.wait() // ends with the child
 	return c, nil
 }
 
-// signal passes a signal on to the child and whatever it has started.
+// wait waits for the child, and for what it has started and left to us.
+func (c *child) wait() {
+	defer close(c.done)
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, unix.WUNTRACED, nil)
+		switch {
+		case errors.Is(err, unix.EINTR), err == nil && pid != c.pid:
+		case err != nil: // somebody else has waited for it
+			c.status = unix.WaitStatus(exitCannotRun << 8)
+			return
+		case status.Stopped():
+			select {
+			case <-c.stops: // of before
+			default:
+			}
+			c.stops <- status.StopSignal()
+		default:
+			c.status = status
+			return
+		}
+	}
+}
+
+// signal passes a signal on to the child and whatever it has started. If they are stopped, a signal that
+// ends has them go on, as in a shell: they would not hear it.
 func (c *child) signal(s syscall.Signal) {
-	_ = syscall.Kill(-c.cmd.Process.Pid, s) // it may have ended
+	_ = syscall.Kill(-c.pid, s) // it may have ended
+	switch s {
+	case syscall.SIGTERM, syscall.SIGHUP:
+		_ = syscall.Kill(-c.pid, syscall.SIGCONT)
+		c.stopped = false
+	}
 }
 
 // end returns when the child has ended: politely, or when grace has passed since it was asked to. What it
@@ -56,42 +91,75 @@ func (c *child) signal(s syscall.Signal) {
 func (c *child) end(politely bool, grace time.Duration, signals <-chan os.Signal) {
 	if politely {
 		c.signal(syscall.SIGTERM)
-		c.signal(syscall.SIGCONT) // who is stopped hears nothing
-		timer := time.NewTimer(grace)
-		defer timer.Stop()
-		for waiting := true; waiting; {
-			select {
-			case s := <-signals:
+		c.pass(signals, grace, func() bool { return false })
+	}
+	_ = syscall.Kill(-c.pid, syscall.SIGKILL)
+	<-c.done
+}
+
+// pass passes signals on until the time is up, the child has ended, or gone says so.
+func (c *child) pass(signals <-chan os.Signal, limit time.Duration, gone func() bool) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	done := c.done
+	select {
+	case <-done:
+		done = nil // it is about what is left behind
+	default:
+	}
+	for !gone() {
+		select {
+		case s := <-signals:
+			if s != syscall.SIGCONT && s != syscall.SIGTSTP {
 				c.signal(s.(syscall.Signal))
-			case <-timer.C:
-				waiting = false
-			case <-c.done:
-				waiting = false
 			}
+		case <-tick.C:
+		case <-timer.C:
+			return
+		case <-done:
+			return
 		}
 	}
-	c.signal(syscall.SIGKILL)
-	<-c.done
+}
+
+// tidyPatience is how long what the command has left behind may take to end by itself.
+const tidyPatience = 200 * time.Millisecond
+
+// killPatience is how long a process may take to die that was killed.
+const killPatience = 2 * time.Second
+
+// endRest ends what a child that has ended has left behind in its process group, and tells of it.
+func (c *child) endRest(grace time.Duration, signals <-chan os.Signal, say func(format string, args ...any)) {
+	c.pass(signals, tidyPatience, c.groupGone)
+	if c.groupGone() {
+		return
+	}
+	say("the command has left processes behind; they are ended before the lock is released")
+	c.signal(syscall.SIGTERM)
+	c.pass(signals, grace, c.groupGone)
+	_ = syscall.Kill(-c.pid, syscall.SIGKILL)
+	c.pass(nil, killPatience, c.groupGone)
+	if !c.groupGone() {
+		say("process group %d cannot be ended", c.pid)
+	}
+}
+
+// groupGone reports whether there is no process left in the child's group.
+func (c *child) groupGone() bool {
+	for { // the dead ones that were left to us
+		if pid, err := unix.Wait4(-c.pid, nil, unix.WNOHANG, nil); pid <= 0 && !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	return errors.Is(syscall.Kill(-c.pid, 0), syscall.ESRCH)
 }
 
 // code is the exit code as a shell has it, once the child has ended.
 func (c *child) code() int {
-	status := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if status.Signaled() {
-		return exitSignal + int(status.Signal())
+	if c.status.Signaled() {
+		return exitSignal + int(c.status.Signal())
 	}
-	return status.ExitStatus()
-}
-
-// inForeground reports whether standard input is a terminal, and its keys are for us.
-func inForeground() (terminal int, ours bool) {
-	terminal = int(os.Stdin.Fd())
-	group, err := unix.IoctlGetInt(terminal, unix.TIOCGPGRP)
-	return terminal, err == nil && group == unix.Getpgrp()
-}
-
-// takeForeground makes the terminal ours again, for the script that goes on after us.
-func takeForeground(terminal int) {
-	signal.Ignore(syscall.SIGTTOU) // which stops background processes that do this
-	_ = unix.IoctlSetPointerInt(terminal, unix.TIOCSPGRP, unix.Getpgrp())
+	return c.status.ExitStatus()
 }

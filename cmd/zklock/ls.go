@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -64,17 +65,6 @@ type queue struct {
 // Participants lists all, for package revocable.
 func (q *queue) Participants(context.Context) ([]lock.Participant, error) { return q.all, nil }
 
-// The kinds of locks.
-const (
-	kindMutex     = "mutex"
-	kindReadWrite = "read/write lock"
-	kindSemaphore = "semaphore"
-	kindKazoo     = "kazoo lock"
-)
-
-// kazooName is what kazoo calls the nodes of its Lock.
-const kazooName = "__lock__"
-
 // look finds out what kind of lock there is, and who is in its queue.
 func look(ctx context.Context, client *framework.Client, path string) (*queue, error) {
 	children, stat, err := client.Children(ctx, path)
@@ -87,10 +77,14 @@ func look(ctx context.Context, client *framework.Client, path string) (*queue, e
 		parent, _ := framework.Split(path)
 		return nil, usageError("%s is a node of the lock %s", path, parent)
 	}
-	q := &queue{path: path, kind: kindOf(children)}
-	all, err := participants(ctx, client, q.kind, path)
-	if err != nil {
-		return nil, err
+	q := &queue{path: path, kind: strings.Join(kindsOf(children), ", ")}
+	var all []lock.Participant
+	for _, kind := range kindsOf(children) {
+		some, err := participants(ctx, client, kind, path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
 	}
 	slices.SortStableFunc(all, func(a, b lock.Participant) int {
 		switch {
@@ -103,20 +97,6 @@ func look(ctx context.Context, client *framework.Client, path string) (*queue, e
 	})
 	q.all = all
 	return q, nil
-}
-
-func kindOf(children []string) string {
-	if slices.Contains(children, "leases") || slices.Contains(children, "locks") {
-		return kindSemaphore
-	}
-	for _, child := range children {
-		for name, kind := range map[string]string{"__READ__": kindReadWrite, "__WRIT__": kindReadWrite, kazooName: kindKazoo, "lock-": kindMutex} {
-			if _, ours := lock.Sequence(child, name); ours {
-				return kind
-			}
-		}
-	}
-	return ""
 }
 
 func participants(ctx context.Context, client *framework.Client, kind, path string) ([]lock.Participant, error) {
@@ -187,7 +167,7 @@ func (q *queue) lines() []line {
 			state = "holds"
 		}
 		lines = append(lines, line{
-			Kind:    wants(q.kind, p),
+			Kind:    q.wants(p),
 			State:   state,
 			Node:    p.Path,
 			Data:    string(p.Data),
@@ -199,18 +179,18 @@ func (q *queue) lines() []line {
 	return lines
 }
 
-func wants(kind string, p lock.Participant) string {
-	switch kind {
-	case kindSemaphore:
-		return "lease"
-	case kindReadWrite:
-		if _, reads := lock.Sequence(p.Path, "__READ__"); reads {
-			return "read"
+// wants is what a node is in a queue for: lock, read, write or lease.
+func (q *queue) wants(p lock.Participant) string {
+	dir, name := framework.Split(p.Path)
+	for word, mark := range map[string]string{"read": "__READ__", "write": "__WRIT__", "lease": "lease-"} {
+		if _, ours := lock.Sequence(name, mark); ours {
+			return word
 		}
-		return "write"
-	default:
-		return "lock"
 	}
+	if dir == framework.Join(q.path, locksDir) { // who queues for a lease
+		return "lease"
+	}
+	return "lock"
 }
 
 func (q *queue) printJSON(t *tool) error {

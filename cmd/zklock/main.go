@@ -37,6 +37,7 @@ const (
 	exitUnavailable = 69 // no server answered, or it refused
 	exitLost        = 70 // the lock was lost while the command ran
 	exitNotAcquired = 75 // others hold it; try again later
+	exitConflict    = 78 // others use the path for another kind of lock
 	exitCannotRun   = 126
 	exitNotFound    = 127
 	exitSignal      = 128 // and the number of the signal
@@ -238,6 +239,16 @@ func interrupted() (ctx context.Context, stop func()) {
 // told to ignore, as by nohup.
 func heeded() (signals []os.Signal) {
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2} {
+		if !signal.Ignored(s) {
+			signals = append(signals, s)
+		}
+	}
+	return signals
+}
+
+// jobControl are the signals of a shell to a job.
+func jobControl() (signals []os.Signal) {
+	for _, s := range []os.Signal{syscall.SIGTSTP, syscall.SIGCONT} {
 		if !signal.Ignored(s) {
 			signals = append(signals, s)
 		}

@@ -8,10 +8,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/lock"
 )
@@ -67,17 +69,30 @@ func (s *shadows) cast(ctx context.Context, hold *lock.Hold) (*shadow, error) {
 	return &shadow{s.client, path}, nil
 }
 
-// removePatience is how long a shadow that cannot be removed may hold up the end of zklock. Then it stays,
-// and the next holder waits for nothing.
-const removePatience = 5 * time.Second
+// How long a shadow that cannot be removed may hold up the end of zklock. Then it stays, and the next holder
+// waits for nothing.
+const (
+	removePatience = 5 * time.Second
+	lostPatience   = time.Second // when there is no connection, and no lock to be kept
+)
 
-func (s *shadow) remove() {
+// remove removes the shadow of a hold whose command has ended. Whoever has lost the lock is not kept
+// waiting for servers that do not answer.
+func (s *shadow) remove(hold *lock.Hold) {
 	if s == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), removePatience)
+	patience := removePatience
+	if hold.Err() != nil && !isConnected(s.client) {
+		patience = lostPatience
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	_, _ = s.client.DeleteGuaranteed(ctx, s.path)
+}
+
+func isConnected(client *framework.Client) bool {
+	return slices.Contains([]connstate.State{connstate.Connected, connstate.Reconnected}, client.State())
 }
 
 // stillRuns means that a command has not ended whose lock was lost.

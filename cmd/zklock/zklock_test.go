@@ -19,7 +19,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
-	"golang.org/x/sys/unix"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
@@ -125,6 +124,8 @@ func TestBadCommandLines(t *testing.T) {
 		"run -read -write /a -- true",
 		"run -read -permits 2 /a -- true",
 		"run -permits -1 /a -- true",
+		"run -permits 0 /a -- true",
+		"run -permits many /a -- true",
 		"run -try -wait 1s /a -- true",
 		"run -wait -1s /a -- true",
 		"run -on-loss pray /a -- true",
@@ -430,61 +431,6 @@ func zombie(pid int) bool {
 	return err != nil || strings.Contains(string(text), ") Z ")
 }
 
-func TestTerminal(t *testing.T) {
-	server := zktest.NewServer(t)
-	terminal, shell := openTerminal(t)
-	p := program(t, server.Servers(), "sh", "-c", `
-		$ZKLOCK run /lock sh -c 'read line; echo "command: $line"'
-		read line; echo "script: $line"
-		trap : INT
-		$ZKLOCK run /lock sh -c 'echo ready; exec sleep 60'; echo "exit code $?"`)
-	p.Stdin, p.Stdout, p.Stderr = shell, shell, shell
-	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	start(t, p)
-	require.NoError(t, shell.Close())
-	read := readingUntil(t, terminal)
-	_, err := terminal.WriteString("one\n")
-	require.NoError(t, err)
-	read("command: one")
-	_, err = terminal.WriteString("two\n")
-	require.NoError(t, err)
-	read("script: two")
-	read("ready")
-	_, err = terminal.WriteString("\x03")
-	require.NoError(t, err)
-	read("exit code 130")
-	assert.Zero(t, p.end())
-}
-
-// openTerminal makes a pseudo terminal.
-func openTerminal(t *testing.T) (master, slave *os.File) {
-	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	require.NoError(t, err)
-	t.Cleanup(func() { master.Close() })
-	fd := int(master.Fd())
-	require.NoError(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	require.NoError(t, err)
-	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
-	require.NoError(t, err)
-	return master, slave
-}
-
-// readingUntil returns what reads on until a text has come.
-func readingUntil(t *testing.T, f *os.File) func(text string) {
-	var all []byte
-	return func(text string) {
-		t.Helper()
-		buffer := make([]byte, 1024)
-		for !bytes.Contains(all, []byte(text)) {
-			n, err := f.Read(buffer)
-			require.NoError(t, err, "before %q: %s", text, all)
-			all = append(all, buffer[:n]...)
-		}
-	}
-}
-
 func TestListing(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
@@ -651,4 +597,57 @@ func TestThreeShells(t *testing.T) {
 			require.NoError(t, e.KillServer(leader))
 		})
 	})
+}
+
+// TestKindsOfLocksThatDoNotExcludeEachOther: such holders would be in at the same time, and nobody would know.
+func TestKindsOfLocksThatDoNotExcludeEachOther(t *testing.T) {
+	flags := map[string][]string{"mutex": nil, "reader": {"-read"}, "writer": {"-write"}, "one of 5": {"-permits", "5"}, "one of 1": {"-permits", "1"}}
+	excludes := func(a, b string) bool { // or shares, knowingly
+		return a == b || strings.Contains("reader writer", a) && strings.Contains("reader writer", b)
+	}
+	for held, heldFlags := range flags {
+		server := zktest.NewServer(t)
+		file := filepath.Join(t.TempDir(), "pid")
+		p := start(t, prepare(t, server.Servers(), append(append([]string{"run"}, heldFlags...), "/lock", "sh", "-c", sayPid(file)+"exec sleep 1000")...))
+		begun(t, file)
+		for asked, askedFlags := range flags {
+			if excludes(held, asked) {
+				continue
+			}
+			code, out, stderr := call(t, server, append(append([]string{"run"}, askedFlags...), "/lock", "echo", "in")...)
+			assert.Equal(t, exitConflict, code, "%s beside %s", asked, held)
+			assert.Empty(t, out, "%s beside %s", asked, held)
+			assert.Regexp(t, `^zklock: .*/lock.*\n$`, stderr, "%s beside %s", asked, held)
+		}
+		require.NoError(t, p.Process.Signal(syscall.SIGTERM))
+		p.end()
+		for asked, askedFlags := range flags {
+			code, _, stderr := call(t, server, append(append([]string{"run"}, askedFlags...), "/lock", "true")...)
+			assert.Zero(t, code, "%s after %s", asked, held)
+			if strings.HasPrefix(held, "one of") && !strings.HasPrefix(asked, "one of") {
+				assert.Contains(t, stderr, "warning: /lock was used as a semaphore", "%s after %s", asked, held)
+			}
+		}
+	}
+}
+
+// TestKindsAreCheckedAgainByWhoHolds: the other one came while this one waited.
+func TestKindsAreCheckedAgainByWhoHolds(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	m, err := mutex.New(client, "/lock")
+	require.NoError(t, err)
+	first, err := m.Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	p := start(t, prepare(t, server.Servers(), "run", "/lock", "echo", "in"))
+	queued(t, m, 2)
+	s, err := semaphore.New(client, "/lock", 1)
+	require.NoError(t, err)
+	second, err := s.Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	require.NoError(t, first.Release())
+	assert.Equal(t, exitConflict, p.end())
+	assert.Empty(t, p.out.String())
+	assert.Contains(t, p.err.String(), "a semaphore is in use at /lock")
+	require.NoError(t, second.Release())
 }

@@ -1,0 +1,133 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/revocable"
+)
+
+// attendance looks after a command that runs while the lock is held.
+type attendance struct {
+	*run
+	*tool
+	*child
+	hold    *revocable.Hold
+	client  *framework.Client
+	signals chan os.Signal
+}
+
+// attend returns when the command has ended, with all that it has left behind.
+func (a *attendance) attend() error {
+	defer a.child.terminal.close()
+	defer a.reclaim()
+	verdict := a.untilEnd()
+	if a.onLoss != lossIgnore {
+		a.endRest(a.graceIn(a.hold.Session().Timeout()), a.signals, a.say)
+	}
+	switch code := a.code(); {
+	case verdict != nil:
+		return verdict
+	case a.onLoss != lossIgnore && a.hold.Err() != nil:
+		return loss(a.hold.Hold)
+	case code != 0:
+		return &exit{code: code}
+	}
+	return nil
+}
+
+// untilEnd returns when the command has ended. The error is a loss for which it was ended.
+func (a *attendance) untilEnd() error {
+	lost, wanted := a.hold.Done(), a.hold.Revoked()
+	var held chan error // whether the lock is ours, for a command that is to go on
+	goOn := func() {
+		if held == nil && a.stopped {
+			held = a.checkHeld()
+		}
+	}
+	for {
+		select {
+		case s := <-a.signals:
+			if s == syscall.SIGCONT {
+				goOn()
+				continue
+			}
+			a.signal(s.(syscall.Signal))
+		case s := <-a.stops:
+			if a.pauses(s) && (a.pause() || s == syscall.SIGTSTP || s == syscall.SIGSTOP) {
+				goOn()
+			}
+		case err := <-held:
+			held = nil
+			if err != nil {
+				a.end(a.onLoss == lossTerm, a.graceIn(a.hold.Session().Timeout()), a.signals)
+				return loss(a.hold.Hold)
+			}
+			a.child.goOn()
+		case <-wanted:
+			wanted = nil
+			a.say("somebody asks for %s", a.hold.Path())
+			if a.onLoss != lossIgnore {
+				a.signal(syscall.SIGTERM)
+			}
+		case <-lost:
+			if a.onLoss == lossIgnore {
+				lost = nil
+				a.say("%v; the command goes on", loss(a.hold.Hold))
+				continue
+			}
+			a.end(a.onLoss == lossTerm, a.graceIn(a.hold.Session().Timeout()), a.signals)
+			return loss(a.hold.Hold)
+		case <-a.done:
+			return nil
+		}
+	}
+}
+
+// pause stops us with the command. While we are stopped nobody keeps the session.
+func (a *attendance) pause() (stopped bool) {
+	if a.onLoss == lossIgnore {
+		a.say("stopped: the lock is lost after %v", a.hold.Session().Timeout())
+	} else {
+		a.say("stopped: the lock is lost after %v, and the command ends then instead of going on", a.hold.Session().Timeout())
+	}
+	return a.stopWithUs(a.signals)
+}
+
+// checkInterval is the time between two questions whether the lock is still held.
+const checkInterval = 100 * time.Millisecond
+
+// checkHeld asks the servers whether the lock is still ours, since nobody has kept it while we were stopped, and
+// our timers may not have noticed yet. The answer comes on the channel: an error if it is lost.
+func (a *attendance) checkHeld() chan error {
+	answer := make(chan error, 1)
+	if a.onLoss == lossIgnore {
+		answer <- nil
+		return answer
+	}
+	go func() { // ends with the hold
+		for {
+			_, err := a.client.Multi(a.hold.Context(), a.hold.Guard())
+			switch {
+			case a.hold.Err() != nil:
+				answer <- a.hold.Err()
+				return
+			case err == nil, errors.Is(err, zk.ErrNoNode):
+				answer <- err
+				return
+			}
+			select {
+			case <-time.After(checkInterval):
+			case <-a.hold.Done():
+			}
+		}
+	}()
+	return answer
+}

@@ -1,0 +1,349 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestTerminal(t *testing.T) {
+	server := zktest.NewServer(t)
+	terminal, shell := openPty(t)
+	p := program(t, server.Servers(), "sh", "-c", `
+		$ZKLOCK run /lock sh -c 'read line; echo "command: $line"'
+		read line; echo "script: $line"
+		trap : INT
+		$ZKLOCK run /lock sh -c 'echo ready; exec sleep 60'; echo "exit code $?"`)
+	p.Stdin, p.Stdout, p.Stderr = shell, shell, shell
+	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	start(t, p)
+	require.NoError(t, shell.Close())
+	read := readingUntil(t, terminal)
+	_, err := terminal.WriteString("one\n")
+	require.NoError(t, err)
+	read("command: one")
+	_, err = terminal.WriteString("two\n")
+	require.NoError(t, err)
+	read("script: two")
+	read("ready")
+	_, err = terminal.WriteString("\x03")
+	require.NoError(t, err)
+	read("exit code 130")
+	assert.Zero(t, p.end())
+}
+
+// openPty makes a pseudo terminal.
+func openPty(t *testing.T) (master, slave *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { master.Close() })
+	raw, err := master.SyscallConn() // Fd would make its reads block for ever
+	require.NoError(t, err)
+	n := 0
+	var failed error
+	require.NoError(t, raw.Control(func(fd uintptr) {
+		if failed = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); failed == nil {
+			n, failed = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
+		}
+	}))
+	require.NoError(t, failed)
+	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	require.NoError(t, err)
+	return master, slave
+}
+
+// readingUntil returns what reads on until a text has come, behind the one that it has returned for before.
+func readingUntil(t *testing.T, f *os.File) func(text string) {
+	var all []byte
+	return func(text string) {
+		t.Helper()
+		require.NoError(t, f.SetReadDeadline(time.Now().Add(30*time.Second)))
+		buffer := make([]byte, 1024)
+		for {
+			if _, rest, found := bytes.Cut(all, []byte(text)); found {
+				all = rest
+				return
+			}
+			n, err := f.Read(buffer)
+			require.NoError(t, err, "before %q: %s", text, all)
+			all = append(all, buffer[:n]...)
+		}
+	}
+}
+
+// shell is an interactive one, with job control, at a terminal of its own.
+type shell struct {
+	*testing.T
+	*process
+	terminal *os.File
+	read     func(text string) // until a text has come
+}
+
+func interactive(t *testing.T, server *zktest.Server) *shell {
+	t.Helper()
+	terminal, slave := openPty(t)
+	p := program(t, server.Servers(), "sh", "-i")
+	p.Env = append(p.Env, "PS1=> ", "ENV=")
+	p.Stdin, p.Stdout, p.Stderr = slave, slave, slave
+	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	start(t, p)
+	require.NoError(t, slave.Close())
+	s := &shell{t, p, terminal, readingUntil(t, terminal)}
+	s.read("> ")
+	return s
+}
+
+func (s *shell) enter(text string) {
+	s.Helper()
+	_, err := s.terminal.WriteString(text)
+	require.NoError(s, err)
+}
+
+// inFront waits until keys go to the shell, or to a job of it.
+func (s *shell) inFront(itself bool) {
+	s.Helper()
+	testbed.Eventually(s.T, func() bool {
+		group := 0
+		raw, err := s.terminal.SyscallConn()
+		require.NoError(s, err)
+		require.NoError(s, raw.Control(func(fd uintptr) { group, _ = unix.IoctlGetInt(int(fd), unix.TIOCGPGRP) }))
+		return group != 0 && itself == (group == s.Process.Pid)
+	}, "the terminal changes hands")
+}
+
+// holderStops waits until the zklock that holds is stopped.
+func holderStops(t *testing.T, server *zktest.Server) {
+	t.Helper()
+	m, err := mutex.New(newClient(t, server), "/lock")
+	require.NoError(t, err)
+	_, pid, _ := strings.Cut(string(queued(t, m, 1)[0].Data), ":")
+	pid, _, _ = strings.Cut(pid, " ")
+	testbed.Eventually(t, func() bool {
+		text, _ := os.ReadFile("/proc/" + pid + "/stat")
+		return strings.Contains(string(text), ") T ")
+	}, "zklock is stopped")
+}
+
+// counting is a command that counts in a file, which tells whether it runs. It starts nothing: a process that is
+// stopped between vfork and exec keeps its parent from stopping, in any shell.
+func counting(t *testing.T) (command string, moves func() bool) {
+	file := filepath.Join(t.TempDir(), "count")
+	size := func() int64 {
+		info, err := os.Stat(file)
+		if err != nil {
+			return 0
+		}
+		return info.Size()
+	}
+	return "env -u " + beZklock + " " + beCounter + "=" + file + " $ZKLOCK", func() bool {
+		before := size()
+		time.Sleep(200 * time.Millisecond)
+		return size() != before
+	}
+}
+
+// beCounter has the test binary be the command of counting.
+const beCounter = "ZKLOCK_TEST_COUNT"
+
+func count(file string) {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	for err == nil {
+		_, err = f.WriteString(".")
+		time.Sleep(10 * time.Millisecond)
+	}
+	os.Exit(1)
+}
+
+func init() {
+	if file := os.Getenv(beCounter); file != "" && os.Getenv(beZklock) == "" {
+		fmt.Println("begun")
+		count(file)
+	}
+}
+
+// TestStoppedAtTheTerminal is Ctrl-Z, fg, Ctrl-Z, bg, fg and Ctrl-C in an interactive shell.
+func TestStoppedAtTheTerminal(t *testing.T) {
+	server := zktest.NewServer(t)
+	sh := interactive(t, server)
+	script, moves := counting(t)
+	stopped := func() bool { return !moves() }
+
+	sh.enter("$ZKLOCK run /lock " + script + "\n")
+	sh.read("begun")
+	sh.enter("\x1a")
+	sh.read("stopped: the lock is lost after")
+	sh.enter("echo the prompt is ba''ck\n")
+	sh.read("the prompt is back")
+	testbed.Eventually(t, stopped, "the command is stopped")
+
+	sh.enter("fg\n")
+	testbed.Eventually(t, moves, "the command goes on")
+	sh.enter("\x1a")
+	sh.read("stopped: the lock is lost after")
+	sh.inFront(true)
+	sh.enter("bg; echo in the back''ground\n")
+	sh.read("in the background")
+	testbed.Eventually(t, moves, "the command goes on in the background")
+	sh.enter("fg\n")
+	sh.inFront(false)
+	sh.enter("\x03")
+	sh.inFront(true)
+	sh.enter("echo exit co''de $?\n")
+	sh.read("exit code 130")
+	sh.enter("exit\n")
+	assert.Zero(t, sh.end())
+	assertNothingStays(t, server, "/lock")
+}
+
+// TestStoppedByWhoKnowsTheJob stops a job in the background.
+func TestStoppedByWhoKnowsTheJob(t *testing.T) {
+	server := zktest.NewServer(t)
+	sh := interactive(t, server)
+	script, moves := counting(t)
+	sh.enter("$ZKLOCK run /lock " + script + " &\n")
+	testbed.Eventually(t, moves, "the command runs")
+	sh.enter("kill -TSTP %1\n")
+	holderStops(t, server)
+	assert.False(t, moves())
+	sh.enter("kill -CONT %1\n")
+	testbed.Eventually(t, moves, "the command goes on")
+	sh.enter("kill %1\n")
+	m, err := mutex.New(newClient(t, server), "/lock")
+	require.NoError(t, err)
+	queued(t, m, 0)
+	assert.False(t, moves())
+}
+
+// TestLostWhileStopped: a command that was stopped for longer than its lock lasted does not go on.
+func TestLostWhileStopped(t *testing.T) {
+	server := zktest.NewServer(t)
+	sh := interactive(t, server)
+	script, moves := counting(t)
+	sh.enter("$ZKLOCK run /lock " + script + "\n")
+	sh.read("begun")
+	m, err := mutex.New(newClient(t, server), "/lock")
+	require.NoError(t, err)
+	session := queued(t, m, 1)[0].Session
+	sh.enter("\x1a")
+	sh.read("stopped: the lock is lost after")
+	holderStops(t, server)
+	require.NoError(t, server.ExpireSession(session))
+	hold, err := m.TryAcquire(testbed.Context(t))
+	require.NoError(t, err, "it is free")
+	sh.inFront(true)
+	sh.enter("fg\n")
+	sh.read("lost /lock")
+	sh.inFront(true)
+	sh.enter("echo exit co''de $?\n")
+	sh.read("exit code 70")
+	assert.False(t, moves())
+	require.NoError(t, hold.Release())
+	sh.enter("exit\n")
+	assert.Zero(t, sh.end())
+}
+
+// TestTheCommandReadsInTheBackground is about a command that needs the terminal while it does not have it.
+func TestTheCommandReadsInTheBackground(t *testing.T) {
+	server := zktest.NewServer(t)
+	sh := interactive(t, server)
+	sh.enter("$ZKLOCK run /lock sh -c 'read line; echo \"got: $line\"' &\n")
+	sh.read("stopped: the lock is lost after")
+	holderStops(t, server)
+	sh.enter("fg\n")
+	sh.inFront(false)
+	sh.enter("a line\n")
+	sh.read("got: a line")
+	sh.inFront(true)
+	sh.enter("$ZKLOCK run /lock sh -c 'echo rea''dy; read line; echo \"and: $line\"' | cat\n")
+	sh.read("ready") // its output is no terminal
+	sh.enter("another\n")
+	sh.read("and: another")
+	sh.enter("exit\n")
+	assert.Zero(t, sh.end())
+}
+
+// TestNobodyIsThereToContinue: without job control Ctrl-Z does not wedge the terminal.
+func TestNobodyIsThereToContinue(t *testing.T) {
+	server := zktest.NewServer(t)
+	terminal, shell := openPty(t)
+	p := program(t, server.Servers(), "sh", "-c", `$ZKLOCK run /lock sh -c 'echo ready; read line; echo "got: $line"'`)
+	p.Stdin, p.Stdout, p.Stderr = shell, shell, shell
+	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	start(t, p)
+	require.NoError(t, shell.Close())
+	read := readingUntil(t, terminal)
+	read("ready")
+	_, err := terminal.WriteString("\x1a")
+	require.NoError(t, err)
+	read("stopped:")
+	_, err = terminal.WriteString("a line\n")
+	require.NoError(t, err)
+	read("got: a line")
+	assert.Zero(t, p.end())
+}
+
+// TestWhatTheCommandLeavesBehindIsEnded: a process that ignores Ctrl-C, as those that a shell starts in the
+// background do, does not run without the lock.
+func TestWhatTheCommandLeavesBehindIsEnded(t *testing.T) {
+	for name, script := range map[string]string{
+		"it ends":                  `(sleep 1000; :) & echo $! > "$FILE"`,
+		"Ctrl-C":                   `(sleep 1000; :) & echo $! > "$FILE"; kill -INT $PPID; sleep 1000`,
+		"it does not hear SIGTERM": `(trap "" TERM; while :; do sleep 0.01; done) & echo $! > "$FILE"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			file := filepath.Join(t.TempDir(), "pid")
+			p := program(t, server.Servers(), os.Args[0], "run", "-grace", "100ms", "/lock", "sh", "-c", script)
+			p.Env = append(p.Env, "FILE="+file)
+			start(t, p)
+			pid, err := strconv.Atoi(begun(t, file))
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+			code := p.end()
+			assert.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "it is dead when zklock has ended")
+			assert.Contains(t, p.err.String(), "left processes behind")
+			assert.Equal(t, name == "Ctrl-C", code == exitSignal+int(syscall.SIGINT), "exit code %d", code)
+			assertNothingStays(t, server, "/lock")
+		})
+	}
+}
+
+// TestWhatEndsByItselfIsNotDisturbed: the last reader of a pipe may be a moment later than the command.
+func TestWhatEndsByItselfIsNotDisturbed(t *testing.T) {
+	server := zktest.NewServer(t)
+	code, out, stderr := call(t, server, "run", "/lock", "sh", "-c", "(sleep 0.05; echo done) &")
+	assert.Zero(t, code)
+	assert.Equal(t, "done\n", out)
+	assert.Empty(t, stderr)
+}
+
+// TestExitAtOnceAfterALoss: when the command is dead nothing more is waited for, also if no server answers.
+func TestExitAtOnceAfterALoss(t *testing.T) {
+	server := zktest.NewServer(t)
+	p, _ := holder(t, server, "trap 'date +%s.%N; exit 0' TERM; while :; do sleep 0.01; done", "-session", "4s", "-grace", "2s")
+	server.RefuseConnections(true)
+	server.CutConnections()
+	require.Equal(t, exitLost, p.end(), p.err.String())
+	ended := time.Now()
+	seconds, err := strconv.ParseFloat(strings.TrimSpace(p.out.String()), 64)
+	require.NoError(t, err)
+	died := time.UnixMilli(int64(seconds * 1000))
+	assert.Less(t, ended.Sub(died), 3*time.Second)
+}
