@@ -175,9 +175,6 @@ func (e *Election) unreachable(err error) error {
 // transient reports whether something that failed with err may succeed when it is begun anew: with
 // another connection, another session, or another node.
 func transient(err error) bool {
-	if errors.Is(err, framework.ErrClosed) {
-		return false
-	}
 	return retry.Retryable(err) || slices.ContainsFunc([]error{
 		framework.ErrSessionLost,
 		framework.ErrSuspended,

@@ -325,17 +325,13 @@ func TestWorkEndsBeforeTheNextTermWhenCutOff(t *testing.T) {
 			}
 			return nil
 		})
-		began := make(chan time.Time, 1)
 		next := w.campaigning(t.Context(), w.election())
-		go func() {
-			r := <-next
-			began <- time.Now()
-			assert.NoError(t, r.err)
-			assert.NoError(t, r.term.Resign())
-		}()
 		w.server.Freeze(w.session(client))
-		require.Less(t, testbed.Receive(t, ended, "the end of the work"), testbed.Receive(t, began, "the next term"))
+		term := elected(t, next)
+		began := time.Now()
+		require.Less(t, testbed.Receive(t, ended, "the end of the work"), began)
 		w.server.Thaw()
+		require.NoError(t, term.Resign())
 		cancel()
 		require.Error(t, testbed.Receive(t, done, "the end"))
 	})

@@ -103,6 +103,33 @@ func TestCampaignBeforeAnyServerIsThere(t *testing.T) { // CUR-LDR-06
 	})
 }
 
+// TestCandidateOutlastsItsRetryPolicy ends the session by the client's own clock, with a policy that allows nothing.
+func TestCandidateOutlastsItsRetryPolicy(t *testing.T) { // CURATOR-16, -73
+	virtual(t, func(t *testing.T, w world) {
+		first := campaign(t, electionOn(t, w.client(), "/election"))
+		client := w.client(framework.WithRetryPolicy(retry.NTimes(0, time.Millisecond)))
+		c := w.campaigning(t.Context(), electionOn(t, client, "/election"))
+		for range 5 {
+			id := w.session(client)
+			w.server.Freeze(id)
+			for {
+				session, err := client.Session(t.Context())
+				if err == nil && session.ID() != id {
+					break
+				}
+				time.Sleep(time.Second)
+			}
+			w.server.Thaw()
+			w.soon()
+			waiting(t, c)
+		}
+		time.Sleep(20 * time.Second)
+		require.Len(t, w.nodes(), 2)
+		require.NoError(t, first.Resign())
+		require.NoError(t, elected(t, c).Resign())
+	})
+}
+
 func TestClosingBeforeTheConnectionIsThereEndsTheCampaign(t *testing.T) { // CUR-LDR-07
 	virtual(t, func(t *testing.T, w world) {
 		w.server.Stop()
