@@ -1,0 +1,46 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/zktest"
+	"github.com/gocurator/curator/zktest/ensemble"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// check plays a deploy and looks at what it says.
+func check(t *testing.T, servers []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var out bytes.Buffer
+	s := scheduler{out: &lines{out: &out}, path: "/scheduler", every: 2 * time.Millisecond, timeout: 10 * time.Second}
+	require.NoError(t, s.deploy(ctx, servers, 3), "%s", &out)
+	require.Contains(t, out.String(), "jobs done once", "%s", &out)
+	require.Contains(t, out.String(), "stops: context canceled", "%s", &out)
+	require.GreaterOrEqual(t, bytes.Count(out.Bytes(), []byte(": leads\n")), 4, "%s", &out)
+}
+
+func TestOnTheEmbeddedServer(t *testing.T) {
+	check(t, []string{zktest.NewServer(t).Addr()})
+}
+
+func TestOnAnEnsemble(t *testing.T) {
+	check(t, ensemble.Start(t).Servers())
+}
+
+func TestAViolationIsToldFromSuccess(t *testing.T) {
+	var out bytes.Buffer
+	s := scheduler{out: &lines{out: &out}}
+	require.NoError(t, s.summary(7, 7))
+	require.Error(t, s.summary(6, 7), "left out")
+	require.Error(t, s.summary(8, 7), "done twice")
+	require.Error(t, s.run(t.Context(), nil))
+}

@@ -1,0 +1,39 @@
+// Package leader elects one leader at a time among all processes that use the same path of a
+// ZooKeeper ensemble. It is Curator's LeaderLatch and LeaderSelector.
+//
+//	e, err := leader.New(client, "/scheduler/leader", leader.WithID("host-7"))
+//	if err != nil { ... }
+//	err = e.Run(ctx, func(ctx context.Context, term *leader.Term) error {
+//		return schedule(ctx) // ends when ctx does: the leadership is over then
+//	})
+//
+// # On the wire
+//
+// Every candidate makes an ephemeral sequential node below the election's path, with its id
+// as data:
+//
+//	<path>/_c_<uuid>-latch-<sequence>   LeaderLatch
+//	<path>/_c_<uuid>-lock-<sequence>    LeaderSelector, with AsSelector
+//
+// The lowest sequence leads; each of the others watches the node just ahead and looks again
+// when it goes. So Java and Go candidates stand in one election. The two kinds of nodes are two
+// elections, also below one path.
+//
+// # What it promises
+//
+//   - One leader at a time whose term's context is not done.
+//   - A term ends before its node is deleted, and so before the next term begins.
+//   - A candidate whose session ends while it waits joins again. It stops only with its
+//     context, with [framework.Client.Close], or with an error that repeating does not heal.
+//   - After an error no node of ours stays, even if the server makes it later.
+//   - A function that leads keeps its node until it has returned: see [Election.Run].
+//
+// # What it cannot promise
+//
+// A process that was stopped for a while does not know how late it is. What must never be
+// done by two leaders needs a check where it happens: [Term.Guard] in ZooKeeper,
+// [Term.FencingToken] anywhere else.
+//
+// When a session ends, its node goes, whatever a function that leads is doing. Its context has ended
+// by then.
+package leader

@@ -1,0 +1,173 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/zktest"
+)
+
+// scenario is a life in an election, with a fault somewhere in it. The subject is the one that meets the
+// fault; the other candidate does not.
+type scenario struct {
+	server         *zktest.Server
+	subject, other *leader.Election
+	expires        bool // the fault ends the session
+}
+
+const faultPath = "/deep/down/election"
+
+// eachRequest runs test with the subject's first request failing, then its second, and so on, until a run
+// ends without meeting the fault.
+func eachRequest(t *testing.T, test func(t *testing.T, s scenario)) {
+	for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter} {
+		t.Run(fault.String(), func(t *testing.T) {
+			met := true
+			for n := 0; met; n++ {
+				met = false // also when -run leaves this one out
+				t.Run(fmt.Sprintf("request %d", n), func(t *testing.T) {
+					server := zktest.NewServer(t)
+					bed := testbed.On(server)
+					subject, other := bed.Client(t), bed.Client(t)
+					session, err := other.Session(testbed.Context(t))
+					require.NoError(t, err)
+					injected := server.Inject(fault, n, func(r zktest.Request) bool { return r.Session != session.ID() })
+					s := scenario{
+						server:  server,
+						subject: electionOn(t, subject, faultPath, leader.WithID("subject")),
+						other:   electionOn(t, other, faultPath, leader.WithID("other")),
+						expires: fault == zktest.ExpireBefore || fault == zktest.ExpireAfter,
+					}
+					test(t, s)
+					s.finish(t)
+					met = injected.Met()
+					require.Less(t, n, 60, "the scenario never ends")
+				})
+			}
+		})
+	}
+}
+
+// finish checks what must hold after everything: the other can lead, and nothing of the subject's is left.
+func (s scenario) finish(t *testing.T) {
+	t.Helper()
+	term := campaign(t, s.other)
+	require.NoError(t, term.Resign())
+	testbed.Eventually(t, func() bool {
+		children, err := s.server.Children(faultPath)
+		return err != nil || len(children) == 0
+	}, "no node is left behind")
+}
+
+// checkAlone checks that the other does not lead as long as the term believes in itself. A session that is ended by
+// force gives no warning, so its leader may hear of it later.
+func (s scenario) checkAlone(t *testing.T, term *leader.Term) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(testbed.Context(t), 30*time.Millisecond)
+	defer cancel()
+	second, err := s.other.Campaign(ctx)
+	if err != nil {
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		return
+	}
+	if s.expires {
+		testbed.Receive(t, term.Done(), "word of the loss")
+	}
+	assert.Error(t, term.Err(), "two leaders")
+	require.NoError(t, second.Resign())
+}
+
+// checkResign checks that Resign tells the truth.
+func (s scenario) checkResign(t *testing.T, term *leader.Term) {
+	t.Helper()
+	err := term.Resign()
+	if err == nil {
+		assert.False(t, s.server.Exists(term.Path()), "resigned, so the node is gone")
+		return
+	}
+	assert.True(t, errors.Is(err, lock.ErrSessionLost) || errors.Is(err, lock.ErrSuspended), "%v", err)
+}
+
+func TestCampaignWithAnyRequestFailing(t *testing.T) {
+	eachRequest(t, func(t *testing.T, s scenario) {
+		term := campaign(t, s.subject)
+		s.checkAlone(t, term)
+		s.checkResign(t, term)
+	})
+}
+
+func TestWaitingCampaignWithAnyRequestFailing(t *testing.T) {
+	eachRequest(t, func(t *testing.T, s scenario) {
+		ahead := campaign(t, s.other)
+		c := make(chan result, 1)
+		go func() {
+			term, err := s.subject.Campaign(testbed.Context(t))
+			c <- result{term, err}
+		}()
+		participants(t, s.other, 2)
+		waiting(t, c)
+		require.NoError(t, ahead.Resign())
+		term := elected(t, c)
+		s.checkAlone(t, term)
+		s.checkResign(t, term)
+	})
+}
+
+func TestCancelledCampaignWithAnyRequestFailing(t *testing.T) { // etcd #21128 leaves its key
+	eachRequest(t, func(t *testing.T, s scenario) {
+		ahead := campaign(t, s.other)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		defer cancel()
+		_, err := s.subject.Campaign(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NoError(t, ahead.Err())
+		require.NoError(t, ahead.Resign())
+	})
+}
+
+func TestRunWithAnyRequestFailing(t *testing.T) {
+	eachRequest(t, func(t *testing.T, s scenario) {
+		terms := 0
+		err := s.subject.Run(testbed.Context(t), func(ctx context.Context, term *leader.Term) error {
+			if terms++; terms < 3 {
+				return nil
+			}
+			_, err := term.FencingToken(ctx)
+			if term.Err() == nil {
+				assert.NoError(t, err)
+				return errEnough
+			}
+			return err
+		})
+		require.ErrorIs(t, err, errEnough)
+	})
+}
+
+func TestObserveWithAnyRequestFailing(t *testing.T) {
+	eachRequest(t, func(t *testing.T, s scenario) {
+		o := observe(t, testbed.Context(t), s.subject)
+		require.Equal(t, leader.State{}, o.fresh())
+		for range 2 {
+			term := campaign(t, s.other)
+			s := o.fresh()
+			for !s.Elected {
+				s = o.fresh()
+			}
+			require.Equal(t, term.Path(), s.Leader.Path)
+			require.NoError(t, term.Resign())
+			for s = o.fresh(); s.Elected; s = o.fresh() {
+			}
+		}
+		_, err := s.subject.Leader(testbed.Context(t))
+		require.ErrorIs(t, err, leader.ErrNoLeader)
+	})
+}

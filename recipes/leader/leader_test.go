@@ -1,0 +1,515 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/mutex"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestElection(t *testing.T) {
+	testbed.Run(t, []testbed.Case{
+		{Name: "leadership goes on in the order of joining", Test: inOrder}, // CUR-LDR-01
+		{Name: "many candidates never lead together", Test: neverTogether},  // CUR-LDR-02
+		{Name: "a candidate that leaves elects nobody", Test: leaverElectsNobody},
+		{Name: "a path that nobody used has no leader", Test: unusedPath},                 // CUR-LDR-08
+		{Name: "a refused candidate is told", Test: refusedIsTold},                        // CUR-LDR-10
+		{Name: "everybody sees the same participants", Test: sameParticipants},            // CUR-LDR-11, KZ-LDR-01
+		{Name: "all get their turn when all run again", Test: rotates},                    // CUR-LDR-12
+		{Name: "closing a candidate leaves the leader alone", Test: closing},              // CUR-LDR-14
+		{Name: "a cancelled candidate is passed over", Test: cancelledIsPassedOver},       // KZ-LDR-02
+		{Name: "a candidate that loses its session joins again", Test: joinsAgain},        // CURATOR-16, -73; etcd #19597
+		{Name: "a leader that loses its session leads again in a new term", Test: regain}, // CURATOR-3
+		{Name: "nodes are those of a latch", Test: latchNodes},
+		{Name: "nodes are those of a selector", Test: selectorNodes},
+		{Name: "latches and selectors on one path are two elections", Test: twoElections},
+		{Name: "a selector and a mutex exclude each other", Test: selectorIsAMutex},
+		{Name: "a guard commits only during its term", Test: guard},
+		{Name: "observers see each leader and nobody", Test: observes},
+		{Name: "an observer's loss of its session is no end", Test: observerSurvives},
+	})
+}
+
+// newElection makes an election on a client of its own.
+func newElection(t *testing.T, bed *testbed.Bed, path string, opts ...leader.Option) (*leader.Election, *framework.Client) {
+	t.Helper()
+	client := bed.Client(t)
+	return electionOn(t, client, path, opts...), client
+}
+
+func electionOn(t *testing.T, client *framework.Client, path string, opts ...leader.Option) *leader.Election {
+	t.Helper()
+	e, err := leader.New(client, path, opts...)
+	require.NoError(t, err)
+	return e
+}
+
+func campaign(t *testing.T, e *leader.Election) *leader.Term {
+	t.Helper()
+	term, err := e.Campaign(testbed.Context(t))
+	require.NoError(t, err)
+	return term
+}
+
+type result struct {
+	term *leader.Term
+	err  error
+}
+
+// campaigning starts a campaign and waits until the election has n participants.
+func campaigning(t *testing.T, ctx context.Context, e *leader.Election, n int) <-chan result {
+	t.Helper()
+	done := make(chan result, 1)
+	go func() {
+		term, err := e.Campaign(ctx)
+		done <- result{term, err}
+	}()
+	participants(t, e, n)
+	return done
+}
+
+// participants waits until there are n, and returns them.
+func participants(t *testing.T, e *leader.Election, n int) (ps []leader.Participant) {
+	t.Helper()
+	testbed.Eventually(t, func() bool {
+		var err error
+		ps, err = e.Participants(testbed.Context(t))
+		return err == nil && len(ps) == n
+	}, fmt.Sprintf("%d participants", n))
+	return ps
+}
+
+// elected waits for a campaign to succeed.
+func elected(t *testing.T, c <-chan result) *leader.Term {
+	t.Helper()
+	r := testbed.Receive(t, c, "the leadership")
+	require.NoError(t, r.err)
+	return r.term
+}
+
+// waiting checks that a campaign has not ended.
+func waiting(t *testing.T, c <-chan result) {
+	t.Helper()
+	select {
+	case r := <-c:
+		require.FailNow(t, "campaign ended", "%v", r.err)
+	default:
+	}
+}
+
+func ids(ps []leader.Participant) (list []string) {
+	for _, p := range ps {
+		list = append(list, p.ID)
+	}
+	return list
+}
+
+func inOrder(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	client := bed.Client(t) // one for all, as in Java's test
+	var queue []<-chan result
+	for i := range 5 {
+		e := electionOn(t, client, path, leader.WithID(fmt.Sprint(i)))
+		queue = append(queue, campaigning(t, testbed.Context(t), e, i+1))
+	}
+	for i, c := range queue {
+		term := elected(t, c)
+		require.Equal(t, fmt.Sprint(i), term.ID())
+		for _, later := range queue[i+1:] {
+			waiting(t, later)
+		}
+		require.NoError(t, term.Resign())
+		require.ErrorIs(t, term.Err(), leader.ErrResigned)
+	}
+}
+
+func neverTogether(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	var inside, terms atomic.Int32
+	var wg sync.WaitGroup
+	for range 5 {
+		e, _ := newElection(t, bed, path)
+		wg.Go(func() {
+			for range 6 {
+				assert.NoError(t, e.Lead(testbed.Context(t), func(ctx context.Context, _ *leader.Term) error {
+					assert.EqualValues(t, 1, inside.Add(1), "two leaders")
+					time.Sleep(time.Millisecond)
+					assert.NoError(t, ctx.Err())
+					inside.Add(-1)
+					terms.Add(1)
+					return nil
+				}))
+			}
+		})
+	}
+	wg.Wait()
+	require.EqualValues(t, 30, terms.Load())
+}
+
+// leaverElectsNobody is CUR-LDR-03: what goes away causes a look at the order, and hands nothing over.
+func leaverElectsNobody(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	e, client := newElection(t, bed, path)
+	first := campaign(t, e)
+	ctx, cancel := context.WithCancel(testbed.Context(t))
+	second, _ := newElection(t, bed, path)
+	left := campaigning(t, ctx, second, 2)
+	third, _ := newElection(t, bed, path)
+	stays := campaigning(t, testbed.Context(t), third, 3)
+	cancel()
+	require.ErrorIs(t, testbed.Receive(t, left, "the end of the campaign").err, context.Canceled)
+	require.Len(t, participants(t, e, 2), 2)
+	testbed.CatchUp(t, client)
+	waiting(t, stays)
+	require.NoError(t, first.Err())
+	require.NoError(t, first.Resign())
+	require.NoError(t, elected(t, stays).Resign())
+}
+
+func unusedPath(t *testing.T, bed *testbed.Bed) {
+	e, _ := newElection(t, bed, testbed.Path(t))
+	_, err := e.Leader(testbed.Context(t))
+	require.ErrorIs(t, err, leader.ErrNoLeader)
+	ps, err := e.Participants(testbed.Context(t))
+	require.NoError(t, err)
+	require.Empty(t, ps)
+	require.NoError(t, campaign(t, e).Resign())
+	_, err = e.Leader(testbed.Context(t))
+	require.ErrorIs(t, err, leader.ErrNoLeader, "all have left")
+}
+
+func refusedIsTold(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	dir, _ := framework.Split(path)
+	owner := bed.Client(t, framework.WithAuth("digest", []byte("me:secret")))
+	_, err := owner.Create(testbed.Context(t), dir, nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "auth"}}))
+	require.NoError(t, err)
+	e, _ := newElection(t, bed, path)
+	_, err = e.Campaign(testbed.Context(t))
+	require.ErrorIs(t, err, zk.ErrNoAuth)
+	require.ErrorIs(t, e.Run(testbed.Context(t), nil), zk.ErrNoAuth)
+	require.NoError(t, campaign(t, electionOn(t, owner, path)).Resign())
+}
+
+func sameParticipants(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	var all []*leader.Election
+	var want []string
+	var first *leader.Term
+	ctx, cancel := context.WithCancel(testbed.Context(t))
+	var others []<-chan result
+	for i := range 4 {
+		id := fmt.Sprintf(" candidate %d ö ", i)
+		want = append(want, id)
+		e, _ := newElection(t, bed, path, leader.WithID(id), leader.AsSelector())
+		all = append(all, e)
+		if i == 0 {
+			first = campaign(t, e)
+			continue
+		}
+		others = append(others, campaigning(t, ctx, e, i+1))
+	}
+	bystander, _ := newElection(t, bed, path, leader.AsSelector())
+	for _, e := range append(all, bystander) {
+		ps := participants(t, e, len(want))
+		require.Equal(t, want, ids(ps), "in the order of the queue")
+		for i, p := range ps {
+			require.Equal(t, i == 0, p.Leads)
+		}
+		who, err := e.Leader(ctx)
+		require.NoError(t, err)
+		require.Equal(t, ps[0], who)
+		token, err := first.FencingToken(ctx)
+		require.NoError(t, err)
+		require.Equal(t, token, who.Token)
+	}
+	cancel()
+	for _, c := range others {
+		require.Error(t, testbed.Receive(t, c, "the end of the campaign").err)
+	}
+	require.NoError(t, first.Resign())
+}
+
+func rotates(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	const n, rounds = 4, 3
+	ctx, cancel := context.WithCancel(testbed.Context(t))
+	defer cancel()
+	var turns []string // by one leader at a time
+	queued := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range n {
+		e, _ := newElection(t, bed, path, leader.WithID(fmt.Sprint(i)))
+		wg.Go(func() {
+			assert.ErrorIs(t, e.Run(ctx, func(ctx context.Context, term *leader.Term) error {
+				<-queued
+				if turns = append(turns, term.ID()); len(turns) == n*rounds {
+					cancel()
+				}
+				// Whoever led before has joined again.
+				return ignoreEnd(await(ctx, func() bool {
+					ps, err := e.Participants(ctx)
+					return err == nil && len(ps) == n
+				}))
+			}), context.Canceled)
+		})
+		if i == 0 {
+			participants(t, e, 1)
+		}
+	}
+	bystander, _ := newElection(t, bed, path)
+	participants(t, bystander, n)
+	close(queued)
+	wg.Wait()
+	for round := range rounds {
+		part := slices.Sorted(slices.Values(turns[round*n : (round+1)*n]))
+		require.Equal(t, []string{"0", "1", "2", "3"}, part, "round %d of %v", round, turns)
+	}
+}
+
+func await(ctx context.Context, condition func() bool) error {
+	for !condition() {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return nil
+}
+
+func ignoreEnd(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func closing(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	e, client := newElection(t, bed, path)
+	term := campaign(t, e)
+	follower, followers := newElection(t, bed, path)
+	c := campaigning(t, testbed.Context(t), follower, 2)
+	require.NoError(t, followers.Close())
+	require.ErrorIs(t, testbed.Receive(t, c, "the end of the campaign").err, lock.ErrClosed)
+	participants(t, e, 1)
+	require.NoError(t, term.Err(), "the leader still leads")
+	require.NoError(t, client.Close())
+	testbed.Receive(t, term.Done(), "the end of the term") // CURATOR's default close tells nobody
+	require.ErrorIs(t, term.Err(), lock.ErrClosed)
+	require.ErrorIs(t, term.Resign(), lock.ErrClosed)
+}
+
+func cancelledIsPassedOver(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	first, _ := newElection(t, bed, path, leader.WithID("first"))
+	second, _ := newElection(t, bed, path, leader.WithID("second"))
+	third, _ := newElection(t, bed, path, leader.WithID("third"))
+	term := campaign(t, first)
+	ctx, cancel := context.WithCancelCause(testbed.Context(t))
+	left := campaigning(t, ctx, second, 2)
+	broken := errors.New("broken")
+	stop := make(chan struct{})
+	work := make(chan error, 1)
+	go func() {
+		work <- third.Run(testbed.Context(t), func(context.Context, *leader.Term) error {
+			<-stop
+			return broken
+		})
+	}()
+	participants(t, first, 3)
+	gaveUp := errors.New("gave up")
+	cancel(gaveUp)
+	err := testbed.Receive(t, left, "the end of the campaign").err
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, gaveUp)
+	require.NoError(t, term.Resign())
+	again := campaigning(t, testbed.Context(t), first, 2)
+	close(stop)
+	require.ErrorIs(t, testbed.Receive(t, work, "the end of the work"), broken)
+	require.NoError(t, elected(t, again).Resign())
+}
+
+func joinsAgain(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	e, _ := newElection(t, bed, path)
+	term := campaign(t, e)
+	other, client := newElection(t, bed, path)
+	c := campaigning(t, testbed.Context(t), other, 2)
+	for range 3 {
+		old := participants(t, e, 2)[1]
+		bed.KillSession(t, client)
+		testbed.Eventually(t, func() bool {
+			ps, err := e.Participants(testbed.Context(t))
+			return err == nil && len(ps) == 2 && ps[1].Path != old.Path && ps[1].Session != old.Session
+		}, "another node of another session")
+		waiting(t, c)
+	}
+	require.NoError(t, term.Resign())
+	require.NoError(t, elected(t, c).Resign())
+}
+
+func regain(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	e, client := newElection(t, bed, path)
+	var tokens []int64
+	kill := func() { bed.KillSession(t, client) }
+	err := e.Run(testbed.Context(t), func(ctx context.Context, term *leader.Term) error {
+		token, err := term.FencingToken(ctx)
+		if err != nil {
+			return err
+		}
+		if tokens = append(tokens, token); len(tokens) == 3 {
+			return errEnough
+		}
+		kill()
+		<-ctx.Done()
+		assert.True(t, errors.Is(term.Err(), lock.ErrSessionLost) || errors.Is(term.Err(), lock.ErrSuspended), "%v", term.Err())
+		return ctx.Err()
+	})
+	require.ErrorIs(t, err, errEnough)
+	require.True(t, slices.IsSorted(tokens) && len(slices.Compact(tokens)) == 3, "%v", tokens)
+}
+
+var errEnough = errors.New("enough")
+
+// children reads the nodes below path with their data, by name without protection.
+func children(t *testing.T, client *framework.Client, path string) map[string]string {
+	t.Helper()
+	names, _, err := client.Children(testbed.Context(t), path)
+	require.NoError(t, err)
+	nodes := make(map[string]string)
+	for _, child := range names {
+		data, stat, err := client.Get(testbed.Context(t), framework.Join(path, child))
+		require.NoError(t, err)
+		require.NotZero(t, stat.EphemeralOwner)
+		name, id := framework.Unprotected(child)
+		require.NotEmpty(t, id)
+		nodes[name] = string(data)
+	}
+	return nodes
+}
+
+func latchNodes(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	client := bed.Client(t, framework.WithDefaultData([]byte("default")))
+	a := campaign(t, electionOn(t, client, path))
+	b := electionOn(t, client, path, leader.WithID("host-7"))
+	ctx, cancel := context.WithCancel(testbed.Context(t))
+	c := campaigning(t, ctx, b, 2)
+	require.Equal(t, map[string]string{"latch-0000000000": "", "latch-0000000001": "host-7"}, children(t, client, path))
+	cancel()
+	require.Error(t, testbed.Receive(t, c, "the end of the campaign").err)
+	require.NoError(t, a.Resign())
+}
+
+func selectorNodes(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	client := bed.Client(t, framework.WithDefaultData([]byte("default")))
+	first := electionOn(t, client, path, leader.AsSelector())
+	a := campaign(t, first)
+	require.Equal(t, "default", a.ID())
+	b := electionOn(t, client, path, leader.WithID("host-7"), leader.AsSelector())
+	ctx, cancel := context.WithCancel(testbed.Context(t))
+	c := campaigning(t, ctx, b, 2)
+	require.Equal(t, map[string]string{"lock-0000000000": "default", "lock-0000000001": "host-7"}, children(t, client, path))
+	require.Equal(t, []string{"default", "host-7"}, ids(participants(t, first, 2)))
+	cancel()
+	require.Error(t, testbed.Receive(t, c, "the end of the campaign").err)
+	require.NoError(t, a.Resign())
+}
+
+func twoElections(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	client := bed.Client(t)
+	latch, selector := electionOn(t, client, path, leader.WithID("l")), electionOn(t, client, path, leader.WithID("s"), leader.AsSelector())
+	a, b := campaign(t, latch), campaign(t, selector)
+	for e, id := range map[*leader.Election]string{latch: "l", selector: "s"} {
+		require.Equal(t, []string{id}, ids(participants(t, e, 1)))
+		who, err := e.Leader(testbed.Context(t))
+		require.NoError(t, err)
+		require.Equal(t, id, who.ID)
+	}
+	require.NoError(t, a.Resign())
+	_, err := latch.Leader(testbed.Context(t))
+	require.ErrorIs(t, err, leader.ErrNoLeader)
+	require.NoError(t, b.Resign())
+}
+
+func selectorIsAMutex(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	e, client := newElection(t, bed, path, leader.AsSelector())
+	m, err := mutex.New(client, path)
+	require.NoError(t, err)
+	term := campaign(t, e)
+	_, err = m.TryAcquire(testbed.Context(t))
+	require.ErrorIs(t, err, mutex.ErrNotAcquired)
+	require.NoError(t, term.Resign())
+	require.NoError(t, m.Do(testbed.Context(t), func(context.Context) error { return nil }))
+}
+
+func guard(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	e, client := newElection(t, bed, path)
+	data := path + "-data"
+	ctx := testbed.Context(t)
+	_, err := client.Create(ctx, data, nil, framework.Parents())
+	require.NoError(t, err)
+	write := func(term *leader.Term) error {
+		_, err := client.Multi(ctx, term.Guard(), &zk.SetDataRequest{Path: data, Version: -1})
+		return err
+	}
+	first := campaign(t, e)
+	require.NoError(t, write(first))
+	require.NoError(t, first.Resign())
+	second := campaign(t, e)
+	require.ErrorIs(t, write(first), zk.ErrNoNode)
+	require.NoError(t, write(second))
+	require.NoError(t, second.Resign())
+	require.ErrorIs(t, write(second), zk.ErrNoNode)
+}
+
+func TestBadArgumentsAreRefusedAtOnce(t *testing.T) { // CUR-LDR-09
+	client, err := framework.New([]string{"127.0.0.1:1"})
+	require.NoError(t, err)
+	defer client.Close()
+	for name, c := range map[string]struct {
+		client *framework.Client
+		path   string
+		opt    leader.Option
+		want   error
+	}{
+		"relative path":      {client, "election", leader.WithID(""), lock.ErrBadPath},
+		"the root":           {client, "/", leader.WithID(""), lock.ErrBadPath},
+		"nil client":         {nil, "/election", leader.AsSelector(), lock.ErrBadArgument},
+		"nil option":         {client, "/election", nil, lock.ErrBadArgument},
+		"id not UTF-8":       {client, "/election", leader.WithID("\xff"), lock.ErrBadArgument},
+		"id too long":        {client, "/election", leader.WithID(strings.Repeat("x", 1<<16+1)), lock.ErrBadArgument},
+		"bad error policy":   {client, "/election", leader.WithErrorPolicy(99), lock.ErrBadArgument},
+		"character in path":  {client, "/elec\x00tion", leader.AsSelector(), lock.ErrBadPath},
+		"empty path element": {client, "/a//b", leader.AsSelector(), lock.ErrBadPath},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := leader.New(c.client, c.path, c.opt)
+			require.ErrorIs(t, err, c.want)
+		})
+	}
+}

@@ -1,0 +1,130 @@
+package leader_test
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/zktest"
+)
+
+// TestTheFirstThatCanBeReadLeads has nodes go between the list and the look at the first.
+func TestTheFirstThatCanBeReadLeads(t *testing.T) {
+	for name, ask := range map[string]func(t *testing.T, e *leader.Election) (leader.Participant, bool){
+		"Leader": func(t *testing.T, e *leader.Election) (leader.Participant, bool) {
+			who, err := e.Leader(testbed.Context(t))
+			if err != nil {
+				require.ErrorIs(t, err, leader.ErrNoLeader)
+			}
+			return who, err == nil
+		},
+		"Participants": func(t *testing.T, e *leader.Election) (leader.Participant, bool) {
+			ps, err := e.Participants(testbed.Context(t))
+			require.NoError(t, err)
+			if len(ps) == 0 {
+				return leader.Participant{}, false
+			}
+			return ps[0], true
+		},
+		"Observe": func(t *testing.T, e *leader.Election) (leader.Participant, bool) {
+			s := observe(t, testbed.Context(t), e).state()
+			return s.Leader, s.Elected
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				client := w.client()
+				e := electionOn(t, client, "/election")
+				first := campaign(t, w.election(leader.WithID("first")))
+				second := w.campaigning(t.Context(), w.election(leader.WithID("second")))
+				meanwhile := func(happens func()) <-chan leader.Participant {
+					lists := zktest.OnOp(zktest.OpGetChildren, zktest.OpGetChildren2)
+					gate := w.server.BlockReplies(zktest.OnSession(w.session(client)), lists)
+					answer := make(chan leader.Participant, 1)
+					go func() {
+						defer close(answer)
+						if who, found := ask(t, e); found {
+							answer <- who
+						}
+					}()
+					testbed.Receive(t, gate.Arrived(), "the list")
+					happens()
+					gate.Open()
+					return answer
+				}
+				who, found := <-meanwhile(func() { require.NoError(t, first.Resign()) })
+				require.True(t, found)
+				require.Equal(t, "second", who.ID)
+				require.True(t, who.Leads)
+				term := elected(t, second)
+				_, found = <-meanwhile(func() { require.NoError(t, term.Resign()) })
+				require.False(t, found, "all have gone")
+			})
+		})
+	}
+}
+
+func TestAPathWithOtherNodesOnlyHasNoLeader(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client := w.client()
+		e := electionOn(t, client, "/election")
+		for _, name := range []string{"lock-0000000000", "latch-", "latch-x", "latch-12", "other"} {
+			_, err := client.Create(t.Context(), "/election/"+name, nil, framework.PersistentParents())
+			require.NoError(t, err)
+		}
+		_, err := e.Leader(t.Context())
+		require.ErrorIs(t, err, leader.ErrNoLeader)
+		o := observe(t, testbed.Context(t), e)
+		require.False(t, o.state().Elected)
+		term := campaign(t, e)
+		require.Equal(t, term.Path(), o.state().Leader.Path)
+		require.NoError(t, term.Resign())
+		require.False(t, o.state().Elected)
+	})
+}
+
+func TestNumbersAtTheirEndAreTold(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client := w.client()
+		e := electionOn(t, client, "/election")
+		_, err := client.Create(t.Context(), "/election/x-latch--2147483648", nil, framework.PersistentParents())
+		require.NoError(t, err)
+		_, err = e.Leader(t.Context())
+		require.ErrorIs(t, err, lock.ErrSequenceExhausted)
+		_, err = e.Participants(t.Context())
+		require.ErrorIs(t, err, lock.ErrSequenceExhausted)
+		require.ErrorIs(t, observe(t, t.Context(), e).end(), lock.ErrSequenceExhausted)
+		_, err = e.Campaign(t.Context())
+		require.ErrorIs(t, err, lock.ErrSequenceExhausted)
+	})
+}
+
+// TestObserverDoesNotMissWhoComesWhileItSetsItsWatch has the first candidate come between the list and the watch.
+func TestObserverDoesNotMissWhoComesWhileItSetsItsWatch(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client, candidate := w.client(), w.election()
+		require.NoError(t, campaign(t, candidate).Resign()) // the path is there
+		var lists atomic.Int32
+		second := func(zktest.Request) bool { return lists.Add(1) > 1 }
+		gate := w.server.Block(zktest.OnSession(w.session(client)), zktest.OnOp(zktest.OpGetChildren, zktest.OpGetChildren2), second)
+		states := make(chan leader.State, 1)
+		go func() {
+			for s, err := range electionOn(t, client, "/election").Observe(testbed.Context(t)) {
+				if err == nil {
+					states <- s
+				}
+				return
+			}
+		}()
+		testbed.Receive(t, gate.Arrived(), "the second list")
+		term := campaign(t, candidate)
+		gate.Open()
+		require.Equal(t, term.Path(), testbed.Receive(t, states, "the state").Leader.Path)
+		require.NoError(t, term.Resign())
+	})
+}

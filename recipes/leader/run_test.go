@@ -1,0 +1,425 @@
+package leader_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/zktest"
+)
+
+// journal is a log that can be read.
+type journal struct {
+	mu   sync.Mutex // guards what follows
+	text bytes.Buffer
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
+func (j *journal) logger() framework.Option {
+	return framework.WithLogger(slog.New(slog.NewTextHandler(j, nil)))
+}
+
+// run starts a Run.
+func run(ctx context.Context, e *leader.Election, f func(context.Context, *leader.Term) error) <-chan error {
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx, f) }()
+	synctest.Wait()
+	return ended
+}
+
+// TestNodeStaysUntilTheWorkHasReturned has work overrun its context, for each reason that ends one. client-go's
+// ReleaseOnCancel gives up before.
+func TestNodeStaysUntilTheWorkHasReturned(t *testing.T) {
+	for name, stop := range map[string]func(w world, cancel context.CancelFunc, term *leader.Term){
+		"ctx is done":  func(_ world, cancel context.CancelFunc, _ *leader.Term) { cancel() },
+		"resign":       func(w world, _ context.CancelFunc, term *leader.Term) { assert.NoError(w, term.Resign()) },
+		"resign twice": func(w world, _ context.CancelFunc, term *leader.Term) { resignTwice(w.T, term) },
+		"suspended":    func(w world, _ context.CancelFunc, _ *leader.Term) { w.server.CutConnections() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				var log journal
+				e, other := electionOn(t, w.client(log.logger()), "/election"), w.election()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var term *leader.Term
+				var work context.Context
+				finish := make(chan struct{})
+				first := true
+				ended := run(ctx, e, func(ctx context.Context, t *leader.Term) error {
+					if !first {
+						return errEnough
+					}
+					first = false
+					work, term = ctx, t
+					<-finish
+					return nil
+				})
+				next := w.campaigning(t.Context(), other)
+				stop(w, cancel, term)
+				testbed.Receive(t, work.Done(), "the end of the context")
+				time.Sleep(9 * time.Second)
+				synctest.Wait()
+				require.NotContains(t, log.String(), "goes on")
+				time.Sleep(time.Minute)
+				require.Contains(t, log.String(), "function goes on after its term has ended")
+				require.True(t, w.server.Exists(term.Path()))
+				waiting(t, next)
+				require.NotContains(t, log.String(), "has returned")
+				close(finish)
+				successor := elected(t, next)
+				synctest.Wait()
+				require.Contains(t, log.String(), "function has returned")
+				require.NoError(t, successor.Resign())
+				err := testbed.Receive(t, ended, "the end")
+				if ctx.Err() != nil {
+					require.ErrorIs(t, err, context.Canceled)
+				} else {
+					require.ErrorIs(t, err, errEnough, "it leads again")
+				}
+				require.Empty(t, w.nodes())
+			})
+		})
+	}
+}
+
+func resignTwice(t *testing.T, term *leader.Term) { // CURATOR-518
+	assert.NoError(t, term.Resign())
+	assert.ErrorIs(t, term.Resign(), leader.ErrResigned)
+	assert.ErrorIs(t, term.Err(), leader.ErrResigned)
+}
+
+// TestRunGoesOn has each thing happen that must not end it.
+func TestRunGoesOn(t *testing.T) {
+	for name, f := range map[string]func(w world, client *framework.Client, ctx context.Context, term *leader.Term) error{
+		"when the work returns": func(world, *framework.Client, context.Context, *leader.Term) error { return nil }, // CUR-LDR-13, CURATOR-671
+		"when it was resigned": func(w world, _ *framework.Client, ctx context.Context, term *leader.Term) error { // CUR-LDR-15, CURATOR-468
+			resignTwice(w.T, term)
+			<-ctx.Done()
+			assert.ErrorIs(w, context.Cause(ctx), leader.ErrResigned)
+			return ctx.Err()
+		},
+		"when the session ends": func(w world, client *framework.Client, ctx context.Context, _ *leader.Term) error { // CURATOR-16, -73
+			assert.NoError(w, w.server.ExpireSession(w.session(client)))
+			<-ctx.Done()
+			return ctx.Err()
+		},
+		"when the connection is cut": func(w world, _ *framework.Client, ctx context.Context, _ *leader.Term) error {
+			w.server.CutConnections()
+			<-ctx.Done()
+			return context.Cause(ctx)
+		},
+		"when its node is deleted": func(w world, client *framework.Client, ctx context.Context, term *leader.Term) error {
+			assert.NoError(w, client.Delete(w.Context(), term.Path(), -1))
+			<-ctx.Done()
+			return nil
+		},
+		"when its node is deleted and nobody looks": func(w world, client *framework.Client, ctx context.Context, term *leader.Term) error {
+			assert.NoError(w, client.Delete(w.Context(), term.Path(), -1))
+			return nil
+		},
+		"when the work fails after a loss": func(w world, _ *framework.Client, ctx context.Context, _ *leader.Term) error {
+			w.server.CutConnections()
+			<-ctx.Done()
+			return errors.New("half done")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				var log journal
+				client := w.client(log.logger())
+				terms := 0
+				err := electionOn(t, client, "/election").Run(testbed.Context(t), func(ctx context.Context, term *leader.Term) error {
+					if terms++; terms > 3 {
+						return errEnough
+					}
+					assert.Len(t, w.nodes(), 1)
+					return f(w, client, ctx, term)
+				})
+				require.ErrorIs(t, err, errEnough)
+				require.NotErrorIs(t, err, lock.ErrSessionLost)
+				require.Equal(t, 4, terms)
+				w.soon()
+				require.Empty(t, w.nodes())
+				require.Equal(t, name == "when the work fails after a loss", bytes.Contains([]byte(log.String()), []byte("half done")), "%s", &log)
+			})
+		})
+	}
+}
+
+// TestRunReturns has each thing happen that ends it. CURATOR-15: an exception ended the loop unseen.
+func TestRunReturns(t *testing.T) {
+	broken := errors.New("broken")
+	for name, c := range map[string]struct {
+		f    func(w world, client *framework.Client, cancel context.CancelFunc, ctx context.Context) error
+		want []error
+		not  []error
+	}{
+		"the work's error": {
+			func(world, *framework.Client, context.CancelFunc, context.Context) error { return broken },
+			[]error{broken}, nil,
+		},
+		"the work's own cancellation": {
+			func(world, *framework.Client, context.CancelFunc, context.Context) error { return context.Canceled },
+			[]error{context.Canceled}, nil,
+		},
+		"the end of ctx": {
+			func(_ world, _ *framework.Client, cancel context.CancelFunc, ctx context.Context) error {
+				cancel()
+				<-ctx.Done()
+				return ctx.Err()
+			},
+			[]error{context.Canceled}, []error{broken},
+		},
+		"the end of ctx, and what the work says": {
+			func(_ world, _ *framework.Client, cancel context.CancelFunc, ctx context.Context) error {
+				cancel()
+				<-ctx.Done()
+				return broken
+			},
+			[]error{context.Canceled, broken}, nil,
+		},
+		"the client's end": {
+			func(_ world, client *framework.Client, _ context.CancelFunc, ctx context.Context) error {
+				go client.Close()
+				<-ctx.Done()
+				return ctx.Err()
+			},
+			[]error{lock.ErrClosed}, nil,
+		},
+		"a node that cannot be deleted": {
+			func(w world, client *framework.Client, _ context.CancelFunc, _ context.Context) error {
+				acl := []zk.ACL{{Perms: zk.PermAll &^ zk.PermDelete, Scheme: "world", ID: "anyone"}}
+				_, err := client.SetACL(w.Context(), "/election", acl, -1)
+				return err
+			},
+			[]error{zk.ErrNoAuth}, nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				client := w.client()
+				ctx, cancel := context.WithCancel(testbed.Context(t))
+				defer cancel()
+				terms := 0
+				err := electionOn(t, client, "/election").Run(ctx, func(ctx context.Context, _ *leader.Term) error {
+					terms++
+					return c.f(w, client, cancel, ctx)
+				})
+				require.Equal(t, 1, terms)
+				for _, want := range c.want {
+					require.ErrorIs(t, err, want)
+				}
+				for _, not := range c.not {
+					require.NotErrorIs(t, err, not)
+				}
+				if !errors.Is(err, zk.ErrNoAuth) {
+					w.soon()
+					require.Empty(t, w.nodes())
+				}
+			})
+		})
+	}
+}
+
+func TestPanicInTheWorkGoesOnAndDeletesTheNode(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		e := w.election()
+		require.PanicsWithValue(t, "broken", func() {
+			_ = e.Run(t.Context(), func(context.Context, *leader.Term) error { panic("broken") })
+		})
+		require.Empty(t, w.nodes())
+	})
+}
+
+func TestLeadIsOneTerm(t *testing.T) { // CUR-LDR-13, without the option
+	virtual(t, func(t *testing.T, w world) {
+		client := w.client()
+		e := electionOn(t, client, "/election")
+		terms := 0
+		work := func(err error) func(context.Context, *leader.Term) error {
+			return func(context.Context, *leader.Term) error {
+				terms++
+				return err
+			}
+		}
+		require.NoError(t, e.Lead(t.Context(), work(nil)))
+		require.ErrorIs(t, e.Lead(t.Context(), work(errEnough)), errEnough)
+		require.Equal(t, 2, terms)
+		require.ErrorIs(t, e.Lead(t.Context(), func(ctx context.Context, _ *leader.Term) error {
+			require.NoError(t, w.server.ExpireSession(w.session(client)))
+			<-ctx.Done()
+			return nil
+		}), lock.ErrSuspended, "the loss is told")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, e.Lead(ctx, work(nil)), context.Canceled)
+		require.Equal(t, 2, terms)
+		w.soon()
+		require.Empty(t, w.nodes())
+	})
+}
+
+func TestTermHasTheValuesOfTheCampaignsContextAndNotItsEnd(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		type key struct{}
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
+		e := w.election()
+		term, err := e.Campaign(ctx)
+		require.NoError(t, err)
+		cancel()
+		synctest.Wait()
+		require.NoError(t, term.Err())
+		require.Equal(t, "value", term.Context().Value(key{}))
+
+		// A campaign in a term's context is another candidate, which can only wait for the end.
+		c := w.campaigning(term.Context(), e)
+		require.Len(t, w.nodes(), 2)
+		require.NoError(t, term.Resign())
+		r := testbed.Receive(t, c, "the end of the campaign")
+		if r.err == nil { // it was elected at the same moment
+			require.NoError(t, r.term.Resign())
+		} else {
+			require.ErrorIs(t, r.err, leader.ErrResigned)
+		}
+		w.soon()
+		require.Empty(t, w.nodes())
+	})
+}
+
+// TestWorkEndsBeforeTheNextTermWhenCutOff has the leader cut off from the servers, which tell it nothing.
+func TestWorkEndsBeforeTheNextTermWhenCutOff(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client := w.client()
+		ended := make(chan time.Time, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := run(ctx, electionOn(t, client, "/election"), func(ctx context.Context, _ *leader.Term) error {
+			<-ctx.Done()
+			select {
+			case ended <- time.Now():
+			default:
+			}
+			return nil
+		})
+		next := w.campaigning(t.Context(), w.election())
+		w.server.Freeze(w.session(client))
+		term := elected(t, next)
+		began := time.Now()
+		require.Less(t, testbed.Receive(t, ended, "the end of the work"), began)
+		w.server.Thaw()
+		require.NoError(t, term.Resign())
+		cancel()
+		require.Error(t, testbed.Receive(t, done, "the end"))
+	})
+}
+
+// TestObserverCatchesUpInANewSession looks at the first thing that an observer asks there: a server that is behind must
+// not answer with an older state than was shown before.
+func TestObserverCatchesUpInANewSession(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client := w.client()
+		leaders := w.client()
+		term := campaign(t, electionOn(t, leaders, "/election"))
+		o := observe(t, testbed.Context(t), electionOn(t, client, "/election"))
+		require.Equal(t, term.Path(), o.state().Leader.Path)
+		old, others := w.session(client), w.session(leaders)
+		var mu sync.Mutex
+		var asked []zktest.Op
+		stop := w.server.Trace(func(event zktest.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			if event.Watch == "" && event.Session != old && event.Session != others {
+				asked = append(asked, event.Request.Op)
+			}
+		})
+		require.NoError(t, w.server.ExpireSession(old))
+		require.True(t, o.state().Stale)
+		require.Equal(t, term.Path(), o.fresh().Leader.Path)
+		stop()
+		mu.Lock()
+		require.Equal(t, zktest.OpMulti, asked[0])
+		mu.Unlock()
+		require.NoError(t, term.Resign())
+		require.Equal(t, leader.State{}, o.fresh())
+		require.NoError(t, client.Close())
+		require.True(t, o.state().Stale)
+		require.ErrorIs(t, o.end(), lock.ErrClosed)
+	})
+}
+
+// TestObserverIsNotWokenByWhoWaits has many come and go behind the leader.
+func TestObserverIsNotWokenByWhoWaits(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client := w.client()
+		term := campaign(t, w.election())
+		states := make(chan leader.State, 10)
+		go func() {
+			for s, err := range electionOn(t, client, "/election").Observe(t.Context()) {
+				if err != nil {
+					return
+				}
+				states <- s
+			}
+		}()
+		require.True(t, testbed.Receive(t, states, "the leader").Elected)
+		synctest.Wait()
+		session := w.session(client)
+		asked := 0
+		stop := w.server.Trace(func(event zktest.Event) {
+			if event.Session == session {
+				asked++
+			}
+		})
+		for range 10 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err := w.election().Campaign(ctx)
+			cancel()
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}
+		synctest.Wait()
+		stop()
+		require.Zero(t, asked)
+		require.Empty(t, states)
+		require.NoError(t, term.Resign())
+		require.False(t, testbed.Receive(t, states, "nobody").Elected)
+	})
+}
+
+// TestObserverIsToldWhatItMayNotRead ends with an error instead of waiting for ever.
+func TestObserverIsToldWhatItMayNotRead(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		owner := w.client(framework.WithAuth("digest", []byte("me:secret")))
+		_, err := owner.Create(t.Context(), "/election", nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "auth"}}))
+		require.NoError(t, err)
+		e := w.election()
+		require.ErrorIs(t, observe(t, t.Context(), e).end(), zk.ErrNoAuth)
+		_, err = e.Leader(t.Context())
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+		_, err = e.Participants(t.Context())
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+	})
+}

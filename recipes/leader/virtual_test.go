@@ -1,0 +1,259 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
+)
+
+// world is a server in virtual time, and clients of it.
+type world struct {
+	*testing.T
+	server *zktest.Server
+}
+
+// virtual runs test in a synctest bubble with a server inside.
+func virtual(t *testing.T, test func(t *testing.T, w world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		test(t, world{t, zktest.NewServer(t, zktest.WithInMemory())})
+	})
+}
+
+func (w world) client(opts ...framework.Option) *framework.Client {
+	return testbed.On(w.server).Client(w.T, append(opts, framework.WithDialer(w.server.DialContext))...)
+}
+
+// unconnected is a client that nobody waited for.
+func (w world) unconnected() *framework.Client {
+	client, err := framework.New(w.server.Servers(),
+		framework.WithDialer(w.server.DialContext),
+		framework.WithSessionTimeout(10*time.Second),
+		framework.WithConnectionTimeout(time.Second),
+		framework.WithRetryPolicy(retry.NTimes(1, time.Millisecond)))
+	require.NoError(w, err)
+	w.Cleanup(func() { client.Close() })
+	return client
+}
+
+func (w world) election(opts ...leader.Option) *leader.Election {
+	return electionOn(w.T, w.client(), "/election", opts...)
+}
+
+// campaigning starts a campaign, and returns when all that happens has happened.
+func (w world) campaigning(ctx context.Context, e *leader.Election) <-chan result {
+	done := make(chan result, 1)
+	go func() {
+		term, err := e.Campaign(ctx)
+		done <- result{term, err}
+	}()
+	synctest.Wait()
+	return done
+}
+
+// nodes are the names of the election's nodes.
+func (w world) nodes() []string {
+	names, err := w.server.Children("/election")
+	if errors.Is(err, zktest.ErrNoNode) {
+		return nil
+	}
+	require.NoError(w, err)
+	return names
+}
+
+// session is the id of a client's session.
+func (w world) session(client *framework.Client) int64 {
+	session, err := client.Session(testbed.Context(w.T))
+	require.NoError(w, err)
+	return session.ID()
+}
+
+// soon is a while after which all that is under way has come to its end.
+func (w world) soon() {
+	time.Sleep(time.Second)
+	synctest.Wait()
+}
+
+func TestCampaignBeforeAnyServerIsThere(t *testing.T) { // CUR-LDR-06
+	virtual(t, func(t *testing.T, w world) {
+		w.server.Stop()
+		e := electionOn(t, w.unconnected(), "/election")
+		c := w.campaigning(t.Context(), e)
+		time.Sleep(5 * time.Minute) // longer than any retry policy
+		waiting(t, c)
+		require.NoError(t, w.server.Restart())
+		term := elected(t, c)
+		require.Len(t, w.nodes(), 1)
+		require.NoError(t, term.Err())
+		require.NoError(t, term.Resign())
+	})
+}
+
+// TestCandidateOutlastsItsRetryPolicy ends the session by the client's own clock, with a policy that allows nothing.
+func TestCandidateOutlastsItsRetryPolicy(t *testing.T) { // CURATOR-16, -73
+	virtual(t, func(t *testing.T, w world) {
+		first := campaign(t, electionOn(t, w.client(), "/election"))
+		client := w.client(framework.WithRetryPolicy(retry.NTimes(0, time.Millisecond)))
+		c := w.campaigning(t.Context(), electionOn(t, client, "/election"))
+		for range 5 {
+			id := w.session(client)
+			w.server.Freeze(id)
+			for {
+				session, err := client.Session(t.Context())
+				if err == nil && session.ID() != id {
+					break
+				}
+				time.Sleep(time.Second)
+			}
+			w.server.Thaw()
+			w.soon()
+			waiting(t, c)
+		}
+		time.Sleep(20 * time.Second)
+		require.Len(t, w.nodes(), 2)
+		require.NoError(t, first.Resign())
+		require.NoError(t, elected(t, c).Resign())
+	})
+}
+
+func TestClosingBeforeTheConnectionIsThereEndsTheCampaign(t *testing.T) { // CUR-LDR-07
+	virtual(t, func(t *testing.T, w world) {
+		w.server.Stop()
+		client := w.unconnected()
+		c := w.campaigning(t.Context(), electionOn(t, client, "/election"))
+		require.NoError(t, client.Close())
+		require.ErrorIs(t, testbed.Receive(t, c, "the end of the campaign").err, lock.ErrClosed)
+		require.NoError(t, w.server.Restart())
+		w.soon()
+		require.Empty(t, w.server.Tree(), "no attempt is made afterwards")
+	})
+}
+
+func TestAWaitInVainSaysWhetherThereWasAServer(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		holder, e := w.election(), w.election()
+		term := campaign(t, holder)
+		try := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			_, err := e.Campaign(ctx)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			return err
+		}
+		require.NotErrorIs(t, try(), zk.ErrNoServer, "somebody else leads")
+		w.server.Stop()
+		require.ErrorIs(t, try(), zk.ErrNoServer)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		for _, err := range e.Observe(ctx) {
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, zk.ErrNoServer)
+		}
+		require.NoError(t, w.server.Restart())
+		_ = term.Resign()
+	})
+}
+
+func TestAllServersDownMeansNoLeaderAndThenExactlyOne(t *testing.T) { // CUR-LDR-16
+	virtual(t, func(t *testing.T, w world) {
+		client := w.client(framework.WithErrorPolicy(connstate.Session))
+		first := campaign(t, electionOn(t, client, "/election"))
+		var all []<-chan result
+		for range 9 {
+			all = append(all, w.campaigning(t.Context(), electionOn(t, client, "/election")))
+		}
+		w.server.Stop()
+		testbed.Receive(t, first.Done(), "the end of the term")
+		require.ErrorIs(t, first.Err(), lock.ErrSessionLost)
+		time.Sleep(time.Minute)
+		for _, c := range all {
+			waiting(t, c)
+		}
+		require.NoError(t, w.server.Restart())
+		led := 0
+		for led < len(all) {
+			w.soon()
+			for i, c := range all {
+				if len(c) == 0 {
+					continue
+				}
+				term := elected(t, c)
+				led++
+				w.soon()
+				for _, other := range all {
+					waiting(t, other)
+				}
+				require.NoError(t, term.Resign(), "candidate %d", i)
+				w.soon()
+			}
+		}
+		require.ErrorIs(t, first.Resign(), lock.ErrSessionLost)
+	})
+}
+
+// TestATermEndsBeforeItsNodeGoes looks at the term at the moment when the server carries out the deletion.
+func TestATermEndsBeforeItsNodeGoes(t *testing.T) { // CURATOR-620; client-go's ReleaseOnCancel
+	for name, end := range map[string]func(t *testing.T, client *framework.Client, e *leader.Election, began func(*leader.Term)){
+		"resign": func(t *testing.T, _ *framework.Client, e *leader.Election, began func(*leader.Term)) {
+			term := campaign(t, e)
+			began(term)
+			require.NoError(t, term.Resign())
+		},
+		"close": func(t *testing.T, client *framework.Client, e *leader.Election, began func(*leader.Term)) {
+			began(campaign(t, e))
+			require.NoError(t, client.Close())
+		},
+		"lead": func(t *testing.T, _ *framework.Client, e *leader.Election, began func(*leader.Term)) {
+			require.NoError(t, e.Lead(t.Context(), func(_ context.Context, term *leader.Term) error {
+				began(term)
+				return nil
+			}))
+		},
+		"panic": func(t *testing.T, _ *framework.Client, e *leader.Election, began func(*leader.Term)) {
+			require.Panics(t, func() {
+				_ = e.Lead(t.Context(), func(_ context.Context, term *leader.Term) error {
+					began(term)
+					panic("broken")
+				})
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				client := w.client()
+				e := electionOn(w.T, client, "/election")
+				var term *leader.Term
+				deleted := false
+				stop := w.server.Trace(func(event zktest.Event) {
+					if term == nil || event.Watch != "" {
+						return
+					}
+					if op := event.Request.Op; op == zktest.OpDelete {
+						deleted = true
+						assert.Error(w, term.Err(), "the node went first")
+					}
+				})
+				defer stop()
+				end(w.T, client, e, func(t *leader.Term) { term = t })
+				require.Error(w, term.Err())
+				w.soon()
+				require.Empty(w, w.nodes())
+				require.Equal(w, name != "close", deleted)
+			})
+		})
+	}
+}
