@@ -42,7 +42,7 @@ func virtual(t *testing.T, test func(t *testing.T, w world), opts ...zktest.Opti
 }
 
 func (w world) client(opts ...framework.Option) *framework.Client {
-	return testbed.On(w.Server).Client(w.t, append(opts, framework.WithDialer(w.DialContext))...)
+	return testbed.On(w.Server).Client(w.t, append([]framework.Option{framework.WithDialer(w.DialContext)}, opts...)...)
 }
 
 // settle lets a minute pass: what was under way has come to its end.

@@ -103,8 +103,10 @@ func existsUntilClosed(t *testing.T, bed *testbed.Bed) { // CUR-NOD-01
 	require.ErrorIs(t, n.Set(testbed.Context(t), []byte("b")), node.ErrClosed)
 }
 
-func dataChangeInPlace(t *testing.T, bed *testbed.Bed)           { changeInPlace(t, bed) }
-func sequentialDataChangeInPlace(t *testing.T, bed *testbed.Bed) { changeInPlace(t, bed, node.Sequential()) }
+func dataChangeInPlace(t *testing.T, bed *testbed.Bed) { changeInPlace(t, bed) }
+func sequentialDataChangeInPlace(t *testing.T, bed *testbed.Bed) {
+	changeInPlace(t, bed, node.Sequential())
+}
 
 func changeInPlace(t *testing.T, bed *testbed.Bed, opts ...node.Option) { // CUR-NOD-02
 	client, other := bed.Client(t), bed.Client(t)
