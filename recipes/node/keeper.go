@@ -56,12 +56,15 @@ const (
 	lastPause  = 5 * time.Second
 )
 
-func newKeeper(n *Node) *keeper {
-	pause := backoff.NewExponentialBackOff(
+func newPause() backoff.BackOff {
+	return backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(firstPause),
 		backoff.WithMaxInterval(lastPause),
 		backoff.WithMaxElapsedTime(0)) // for ever
-	k := &keeper{Node: n, number: -1, pause: pause, former: make(map[int64]bool)}
+}
+
+func newKeeper(n *Node) *keeper {
+	k := &keeper{Node: n, number: -1, pause: newPause(), former: make(map[int64]bool)}
 	if !n.cfg.protected && !n.cfg.sequential {
 		k.path = n.asked
 	}

@@ -65,8 +65,14 @@ func data(t *testing.T, client *framework.Client, path string) string {
 	return string(data)
 }
 
+// kept is a node or a member.
+type kept interface {
+	Present() (bool, <-chan struct{})
+	Err() error
+}
+
 // await waits until the node is there, or is not, and Err is as condition wants it.
-func await(t *testing.T, n *node.Node, condition func(there bool, err error) bool) {
+func await(t *testing.T, n kept, condition func(there bool, err error) bool) {
 	t.Helper()
 	ctx := testbed.Context(t)
 	for {

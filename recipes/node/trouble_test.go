@@ -236,12 +236,11 @@ func TestTheNodeOfADyingSessionIsReplaced(t *testing.T) {
 				require.NoError(t, err)
 				w.Freeze(old.ID())
 				testbed.Receive(t, old.Done(), "the end of the session")
-				there, _ := n.Present()
-				require.False(t, there)
+				await(t, n, func(there bool, _ error) bool { return !there })
+				await(t, n, isThere)
 				session, err := client.Session(t.Context())
 				require.NoError(t, err)
 				require.NotEqual(t, old.ID(), session.ID())
-				await(t, n, isThere)
 				w.one(n, "a")
 				found, stat, err := client.Exists(t.Context(), n.Path())
 				require.NoError(t, err)
@@ -252,7 +251,7 @@ func TestTheNodeOfADyingSessionIsReplaced(t *testing.T) {
 				}
 				w.settle()
 				w.one(n, "a") // the old session has taken nothing along
-				there, _ = n.Present()
+				there, _ := n.Present()
 				require.True(t, there)
 			}, zktest.WithTTLNodes())
 		})
