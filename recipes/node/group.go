@@ -87,11 +87,11 @@ func (m *Member) Members() map[string][]byte {
 	return members
 }
 
-// Fresh reports whether Members shows all that this client's server knows. It is false from
-// the moment when the connection is lost until the group has been read again.
+// Fresh reports whether Members shows all that this client's server knows. It becomes false when the
+// connection is lost, and true when the group has been read again.
 func (m *Member) Fresh() bool {
 	fresh, _ := m.view.fresh()
-	return fresh
+	return fresh && m.node.client.State().IsConnected()
 }
 
 // Changes yields the members, first as they are now and then after each change, until ctx is done, the

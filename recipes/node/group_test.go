@@ -198,6 +198,7 @@ func TestAMemberListsItselfOnlyWhenItIsThere(t *testing.T) {
 		sees(t, m, map[string]string{"a": "1", "w": ""})
 		w.Stop()
 		sees(t, m, map[string]string{"w": ""})
+		synctest.Wait()
 		require.False(t, m.Fresh(), "this is from before")
 		require.ErrorIs(t, m.Err(), framework.ErrSuspended)
 		require.NoError(t, w.Restart())
