@@ -1,0 +1,322 @@
+package node_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/zktest"
+)
+
+// faults is every way in which a request can fail.
+var faults = []zktest.Fault{zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter}
+
+// kinds is every kind of node.
+var kinds = map[string][]node.Option{
+	"plain": nil, "protected": {node.Protected()}, "sequential": {node.Sequential()},
+	"protected sequential": {node.Protected(), node.Sequential()}, "without parents": {node.WithoutParents()},
+	"persistent": {node.Persistent()}, "persistent protected": {node.Persistent(), node.Protected()},
+	"replace": {node.IfTaken(node.Replace)}, "ttl": {node.WithTTL(time.Hour)},
+}
+
+// world is a server in virtual time.
+type world struct {
+	*zktest.Server
+	t *testing.T
+}
+
+// virtual runs test in a synctest bubble with a server inside.
+func virtual(t *testing.T, test func(t *testing.T, w world), opts ...zktest.Option) {
+	synctest.Test(t, func(t *testing.T) {
+		test(t, world{zktest.NewServer(t, append(opts, zktest.WithInMemory())...), t})
+	})
+}
+
+func (w world) client(opts ...framework.Option) *framework.Client {
+	return testbed.On(w.Server).Client(w.t, append([]framework.Option{framework.WithDialer(w.DialContext)}, opts...)...)
+}
+
+// settle lets a minute pass: what was under way has come to its end.
+func (w world) settle() {
+	time.Sleep(time.Minute)
+	synctest.Wait()
+}
+
+// nodes is what there is below a path, with data.
+func (w world) nodes(path string) map[string]string {
+	w.t.Helper()
+	nodes := map[string]string{}
+	children, err := w.Children(path)
+	if err != nil {
+		return nodes
+	}
+	for _, child := range children {
+		data, err := w.Get(framework.Join(path, child))
+		require.NoError(w.t, err)
+		nodes[child] = string(data)
+	}
+	return nodes
+}
+
+// one checks that a node is there, once, with these data.
+func (w world) one(n *node.Node, data string) {
+	w.t.Helper()
+	dir, name := framework.Split(n.Path())
+	assert.Equal(w.t, map[string]string{name: data}, w.nodes(dir))
+}
+
+// heartbeat reports whether a request is one that a client sends by itself as time passes.
+func heartbeat(r zktest.Request) bool { return r.Op == zktest.OpSync && r.Path == "/" }
+
+// eachRequest runs test with the first request of a session but another's failing, then the second, and so
+// on, until a run ends without meeting the fault; for each kind of node and each fault.
+func eachRequest(t *testing.T, test func(t *testing.T, w world, subject, other *framework.Client, opts []node.Option)) {
+	for kind, opts := range kinds {
+		for _, fault := range faults {
+			t.Run(fmt.Sprintf("%s/%v", kind, fault), func(t *testing.T) {
+				met := true
+				for n := 0; met; n++ {
+					require.Less(t, n, 50, "the scenario never ends")
+					met = false
+					virtual(t, func(t *testing.T, w world) {
+						subject, other := w.client(), w.client()
+						session, err := other.Session(testbed.Context(t))
+						require.NoError(t, err)
+						_, err = other.Create(testbed.Context(t), "/group", nil)
+						require.NoError(t, err)
+						injected := w.Inject(fault, n, func(r zktest.Request) bool {
+							return r.Session != session.ID() && !heartbeat(r)
+						})
+						test(t, w, subject, other, opts)
+						met = injected.Met()
+						if t.Failed() {
+							t.Logf("request %d: %v", n, injected)
+						}
+					}, zktest.WithTTLNodes())
+					if t.Failed() {
+						return
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestLifeWithAnyRequestFailing(t *testing.T) {
+	eachRequest(t, func(t *testing.T, w world, subject, other *framework.Client, opts []node.Option) {
+		n, err := node.Keep(testbed.Context(t), subject, "/group/a", []byte("a"), opts...)
+		require.NoError(t, err, "one fault is no reason to fail")
+		w.settle()
+		w.one(n, "a")
+		require.NoError(t, n.Set(testbed.Context(t), []byte("b")))
+		w.settle() // the session may have ended just now
+		w.one(n, "b")
+		there, _ := n.Present()
+		assert.True(t, there)
+		assert.NoError(t, n.Err())
+		require.NoError(t, other.Delete(testbed.Context(t), n.Path(), -1))
+		w.settle()
+		w.one(n, "b")
+		closed(t, w, n, opts)
+	})
+}
+
+// closed closes n, and checks that nothing is left.
+func closed(t *testing.T, w world, n *node.Node, opts []node.Option) {
+	t.Helper()
+	require.NoError(t, n.Close())
+	if len(opts) == 1 && fmt.Sprintf("%p", opts[0]) == fmt.Sprintf("%p", kinds["ttl"][0]) {
+		w.one(n, "b") // it goes by itself
+		return
+	}
+	assert.Empty(t, w.nodes("/group"), "closed, so the node is gone")
+	w.settle()
+	assert.Empty(t, w.nodes("/group"))
+}
+
+// TestReplacingWithAnyRequestFailing has another's node in the way.
+func TestReplacingWithAnyRequestFailing(t *testing.T) {
+	eachRequest(t, func(t *testing.T, w world, subject, other *framework.Client, opts []node.Option) {
+		_, err := other.Create(testbed.Context(t), "/group/a", []byte("other"), framework.As(framework.Ephemeral))
+		require.NoError(t, err)
+		n, err := node.Keep(testbed.Context(t), subject, "/group/a", []byte("a"), append(opts, node.IfTaken(node.Replace))...)
+		require.NoError(t, err)
+		w.settle()
+		require.NotEqual(t, "other", w.nodes("/group")[name(n)])
+		require.NoError(t, n.Set(testbed.Context(t), []byte("b")))
+		w.settle()
+		require.Equal(t, "b", w.nodes("/group")[name(n)])
+		if name(n) != "a" {
+			require.Equal(t, "other", w.nodes("/group")["a"], "it was not in the way")
+			require.NoError(t, other.Delete(testbed.Context(t), "/group/a", -1))
+		}
+		w.one(n, "b")
+		closed(t, w, n, opts)
+	})
+}
+
+func name(n *node.Node) string {
+	_, name := framework.Split(n.Path())
+	return name
+}
+
+// TestSecondLifeWithAnyRequestFailing begins after the end of the first session.
+func TestSecondLifeWithAnyRequestFailing(t *testing.T) {
+	for kind, opts := range kinds {
+		for _, fault := range faults {
+			t.Run(fmt.Sprintf("%s/%v", kind, fault), func(t *testing.T) {
+				met := true
+				for i := 0; met; i++ {
+					require.Less(t, i, 50, "the scenario never ends")
+					virtual(t, func(t *testing.T, w world) {
+						subject := w.client()
+						_, err := subject.Create(testbed.Context(t), "/group", nil)
+						require.NoError(t, err)
+						n, err := node.Keep(testbed.Context(t), subject, "/group/a", []byte("a"), opts...)
+						require.NoError(t, err)
+						w.settle()
+						injected := w.Inject(fault, i, func(r zktest.Request) bool { return !heartbeat(r) })
+						session, err := subject.Session(testbed.Context(t))
+						require.NoError(t, err)
+						require.NoError(t, w.ExpireSession(session.ID()))
+						require.NoError(t, n.Set(testbed.Context(t), []byte("b")))
+						w.settle()
+						w.one(n, "b")
+						closed(t, w, n, opts)
+						met = injected.Met()
+					}, zktest.WithTTLNodes())
+				}
+			})
+		}
+	}
+}
+
+// TestGivingUpLeavesNothing has Keep's context end while each of its requests is under way.
+func TestGivingUpLeavesNothing(t *testing.T) { // CURATOR-297
+	for kind, opts := range kinds {
+		for name, block := range map[string]func(*zktest.Server, ...zktest.Match) *zktest.Gate{
+			"requests": (*zktest.Server).Block, "replies": (*zktest.Server).BlockReplies,
+		} {
+			t.Run(kind+"/"+name, func(t *testing.T) {
+				arrived := true
+				for i := 0; arrived; i++ {
+					require.Less(t, i, 50, "the scenario never ends")
+					virtual(t, func(t *testing.T, w world) {
+						subject := w.client()
+						_, err := subject.Create(testbed.Context(t), "/group", nil)
+						require.NoError(t, err)
+						left := i
+						gate := block(w.Server, func(zktest.Request) bool { left--; return left < 0 })
+						ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+						defer cancel()
+						began := time.Now()
+						n, err := node.Keep(ctx, subject, "/group/a", []byte("b"), opts...)
+						select {
+						case <-gate.Arrived():
+						default:
+							arrived = false
+						}
+						if err == nil {
+							gate.Open()
+							closed(t, w, n, opts)
+							return
+						}
+						require.ErrorIs(t, err, context.DeadlineExceeded)
+						require.LessOrEqual(t, time.Since(began), time.Second+10*time.Millisecond)
+						time.Sleep(500 * time.Millisecond)
+						gate.Open()
+						w.settle()
+						if kind != "ttl" {
+							require.Empty(t, w.nodes("/group"))
+						}
+						require.NoError(t, subject.WaitConnected(t.Context()))
+					}, zktest.WithTTLNodes())
+				}
+			})
+		}
+	}
+}
+
+// TestCloseWaitsForACreateThatIsUnderWay closes while the node is made again.
+func TestCloseWaitsForACreateThatIsUnderWay(t *testing.T) { // CURATOR-297
+	virtual(t, func(t *testing.T, w world) {
+		subject, other := w.client(), w.client()
+		n := keep(t, subject, "/group/a", "a")
+		gate := w.Block(zktest.OnOp(zktest.OpCreate))
+		require.NoError(t, other.Delete(testbed.Context(t), "/group/a", -1))
+		testbed.Receive(t, gate.Arrived(), "the create")
+		done := make(chan error, 1)
+		go func() { done <- n.Close() }()
+		synctest.Wait()
+		require.Empty(t, done, "the create may still be carried out")
+		gate.Open()
+		require.NoError(t, testbed.Receive(t, done, "the end of Close"))
+		require.Empty(t, w.nodes("/group"))
+		w.settle()
+		require.Empty(t, w.nodes("/group"))
+	})
+}
+
+// TestCloseWithoutAServer returns when the session is over, whether the server is there by then or not.
+func TestCloseWithoutAServer(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		n := keep(t, w.client(), "/group/a", "a")
+		w.Stop()
+		began := time.Now()
+		require.NoError(t, n.Close())
+		require.LessOrEqual(t, time.Since(began), 10*time.Second, "the session's timeout")
+		require.NoError(t, w.Restart())
+		w.settle()
+		require.Empty(t, w.nodes("/group"), "the session's end takes it along")
+	})
+	virtual(t, func(t *testing.T, w world) {
+		n := keep(t, w.client(), "/group/a", "a")
+		w.Stop()
+		done := make(chan error, 1)
+		go func() { done <- n.Close() }()
+		time.Sleep(2 * time.Second)
+		require.NoError(t, w.Restart())
+		require.NoError(t, testbed.Receive(t, done, "the end of Close"))
+		require.Empty(t, w.nodes("/group"))
+	})
+}
+
+// TestCloseOfAPersistentNodeWithoutAServer is finished in the background.
+func TestCloseOfAPersistentNodeWithoutAServer(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		n := keep(t, w.client(), "/group/a", "a", node.Persistent())
+		w.Stop()
+		began := time.Now()
+		require.NoError(t, n.Close())
+		require.LessOrEqual(t, time.Since(began), 10*time.Second)
+		require.NoError(t, w.Restart())
+		w.settle()
+		require.Empty(t, w.nodes("/group"))
+	})
+}
+
+// TestCloseLeavesAnothersNode has somebody else take the path at the last moment.
+func TestCloseLeavesAnothersNode(t *testing.T) {
+	for kind, opts := range map[string][]node.Option{"ephemeral": nil, "persistent": {node.Persistent()}} {
+		t.Run(kind, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				other := w.client()
+				n := keep(t, w.client(), "/group/a", "a", opts...)
+				_, err := other.Multi(testbed.Context(t), &zk.DeleteRequest{Path: "/group/a", Version: -1},
+					&zk.CreateRequest{Path: "/group/a", Data: []byte("other"), Flags: zk.FlagEphemeral})
+				require.NoError(t, err)
+				require.NoError(t, n.Close())
+				require.Equal(t, map[string]string{"a": "other"}, w.nodes("/group"))
+			})
+		})
+	}
+}

@@ -1,0 +1,244 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// group is a view of the children of a path and their data. One goroutine follows the list, and one
+// each child.
+type group struct {
+	client *framework.Client
+	path   string
+	ctx    context.Context // ends with close, or with the client
+	stop   context.CancelFunc
+	wg     sync.WaitGroup // the goroutines of children
+	done   chan struct{}  // closed when all goroutines have ended
+	reads  chan struct{}  // capacity: how many children are read at a time
+
+	mu      sync.Mutex // guards what follows
+	entries map[string]*entry
+	listed  bool          // the list is up to date
+	pzxid   int64         // of the list; it rises, also when the parent is made again
+	changed chan struct{} // closed when any of this changes, and replaced
+}
+
+// entry is a child.
+type entry struct {
+	stop    context.CancelFunc
+	loaded  bool // it has been read once
+	current bool // nothing has happened since
+	data    []byte
+	owner   int64
+	mzxid   int64 // it rises, also when the node is made again
+}
+
+// maxReads bounds the requests that are under way when a group is read.
+const maxReads = 16
+
+// follow begins to follow the children of path.
+func follow(client *framework.Client, path string) *group {
+	g := &group{
+		client: client, path: path, done: make(chan struct{}), reads: make(chan struct{}, maxReads),
+		entries: make(map[string]*entry), changed: make(chan struct{}),
+	}
+	g.ctx, g.stop = context.WithCancel(context.Background())
+	go func() { // ends with g.ctx or the client
+		defer close(g.done)
+		g.followList()
+		g.stop()
+		g.wg.Wait()
+	}()
+	return g
+}
+
+// close ends all goroutines.
+func (g *group) close() {
+	g.stop()
+	<-g.done
+}
+
+// fresh reports whether all is as the server knows it.
+func (g *group) fresh() (bool, <-chan struct{}) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	fresh := g.listed
+	for _, e := range g.entries {
+		fresh = fresh && e.current
+	}
+	return fresh, g.changed
+}
+
+// set changes the view, and tells those who look at it.
+func (g *group) set(change func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	change()
+	close(g.changed)
+	g.changed = make(chan struct{})
+}
+
+// followList keeps the list of children up to date.
+func (g *group) followList() {
+	pause := newPause()
+	for g.ctx.Err() == nil {
+		watch, err := g.list()
+		switch {
+		case errors.Is(err, framework.ErrClosed):
+			return
+		case err != nil:
+			g.set(func() { g.listed = false })
+			g.sleep(g.ctx, pause)
+			continue
+		}
+		pause.Reset()
+		if g.await(g.ctx, watch) == zk.EventNotWatching {
+			g.set(func() { g.listed = false })
+		}
+	}
+}
+
+// list reads the list of children, and returns a watch for its next change.
+func (g *group) list() (*framework.Watch, error) {
+	children, stat, watch, err := g.client.ChildrenW(g.ctx, g.path)
+	if !errors.Is(err, zk.ErrNoNode) {
+		if err == nil {
+			g.adopt(children, stat)
+		}
+		return watch, err
+	}
+	// Perhaps it is our server that is behind.
+	if err := g.client.Sync(g.ctx, g.path); err != nil {
+		return nil, err
+	}
+	found, _, watch, err := g.client.ExistsW(g.ctx, g.path)
+	if err != nil || found {
+		return watch, errors.Join(err, errAgainIf(found))
+	}
+	g.adopt(nil, nil)
+	return watch, nil
+}
+
+// errAgainIf is errAgain, or nil.
+func errAgainIf(again bool) error {
+	if again {
+		return errAgain
+	}
+	return nil
+}
+
+// adopt takes a list over, unless it is older than the one that is known. stat is nil if there is no
+// parent.
+func (g *group) adopt(children []string, stat *zk.Stat) {
+	g.set(func() {
+		if stat != nil {
+			if stat.Pzxid < g.pzxid {
+				g.listed = false // the watch tells when our server has caught up
+				return
+			}
+			g.pzxid = stat.Pzxid
+		}
+		g.listed = true
+		listed := make(map[string]bool, len(children))
+		for _, id := range children {
+			listed[id] = true
+			if g.entries[id] == nil {
+				g.entries[id] = g.start(id)
+			}
+		}
+		for id, e := range g.entries {
+			if !listed[id] {
+				e.stop()
+				delete(g.entries, id)
+			}
+		}
+	})
+}
+
+// start begins to follow a child.
+func (g *group) start(id string) *entry {
+	ctx, stop := context.WithCancel(g.ctx)
+	e := &entry{stop: stop}
+	g.wg.Go(func() { g.followChild(ctx, id, e) }) // ends with ctx or the client
+	return e
+}
+
+// followChild keeps a child's data up to date.
+func (g *group) followChild(ctx context.Context, id string, e *entry) {
+	pause := newPause()
+	path := framework.Join(g.path, id)
+	complained := false
+	for ctx.Err() == nil {
+		watch, err := g.read(ctx, path, e)
+		switch {
+		case errors.Is(err, framework.ErrClosed):
+			return
+		case err == nil:
+			pause.Reset()
+			if g.await(ctx, watch) == zk.EventNotWatching {
+				g.set(func() { e.current = false })
+			}
+			continue
+		case refusal(err) && ctx.Err() == nil:
+			g.set(func() { e.loaded, e.current, e.data = true, true, nil })
+			if !complained {
+				complained = true
+				g.client.Logger().Warn("member cannot be read", "path", path, "reason", err)
+			}
+		default:
+			g.set(func() { e.current = false })
+		}
+		g.sleep(ctx, pause)
+	}
+}
+
+// read reads a child's data, and returns a watch for their next change.
+func (g *group) read(ctx context.Context, path string, e *entry) (*framework.Watch, error) {
+	select {
+	case g.reads <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-g.reads }()
+	data, stat, watch, err := g.client.GetW(ctx, path)
+	if errors.Is(err, zk.ErrNoNode) {
+		// The list will say so, if it is true; or the node is made again.
+		found, _, watch, err := g.client.ExistsW(ctx, path)
+		return watch, errors.Join(err, errAgainIf(found))
+	}
+	if err != nil {
+		return nil, err
+	}
+	g.set(func() {
+		e.current = stat.Mzxid >= e.mzxid // else the watch tells when our server has caught up
+		if e.current {
+			e.loaded, e.data, e.owner, e.mzxid = true, data, stat.EphemeralOwner, stat.Mzxid
+		}
+	})
+	return watch, nil
+}
+
+// await waits until watch fires, or ctx is done, and says what has happened.
+func (g *group) await(ctx context.Context, watch *framework.Watch) zk.EventType {
+	select {
+	case <-watch.Done():
+		return watch.Event().Type
+	case <-ctx.Done():
+		return zk.EventNotWatching
+	}
+}
+
+// sleep pauses between tries.
+func (g *group) sleep(ctx context.Context, pause backoff.BackOff) {
+	select {
+	case <-time.After(pause.NextBackOff()):
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,177 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/ctxerr"
+)
+
+// Member is our membership of a group: a kept node below the group's path, and a view of all
+// nodes there. It is Curator's GroupMember.
+//
+// All methods are safe for concurrent use.
+type Member struct {
+	node *Node
+	id   string
+	view *group
+}
+
+// Join makes the node id below the group's path, with payload as its data, keeps it there as
+// [Keep] does, and follows the group. It returns when the node is there and the group has been
+// read. nil stands for the client's default data.
+//
+// Of the options, [IfTaken], [WithoutParents] and [WithErrorPolicy] can be given. Another member with the same id
+// is what IfTaken is about: with [Fail], Join returns [ErrTaken]. Errors are those of
+// Keep. After an error no node of ours stays.
+func Join(ctx context.Context, client *framework.Client, path, id string, payload []byte, opts ...Option) (*Member, error) {
+	if err := checkMember(client, path, id, opts); err != nil {
+		return nil, fmt.Errorf("join %s: %w", path, err)
+	}
+	n, err := Keep(ctx, client, framework.Join(path, id), payload, opts...)
+	if err != nil {
+		return nil, err
+	}
+	m := &Member{node: n, id: id, view: follow(client, path)}
+	if err := m.awaitFresh(ctx); err != nil {
+		n.stop(ErrClosed) // deletes the node in the background, for ctx is done
+		m.view.close()
+		return nil, fmt.Errorf("join %s: %w", path, err)
+	}
+	return m, nil
+}
+
+func checkMember(client *framework.Client, path, id string, opts []Option) error {
+	cfg, err := configure(client, path, opts)
+	switch {
+	case err != nil && path != "/":
+		return err
+	case cfg.protected || cfg.sequential || cfg.persistent:
+		return fmt.Errorf("%w: a member is a plain ephemeral node", framework.ErrBadArgument)
+	case id == "" || strings.Contains(id, "/"):
+		return fmt.Errorf("%w: id %q", framework.ErrBadArgument, id)
+	}
+	return nil
+}
+
+// awaitFresh waits until the group has been read.
+func (m *Member) awaitFresh(ctx context.Context) error {
+	for {
+		fresh, changed := m.view.fresh()
+		if fresh {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-m.view.done:
+			return framework.ErrClosed
+		case <-ctx.Done():
+			return ctxerr.Of(ctx)
+		}
+	}
+}
+
+// Members returns the payloads of all members by their ids: what was read last. We are in it exactly while our node
+// is there: see [Member.Present]. A member that cannot be read has a nil payload.
+//
+// It does not go back in time: what an older state of the group shows is not
+// taken over. While the connection is in trouble it may be out of date: see [Member.Fresh].
+func (m *Member) Members() map[string][]byte {
+	members, _, _ := m.snapshot()
+	return members
+}
+
+// Fresh reports whether Members shows all that this client's server knows. It becomes false when the
+// connection is lost, and true when the group has been read again.
+func (m *Member) Fresh() bool {
+	fresh, _ := m.view.fresh()
+	return fresh && m.node.client.State().IsConnected()
+}
+
+// Changes yields the members, first as they are now and then after each change, until ctx is done, the
+// membership is closed, or the client is. Who is slow gets the newest state and not each one. Any
+// number of goroutines may follow the changes.
+func (m *Member) Changes(ctx context.Context) iter.Seq[map[string][]byte] {
+	return func(yield func(map[string][]byte) bool) {
+		var last map[string][]byte
+		for ctx.Err() == nil && m.node.ctx.Err() == nil {
+			members, ours, theirs := m.snapshot()
+			if last == nil || !maps.EqualFunc(last, members, bytes.Equal) {
+				last = members
+				if !yield(copied(members)) {
+					return
+				}
+				continue
+			}
+			select {
+			case <-ours:
+			case <-theirs:
+			case <-m.view.done:
+				return
+			case <-m.node.ctx.Done():
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// Set changes our payload: see [Node.Set].
+func (m *Member) Set(ctx context.Context, payload []byte) error { return m.node.Set(ctx, payload) }
+
+// Present reports whether we are a member: see [Node.Present].
+func (m *Member) Present() (there bool, changed <-chan struct{}) { return m.node.Present() }
+
+// Err says why we are not a member: see [Node.Err].
+func (m *Member) Err() error { return m.node.Err() }
+
+// ID is our id.
+func (m *Member) ID() string { return m.id }
+
+// Close leaves the group: it deletes our node, as [Node.Close] does, and ends what follows the group. It may
+// be called again, and returns the same.
+func (m *Member) Close() error {
+	err := m.node.Close()
+	m.view.close()
+	return err
+}
+
+// snapshot is who is in the group, and channels that are closed when that may have changed: because of
+// us, or of the others.
+func (m *Member) snapshot() (members map[string][]byte, ours, theirs <-chan struct{}) {
+	n := m.node
+	n.mu.Lock()
+	there, shown, ours := n.present, n.shown, n.changed
+	n.mu.Unlock()
+	g := m.view
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	members = make(map[string][]byte, len(g.entries))
+	for id, e := range g.entries {
+		if e.loaded {
+			members[id] = slices.Clone(e.data)
+		}
+	}
+	own := g.entries[m.id]
+	switch {
+	case there && (own == nil || own.mzxid < shown.mzxid):
+		members[m.id] = slices.Clone(shown.data) // the view follows
+	case !there && own != nil && own.owner == shown.owner:
+		delete(members, m.id) // it goes, or is about to
+	}
+	return members, ours, g.changed
+}
+
+// copied is for somebody who may change it.
+func copied(members map[string][]byte) map[string][]byte {
+	c := make(map[string][]byte, len(members))
+	for id, payload := range members {
+		c[id] = slices.Clone(payload)
+	}
+	return c
+}

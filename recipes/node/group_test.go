@@ -1,0 +1,336 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestGroup(t *testing.T) {
+	testbed.Run(t, []testbed.Case{
+		{Name: "lists its members with their data, the same for all", Test: listsMembers},
+		{Name: "all come and go one after the other", Test: comeAndGo},
+		{Name: "changes show the newest to every reader", Test: changes},
+		{Name: "a second member with the same id is told", Test: sameID},
+		{Name: "a node that exists or vanishes disturbs nobody", Test: vanishes},
+	})
+}
+
+func join(t *testing.T, client *framework.Client, path, id, payload string, opts ...node.Option) *node.Member {
+	t.Helper()
+	m, err := node.Join(testbed.Context(t), client, path, id, []byte(payload), opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = m.Close() })
+	return m
+}
+
+// members is who a member sees, as text.
+func members(m *node.Member) map[string]string { return texts(m.Members()) }
+
+func texts(members map[string][]byte) map[string]string {
+	text := map[string]string{}
+	for id, payload := range members {
+		text[id] = string(payload)
+	}
+	return text
+}
+
+// sees waits until a member sees exactly these.
+func sees(t *testing.T, m *node.Member, want map[string]string) {
+	t.Helper()
+	ctx := testbed.Context(t)
+	for seen := range m.Changes(ctx) {
+		if maps.Equal(texts(seen), want) {
+			return
+		}
+	}
+	require.Equal(t, want, members(m), "waited in vain")
+}
+
+func listsMembers(t *testing.T, bed *testbed.Bed) { // CUR-NOD-11
+	path := testbed.Path(t)
+	one := join(t, bed.Client(t), path, "one", "1")
+	require.Equal(t, "one", one.ID())
+	require.Equal(t, map[string]string{"one": "1"}, members(one), "a member lists itself at once")
+	two := join(t, bed.Client(t), path, "two", "2")
+	both := map[string]string{"one": "1", "two": "2"}
+	require.Equal(t, both, members(two), "and the others")
+	sees(t, one, both)
+	require.True(t, one.Fresh())
+	require.NoError(t, two.Close())
+	require.NoError(t, two.Close(), "again")
+	sees(t, one, map[string]string{"one": "1"})
+	require.NoError(t, one.Set(testbed.Context(t), []byte("new")))
+	require.Equal(t, map[string]string{"one": "new"}, members(one), "what was set is shown at once")
+	for range two.Changes(testbed.Context(t)) {
+		t.Fatal("a membership that is closed has no changes")
+	}
+}
+
+func comeAndGo(t *testing.T, bed *testbed.Bed) { // KZ-NOD-01
+	path := testbed.Path(t)
+	var all []*node.Member
+	want := map[string]string{}
+	check := func() {
+		for _, m := range all {
+			sees(t, m, want)
+		}
+	}
+	for i := range 5 {
+		id := fmt.Sprint("member ", i)
+		want[id] = id
+		all = append(all, join(t, bed.Client(t), path, id, id))
+		check()
+	}
+	for len(all) > 0 {
+		m := all[0]
+		all = all[1:]
+		require.NoError(t, m.Close())
+		delete(want, m.ID())
+		check()
+	}
+}
+
+func changes(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	one, two := join(t, bed.Client(t), path, "one", "0"), join(t, bed.Client(t), path, "two", "")
+	var wg sync.WaitGroup
+	for _, m := range []*node.Member{one, two, two} {
+		wg.Go(func() {
+			last := -1
+			for seen := range m.Changes(testbed.Context(t)) {
+				n := 0
+				_, err := fmt.Sscan(string(seen["one"]), &n)
+				if !assert.NoError(t, err) || !assert.Greater(t, n, last, "never back in time, never the same") || n == 20 {
+					return
+				}
+				seen["one"] = []byte("mine") // it is a copy
+				last = n
+				time.Sleep(time.Duration(n%3) * time.Millisecond)
+			}
+			assert.Fail(t, "the changes ended")
+		})
+	}
+	for i := range 20 {
+		require.NoError(t, one.Set(testbed.Context(t), fmt.Append(nil, i+1)))
+	}
+	wg.Wait()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range one.Changes(ctx) {
+		cancel()
+	}
+}
+
+func sameID(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	one := join(t, bed.Client(t), path, "id", "first")
+	_, err := node.Join(testbed.Context(t), bed.Client(t), path, "id", []byte("second"), node.IfTaken(node.Fail))
+	require.ErrorIs(t, err, node.ErrTaken)
+	two := join(t, bed.Client(t), path, "id", "second", node.IfTaken(node.Replace))
+	sees(t, one, map[string]string{"id": "second"})
+	await(t, one, reason(node.ErrTaken))
+	require.NoError(t, two.Close())
+	sees(t, one, map[string]string{"id": "first"})
+}
+
+func vanishes(t *testing.T, bed *testbed.Bed) { // KZ-NOD-02
+	path := testbed.Path(t)
+	client, other := bed.Client(t), bed.Client(t)
+	_, err := client.Create(testbed.Context(t), path+"/a", nil, framework.As(framework.Ephemeral), framework.Parents())
+	require.NoError(t, err)
+	m := join(t, client, path, "a", "1")
+	require.Equal(t, map[string]string{"a": "1"}, members(m))
+	testbed.CatchUp(t, other)
+	require.NoError(t, other.Delete(testbed.Context(t), path+"/a", -1))
+	require.NoError(t, m.Close())
+	require.Empty(t, members(m))
+	require.Equal(t, "-", data(t, other, path+"/a"))
+}
+
+func TestBadMembersAreRefusedAtOnce(t *testing.T) {
+	client, err := framework.New([]string{"localhost:1"})
+	require.NoError(t, err)
+	defer client.Close()
+	for _, opts := range [][]node.Option{{node.Protected()}, {node.Sequential()}, {node.Persistent()}, {node.WithTTL(time.Second)}, {nil}} {
+		_, err := node.Join(testbed.Context(t), client, "/a", "id", nil, opts...)
+		require.ErrorIs(t, err, framework.ErrBadArgument)
+	}
+	for _, id := range []string{"", "a/b"} {
+		_, err := node.Join(testbed.Context(t), client, "/a", id, nil)
+		require.ErrorIs(t, err, framework.ErrBadArgument)
+	}
+	_, err = node.Join(testbed.Context(t), client, "a", "id", nil)
+	require.ErrorIs(t, err, framework.ErrBadPath)
+	_, err = node.Join(testbed.Context(t), nil, "/a", "id", nil)
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+}
+
+// TestAMemberListsItselfOnlyWhenItIsThere looks at the list in each trouble.
+func TestAMemberListsItselfOnlyWhenItIsThere(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client, other := w.client(), w.client()
+		m := join(t, client, "/group", "a", "1")
+		watcher := join(t, other, "/group", "w", "")
+		gate := w.Block(zktest.OnOp(zktest.OpCreate))
+		require.NoError(t, other.Delete(t.Context(), "/group/a", -1))
+		testbed.Receive(t, gate.Arrived(), "the create")
+		synctest.Wait()
+		require.Equal(t, map[string]string{"w": ""}, members(m))
+		gate.Open()
+		sees(t, m, map[string]string{"a": "1", "w": ""})
+		w.Stop()
+		sees(t, m, map[string]string{"w": ""})
+		synctest.Wait()
+		require.False(t, m.Fresh(), "this is from before")
+		require.ErrorIs(t, m.Err(), framework.ErrSuspended)
+		require.NoError(t, w.Restart())
+		sees(t, m, map[string]string{"a": "1", "w": ""})
+		w.settle()
+		require.True(t, m.Fresh())
+		require.Equal(t, members(watcher), members(m))
+	})
+}
+
+// TestAMemberThatIsCutOffIsNotListedByItself has its session die while others see that it is gone.
+func TestAMemberThatIsCutOffIsNotListedByItself(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		var away atomic.Bool
+		client := w.client(framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			if away.Load() {
+				return nil, errors.New("no route to host")
+			}
+			return w.DialContext(ctx, network, address)
+		}))
+		a, b := join(t, client, "/group", "a", ""), join(t, w.client(), "/group", "b", "")
+		sees(t, a, map[string]string{"a": "", "b": ""})
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		away.Store(true)
+		w.Freeze(session.ID())
+		for seen := range b.Changes(day(t)) {
+			if _, listed := seen["a"]; !listed {
+				break
+			}
+		}
+		require.Equal(t, map[string]string{"b": ""}, members(a), "it knew before")
+		away.Store(false)
+		sees(t, a, map[string]string{"a": "", "b": ""})
+		sees(t, b, map[string]string{"a": "", "b": ""})
+	})
+}
+
+// TestJoinWithAnyRequestFailing ends with everybody seeing the same.
+func TestJoinWithAnyRequestFailing(t *testing.T) {
+	for _, fault := range faults {
+		t.Run(fault.String(), func(t *testing.T) {
+			met := true
+			for i := 0; met; i++ {
+				require.Less(t, i, 60, "the scenario never ends")
+				virtual(t, func(t *testing.T, w world) {
+					subject, other := w.client(), w.client()
+					session, err := other.Session(t.Context())
+					require.NoError(t, err)
+					one := join(t, other, "/group", "one", "1")
+					injected := w.Inject(fault, i, func(r zktest.Request) bool {
+						return r.Session != session.ID() && !heartbeat(r)
+					})
+					two := join(t, subject, "/group", "two", "2")
+					require.NoError(t, one.Set(t.Context(), []byte("new")))
+					three := join(t, other, "/group", "three", "3")
+					want := map[string]string{"one": "new", "two": "2", "three": "3"}
+					sees(t, one, want)
+					sees(t, two, want)
+					w.settle() // the fault may have met what came after that
+					require.Equal(t, want, members(two))
+					require.True(t, two.Fresh())
+					require.NoError(t, three.Close())
+					sees(t, two, map[string]string{"one": "new", "two": "2"})
+					require.NoError(t, two.Close())
+					require.Equal(t, map[string]string{"one": "new"}, w.nodes("/group"))
+					met = injected.Met()
+				})
+			}
+		})
+	}
+}
+
+// TestAMemberThatCannotBeRead is listed without its payload.
+func TestAMemberThatCannotBeRead(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client, other := w.client(), w.client()
+		_, err := other.Create(t.Context(), "/group/secret", []byte("secret"), framework.Parents(), framework.ACL(perms(zk.PermAdmin)))
+		require.NoError(t, err)
+		m := join(t, client, "/group", "a", "1")
+		require.Equal(t, map[string]string{"a": "1", "secret": ""}, members(m))
+		require.Nil(t, m.Members()["secret"])
+		_, err = other.SetACL(t.Context(), "/group/secret", perms(zk.PermAll), -1)
+		require.NoError(t, err)
+		sees(t, m, map[string]string{"a": "1", "secret": "secret"})
+	})
+}
+
+// TestTheGroupItselfVanishes has an operator delete everything.
+func TestTheGroupItselfVanishes(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client, other := w.client(), w.client()
+		a, b := join(t, client, "/group", "a", "1"), join(t, client, "/group", "b", "2")
+		for range 3 {
+			gate := w.Block(zktest.OnOp(zktest.OpCreate))
+			_, err := other.Multi(t.Context(), &zk.DeleteRequest{Path: "/group/a", Version: -1},
+				&zk.DeleteRequest{Path: "/group/b", Version: -1}, &zk.DeleteRequest{Path: "/group", Version: -1})
+			require.NoError(t, err)
+			synctest.Wait()
+			gate.Open()
+			for _, m := range []*node.Member{a, b} {
+				sees(t, m, map[string]string{"a": "1", "b": "2"})
+			}
+			w.settle()
+		}
+	})
+}
+
+// TestManyMembersFollowEachOther counts what one more member costs.
+func TestManyMembersFollowEachOther(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client, other := w.client(), w.client()
+		var ids []string
+		for i := range 200 {
+			id := fmt.Sprintf("%03d", i)
+			ids = append(ids, id)
+			_, err := other.Create(t.Context(), "/group/"+id, []byte(id), framework.Parents())
+			require.NoError(t, err)
+		}
+		m := join(t, client, "/group", "me", "")
+		require.Len(t, m.Members(), 201)
+		w.ResetCounts()
+		_, err := other.Create(t.Context(), "/group/new", nil)
+		require.NoError(t, err)
+		w.settle()
+		require.Contains(t, m.Members(), "new")
+		require.Equal(t, 1, w.Requests().Requests[zktest.OpGetData], "only the new one is read")
+		require.Equal(t, 1, w.Requests().Requests[zktest.OpGetChildren2])
+		for _, id := range slices.Backward(ids) {
+			require.NoError(t, other.Delete(t.Context(), "/group/"+id, -1))
+		}
+		w.settle()
+		require.Len(t, m.Members(), 2)
+	})
+}

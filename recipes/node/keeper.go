@@ -1,0 +1,376 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
+)
+
+// keeper is what the goroutine of a Node knows. Nobody else has it.
+type keeper struct {
+	*Node
+	path    string // "" until it is chosen
+	number  int64  // of a sequential node without protection; -1 until it is chosen
+	pause   backoff.BackOff
+	session *framework.Session // the one that lives, or the last one; nil before the first
+	former  map[int64]bool     // ids of sessions before that
+	kept    bool               // the node was there once
+	sent    bool               // a create of ours may have reached the server in this session
+	unsure  bool               // and its outcome is not known
+	made    content            // of a create of ours that was answered
+
+	absent   bool // the node must be made before it is looked at
+	view     view
+	czxid    int64 // of the node that was ours
+	written  content
+	claimed  claim
+	depends  *dependency
+	touched  time.Time // when the touch child was written, or the node was found
+	complain string    // what was logged last
+}
+
+// view is what was seen when the node was looked at.
+type view struct {
+	found bool
+	stat  *zk.Stat
+	watch *framework.Watch // nil: look again
+}
+
+// dependency is our interest in the session while the node is there.
+type dependency struct {
+	stop func() bool
+	told bool // guarded by Node.mu: the session is in trouble
+}
+
+// Pauses between tries of what a server refuses or cannot do.
+const (
+	firstPause = 50 * time.Millisecond
+	lastPause  = 5 * time.Second
+)
+
+func newPause() backoff.BackOff {
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(firstPause),
+		backoff.WithMaxInterval(lastPause),
+		backoff.WithMaxElapsedTime(0)) // for ever
+}
+
+func newKeeper(n *Node) *keeper {
+	k := &keeper{Node: n, number: -1, pause: newPause(), former: make(map[int64]bool)}
+	if !n.cfg.protected && !n.cfg.sequential {
+		k.path = n.asked
+	}
+	return k
+}
+
+// run keeps the node, in one session after the other, and deletes it at the end.
+func (k *keeper) run() {
+	defer close(k.done)
+	defer k.claimed.release()
+	for k.ctx.Err() == nil {
+		err := k.connect()
+		if errors.Is(err, framework.ErrClosed) {
+			k.end(err)
+			return
+		}
+		if err != nil {
+			k.rest(nil, err)
+			continue
+		}
+		ctx := framework.InSession(k.ctx, k.session)
+		for k.lives() {
+			k.rest(k.session.Done(), k.round(ctx))
+		}
+		k.leaveSession()
+	}
+	k.missing(ErrClosed) // before anybody else can have it
+	left := k.leave()
+	k.set(func() { k.left = left })
+}
+
+// end is for a client that is closed.
+func (k *keeper) end(reason error) {
+	k.set(func() {
+		k.present, k.err = false, reason
+		if k.cfg.persistent && k.cfg.ttl == 0 {
+			k.left = fmt.Errorf("close %s: %w", k.asked, reason)
+		}
+	})
+}
+
+// connect waits for a session.
+func (k *keeper) connect() error {
+	if !k.client.State().IsConnected() && k.Err() == nil {
+		k.trouble(&framework.OpError{Op: "connect", Path: "/", Err: zk.ErrNoServer})
+	}
+	if err := k.client.WaitConnected(k.ctx); err != nil {
+		return err
+	}
+	session, err := k.client.Session(k.ctx)
+	if err == nil {
+		err = session.Err()
+	}
+	if err != nil {
+		return err
+	}
+	k.session, k.sent, k.unsure = session, false, false
+	k.absent = !k.cfg.persistent || !k.kept // else it is there, most likely
+	return nil
+}
+
+// leaveSession forgets what is true in one session only.
+func (k *keeper) leaveSession() {
+	k.release()
+	k.view = view{}
+	if err := k.session.Err(); err != nil {
+		k.former[k.session.ID()] = true
+		k.claimed.release()
+		if k.Err() == nil { // nobody told us, since we did not depend on the session
+			k.missing(err)
+		}
+	}
+}
+
+// lives reports whether to go on in this session.
+func (k *keeper) lives() bool { return k.ctx.Err() == nil && k.session.Err() == nil }
+
+// errAgain means that the node has changed since it was looked at.
+var errAgain = errors.New("look again")
+
+// round does what is to be done now: makes the node, looks at it, writes to it. It returns nil when there is
+// nothing more to do until something happens.
+func (k *keeper) round(ctx context.Context) error {
+	if k.absent {
+		if err := k.create(ctx); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			return err
+		}
+		k.absent = false
+	}
+	if err := k.look(ctx); err != nil {
+		return err
+	}
+	stat := k.view.stat
+	switch {
+	case !k.view.found:
+		k.lose(ErrDeleted)
+		k.absent = true
+		return errAgain
+	case k.ours(stat):
+		return k.hold(ctx)
+	case k.former[stat.EphemeralOwner]:
+		k.lose(framework.ErrSessionLost)
+		return k.replace(ctx)
+	case k.cfg.sequential && !k.kept:
+		k.absent = true
+		return k.choose(ctx) // another number
+	case k.cfg.taken == Replace && !k.kept:
+		return k.replace(ctx)
+	}
+	taken := &framework.OpError{Op: "keep", Path: k.path, Err: takenBy(stat)}
+	k.lose(taken)
+	k.log(taken)
+	return nil
+}
+
+// look looks at the node, unless nothing has happened since it was looked at.
+func (k *keeper) look(ctx context.Context) error {
+	if w := k.view.watch; w != nil {
+		select {
+		case <-w.Done():
+		default:
+			return nil
+		}
+	}
+	k.view = view{}
+	found, stat, watch, err := k.client.ExistsW(ctx, k.path)
+	if err != nil {
+		return err
+	}
+	k.view = view{found, stat, watch}
+	return nil
+}
+
+// ours reports whether the node that was seen is the one that we keep.
+func (k *keeper) ours(stat *zk.Stat) bool {
+	if k.cfg.persistent {
+		return stat.EphemeralOwner == 0
+	}
+	return stat.EphemeralOwner == k.session.ID() && k.claimed.take(k.Node, k.session, stat.Czxid)
+}
+
+// hold is for the node that is there and ours: it gets its data, and its touch.
+func (k *keeper) hold(ctx context.Context) error {
+	if stat := k.view.stat; stat.Czxid != k.czxid {
+		k.czxid, k.written, k.touched = stat.Czxid, k.made, time.Now()
+	}
+	k.made, k.sent, k.unsure = content{}, true, false
+	trouble := k.write(ctx)
+	if trouble == nil {
+		trouble = k.touch(ctx)
+	}
+	if errors.Is(trouble, errAgain) || k.written.number == 0 || !k.lives() {
+		return trouble
+	}
+	if err := k.appear(trouble); err != nil {
+		return err
+	}
+	return trouble
+}
+
+// write brings the data up to date.
+func (k *keeper) write(ctx context.Context) error {
+	want := k.wanted()
+	if want.number == k.written.number {
+		return nil
+	}
+	// With its version, so that data are not written to a node that has come in its place.
+	stat, err := k.client.Set(ctx, k.path, want.data, k.view.stat.Version)
+	switch {
+	case err == nil:
+		k.written, k.view.stat = want, stat
+		return nil
+	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion):
+		k.view = view{} // also after a reply of ours that was lost
+		return errAgain
+	case refusal(err):
+		k.set(func() { k.refused = refused{want.number, err} })
+	}
+	return err
+}
+
+// refusal reports whether err is the answer of a server that was reached.
+func refusal(err error) bool {
+	return err != nil && !retry.Retryable(err) && !errors.Is(err, context.Canceled) && !inDoubt(err)
+}
+
+// inDoubt reports whether err says that the connection is in trouble.
+func inDoubt(err error) bool {
+	return errors.Is(err, framework.ErrSuspended) || errors.Is(err, framework.ErrSessionLost) || errors.Is(err, framework.ErrClosed)
+}
+
+// appear makes it known that the node is there, and what is in the way nevertheless, if anything. It fails
+// if the session is in trouble.
+func (k *keeper) appear(trouble error) error {
+	if trouble == nil {
+		k.pause.Reset()
+		k.complain = ""
+	}
+	if k.depends == nil || k.depends.isTold(&k.mu) {
+		d := &dependency{}
+		stop, err := k.session.Depend(k.cfg.policy, func(cause error) { k.doubt(d, cause) })
+		if err != nil {
+			return err
+		}
+		d.stop, k.depends = stop, d
+	}
+	k.kept = true
+	k.mu.Lock()
+	same := k.present && text(k.err) == text(trouble) && k.shown.number == k.written.number && k.shown.mzxid == k.view.stat.Mzxid
+	k.mu.Unlock()
+	if same {
+		return nil
+	}
+	d, shown := k.depends, record{k.written, k.view.stat.Mzxid, k.session.ID()}
+	k.set(func() {
+		k.Node.path, k.shown = k.path, shown
+		if !d.told {
+			k.present, k.err = true, trouble
+		}
+	})
+	return nil
+}
+
+// text is what an error says; nil says nothing.
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// doubt is told that the session is in trouble. It does not block.
+func (k *keeper) doubt(d *dependency, cause error) {
+	k.set(func() {
+		if d.told = true; k.ctx.Err() == nil {
+			k.present, k.err = false, cause
+		}
+	})
+	k.notify()
+}
+
+func (d *dependency) isTold(mu *sync.Mutex) bool {
+	mu.Lock()
+	defer mu.Unlock()
+	return d.told
+}
+
+// lose notes that the node that is there, if any, is not ours.
+func (k *keeper) lose(reason error) {
+	k.release()
+	k.claimed.release()
+	if (k.kept || errors.Is(reason, ErrTaken)) && text(k.Err()) != text(reason) {
+		k.missing(reason)
+	}
+}
+
+// release ends the interest in the session.
+func (k *keeper) release() {
+	if k.depends != nil {
+		k.depends.stop()
+		k.depends = nil
+	}
+}
+
+// rest waits until there is something to do. err is what came of the last try; over is closed when
+// it would be in vain.
+func (k *keeper) rest(over <-chan struct{}, err error) {
+	if errors.Is(err, errAgain) {
+		return
+	}
+	var timer <-chan time.Time
+	switch {
+	case err != nil:
+		k.report(err)
+		timer = time.After(k.pause.NextBackOff())
+	case k.cfg.ttl > 0 && k.view.found:
+		timer = time.After(time.Until(k.touched.Add(k.cfg.ttl / 2)))
+	}
+	var watch <-chan struct{}
+	if k.view.watch != nil {
+		watch = k.view.watch.Done()
+	}
+	select {
+	case <-timer:
+	case <-watch:
+	case <-over:
+	case <-k.wake:
+	case <-k.ctx.Done():
+	}
+}
+
+// report makes known what is in the way.
+func (k *keeper) report(err error) {
+	if k.ctx.Err() != nil || !refusal(err) && inDoubt(k.Err()) {
+		return // the connection is in trouble, as is known
+	}
+	k.trouble(err)
+	if refusal(err) {
+		k.log(err)
+	}
+}
+
+// log writes a line for each new reason why the node is not as it should be.
+func (k *keeper) log(reason error) {
+	if text(reason) != k.complain {
+		k.complain = text(reason)
+		k.client.Logger().Warn("node is not kept", "path", k.asked, "reason", reason)
+	}
+}

@@ -1,0 +1,144 @@
+package node
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+)
+
+// Option configures a kept node or a member of a group. [Keep] and [Join] refuse bad values.
+type Option func(*config) error
+
+type config struct {
+	taken      Taken
+	protected  bool
+	sequential bool
+	persistent bool
+	ttl        time.Duration
+	noParents  bool
+	policy     connstate.ErrorPolicy
+}
+
+// Taken says what to do when the path is taken by a node that is not ours: see [IfTaken].
+type Taken int
+
+const (
+	// Wait waits until the other's node is gone. It is the default.
+	Wait Taken = iota
+
+	// Replace deletes the other's node and makes ours in one transaction. It does so until our
+	// node is there for the first time. If somebody replaces our node later, we wait: whoever
+	// came last has the path, and two with the same path do not fight.
+	Replace
+
+	// Fail makes Keep return [ErrTaken]. If the path is taken after Keep has returned, it
+	// is like Wait.
+	Fail
+)
+
+// IfTaken says what to do when there is a node at the path that does not belong to our session.
+// While that is so, [Node.Err] is [ErrTaken].
+func IfTaken(taken Taken) Option {
+	return func(c *config) error {
+		if taken < Wait || taken > Fail {
+			return fmt.Errorf("%w: IfTaken(%d)", framework.ErrBadArgument, taken)
+		}
+		c.taken = taken
+		return nil
+	}
+}
+
+// Protected puts "_c_", an id and "-" before the node's name, as Curator does. The name is chosen
+// once: the node has it when it is made again, too.
+func Protected() Option {
+	return func(c *config) error {
+		c.protected = true
+		return nil
+	}
+}
+
+// Sequential puts a number of ten digits after the node's name, the number of nodes that were made
+// below the parent before. It is chosen once: made again, the node has the number that it
+// had. A persistent node can be sequential only if it is [Protected].
+//
+// Without Protected, the number is read from the parent and not given by the server, so that a lost reply
+// cannot leave a second node. It is unique among the nodes that are there, but may have
+// been that of a node that is gone.
+func Sequential() Option {
+	return func(c *config) error {
+		c.sequential = true
+		return nil
+	}
+}
+
+// Persistent makes a persistent node instead of an ephemeral one. It is made again when it is
+// deleted, stays when the client is closed or the process ends, and goes with [Node.Close].
+func Persistent() Option {
+	return func(c *config) error {
+		c.persistent = true
+		return nil
+	}
+}
+
+// WithTTL makes a persistent node that the server deletes when nobody has kept it for ttl, which must
+// be at least two milliseconds. It has a child "touch", which is written every ttl/2.
+// [Node.Close] deletes neither. Servers allow it only if told to (extendedTypesEnabled). It cannot be
+// combined with [Protected] and [Sequential].
+func WithTTL(ttl time.Duration) Option {
+	return func(c *config) error {
+		if ttl < 2*time.Millisecond {
+			return fmt.Errorf("%w: TTL %v", framework.ErrBadArgument, ttl)
+		}
+		c.persistent, c.ttl = true, ttl
+		return nil
+	}
+}
+
+// WithoutParents does not make missing parents. The default makes them, as containers. Without a
+// parent [Node.Err] is zk.ErrNoNode, and the node is made when the parent has come.
+func WithoutParents() Option {
+	return func(c *config) error {
+		c.noParents = true
+		return nil
+	}
+}
+
+// WithErrorPolicy says which states of the connection make [Node.Present] false. The default is the
+// client's policy.
+func WithErrorPolicy(policy connstate.ErrorPolicy) Option {
+	return func(c *config) error {
+		c.policy = policy
+		return nil
+	}
+}
+
+// configure applies options to the defaults, and checks them with client and path.
+func configure(client *framework.Client, path string, opts []Option) (config, error) {
+	if client == nil {
+		return config{}, fmt.Errorf("%w: nil client", framework.ErrBadArgument)
+	}
+	cfg := config{policy: client.ErrorPolicy()}
+	for _, opt := range opts {
+		if opt == nil {
+			return config{}, fmt.Errorf("%w: nil option", framework.ErrBadArgument)
+		}
+		if err := opt(&cfg); err != nil {
+			return config{}, err
+		}
+	}
+	switch {
+	case cfg.ttl > 0 && (cfg.protected || cfg.sequential):
+		return config{}, fmt.Errorf("%w: a TTL node cannot be protected or sequential", framework.ErrBadArgument)
+	case cfg.persistent && cfg.sequential && !cfg.protected:
+		return config{}, fmt.Errorf("%w: a persistent sequential node must be protected", framework.ErrBadArgument)
+	}
+	if cfg.sequential {
+		path += "0" // the name may be empty: the number is one
+	}
+	if path == "/" {
+		return config{}, fmt.Errorf("%w: the root cannot be kept", framework.ErrBadPath)
+	}
+	return cfg, framework.ValidatePath(path)
+}
