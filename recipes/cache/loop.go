@@ -21,6 +21,7 @@ type loop struct {
 	peaked  bool             // tasks had many
 	loaded  bool
 
+	afterLoad []*wait             // they wait for the load
 	armed     map[*node]watchPair // with standard watches
 	rootWatch *framework.Watch    // the same, while there is no root
 	err       error               // ends the loop
@@ -101,18 +102,26 @@ func (w *wait) release() {
 }
 
 func (l *loop) endLoad() {
-	l.loaded = true
 	l.c.mu.Lock()
-	defer l.c.mu.Unlock()
 	l.c.resyncs++
 	if l.c.following() {
 		l.c.setFresh(true)
 	}
+	l.c.mu.Unlock()
+	l.loaded = true
+	for _, w := range l.afterLoad {
+		w.release()
+	}
+	l.afterLoad = nil
 }
 
-// sync calls done when everything that is to be read at this moment has been read.
+// sync calls done when everything has been loaded that is to be read at this moment.
 func (l *loop) sync(done func()) {
 	w := &wait{left: 1, done: done}
+	if !l.loaded {
+		w.left++
+		l.afterLoad = append(l.afterLoad, w)
+	}
 	if l.oneShot {
 		l.collect()
 	}
@@ -221,7 +230,7 @@ func (l *loop) settle(t *task, r answer) {
 	case t.useless, again && isMissing(r.err):
 		// It was deleted, or made, after the answer or before: read it again.
 		t.useless = false
-		t.wanted = t.wanted.and(a)
+		t.keep(a)
 		l.again(t)
 		return
 	case r.err == nil && !l.outdated(t, r):
@@ -233,12 +242,18 @@ func (l *loop) settle(t *task, r answer) {
 	case isRefused(r.err):
 		l.refuse(t)
 	default:
-		t.wanted = t.wanted.and(a)
+		t.keep(a)
 		t.failed++
 		l.pause(t, paused, backedOff(minPause, maxPause, t.failed))
 		return
 	}
 	l.finish(t)
+}
+
+// keep has the next read do what the last one did not.
+func (t *task) keep(a ask) {
+	t.wanted = t.wanted.and(a)
+	t.now, t.next = append(t.now, t.next...), nil
 }
 
 // finish ends a read. If the path was wanted again meanwhile, it is read again.

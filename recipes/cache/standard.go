@@ -103,19 +103,21 @@ func (l *loop) deleted(pair watchPair) bool {
 	return pair.children.Event().Type == zk.EventNodeDeleted
 }
 
-// collect has everything read whose watch has fired, for a Sync that cannot wait until the goroutines have told.
+// collect has everything read whose watch has fired, for a Sync that cannot wait until the goroutines have told. Of
+// what is being read it is not known whether its new watch has fired, so that is read once more.
 func (l *loop) collect() {
-	check := func(path string, pair watchPair) {
-		if a := l.toRead(path, pair); a != (ask{}) && l.tasks[path] == nil {
-			l.want(path, a, nil)
+	for _, t := range l.tasks {
+		if t.state == flying {
+			t.wanted = t.wanted.and(ask{node: t.asked.node, list: t.asked.list})
 		}
 	}
-	if l.c.tree.root == nil {
-		check(l.c.path, watchPair{data: l.rootWatch})
+	if l.c.tree.root == nil && fired(l.rootWatch) {
+		l.want(l.c.path, ask{node: true, list: true}, nil)
 	}
 	for n, pair := range l.armed {
 		if pair.fired() != (ask{}) {
-			check(n.path(), pair)
+			path := n.path()
+			l.want(path, l.toRead(path, pair), nil)
 		}
 	}
 }
