@@ -146,8 +146,9 @@ func (r *reader) push(path string, old, v *value) {
 		last.value = v
 	case last.old == nil: // it was created and deleted before the reader saw it
 		r.unlink(last)
-	default:
-		last.old, last.value = old, nil
+	default: // to the end, behind the deletions of its children
+		r.unlink(last)
+		r.append(&item{path: path, old: old})
 	}
 	select {
 	case r.wake <- struct{}{}:

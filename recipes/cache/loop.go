@@ -31,24 +31,26 @@ type loop struct {
 type task struct {
 	path    string
 	state   taskState
-	wanted  ask     // what to ask for next
-	asked   ask     // what is being asked for
-	useless bool    // the node was deleted after the request was sent
-	expects *value  // what the node was when an event said that it has changed
-	rounds  int     // reads in a row
-	failed  int     // times in a row that it could not be read
-	now     []*wait // done when the present read is
-	next    []*wait // done when the one after it is
+	wanted  ask       // what to ask for next
+	asked   ask       // what is being asked for
+	useless bool      // the node was deleted after the request was sent
+	expects *value    // what the node was when an event said that it has changed
+	heat    int       // how much faster it changes than it can be read
+	ended   time.Time // when it was last read, in the state cooling
+	failed  int       // times in a row that it could not be read
+	now     []*wait   // done when the present read is
+	next    []*wait   // done when the one after it is
 	timer   *time.Timer
 }
 
 type taskState int
 
 const (
-	ready  taskState = iota
-	flying           // a request is under way
-	paused           // until the timer fires
-	parked           // the same, and nobody waits for it
+	ready   taskState = iota
+	flying            // a request is under way
+	paused            // until the timer fires
+	parked            // the same, and nobody waits for it
+	cooling           // nothing is to be read; until the timer fires it is remembered that there was much
 )
 
 // ask says what is to be read.
@@ -126,7 +128,7 @@ func (l *loop) sync(done func()) {
 		l.collect()
 	}
 	for _, t := range l.tasks {
-		if t.state != parked {
+		if t.busy() {
 			l.attach(t, []*wait{w})
 		}
 	}
@@ -142,12 +144,18 @@ func (l *loop) want(path string, a ask, waits []*wait) *task {
 		l.ready = append(l.ready, t)
 	}
 	t.wanted = t.wanted.and(a)
-	if t.state == parked {
+	switch t.state {
+	case parked:
 		l.wake(t)
+	case cooling:
+		l.heatUp(t)
 	}
 	l.attach(t, waits)
 	return t
 }
+
+// busy reports whether t is being read, or will be soon.
+func (t *task) busy() bool { return t != nil && t.state != parked && t.state != cooling }
 
 // attach makes waits wait for t. What is being read now will do, unless the path was wanted again since it was sent.
 func (l *loop) attach(t *task, waits []*wait) {
@@ -179,7 +187,11 @@ func (l *loop) pause(t *task, state taskState, d time.Duration) {
 	t.state = state
 	t.timer = time.AfterFunc(d, func() {
 		l.c.inbox.post(note{l.e, func(l *loop) {
-			if l.tasks[t.path] == t && t.state == state {
+			switch {
+			case l.tasks[t.path] != t || t.state != state:
+			case state == cooling:
+				delete(l.tasks, t.path)
+			default:
 				l.wake(t)
 			}
 		}})
@@ -260,37 +272,78 @@ func (t *task) keep(a ask) {
 func (l *loop) finish(t *task) {
 	done := t.now
 	t.now, t.next = t.next, nil
+	if t.wanted == (ask{}) {
+		t.wanted = l.fired(t.path)
+	}
 	switch {
 	case t.state == parked:
 		done, t.now = append(done, t.now...), nil
 	case t.wanted != (ask{}):
 		l.again(t)
 	default:
-		delete(l.tasks, t.path)
-		l.listen(t.path)
+		l.idle(t)
 	}
 	for _, w := range done {
 		w.release()
 	}
 }
 
-// again has a task read again, at once the first time, and after longer and longer pauses while the node changes
+// again has a task read again: at once the first time, and after longer and longer pauses while the node changes
 // faster than it can be read. Whoever waits for it does not wait for that.
 func (l *loop) again(t *task) {
-	t.rounds++
-	if t.rounds < freeRounds || len(t.now) > 0 {
+	t.heat++
+	if t.heat < hot || len(t.now) > 0 {
 		l.ready = append(l.ready, t)
 		return
 	}
-	l.pause(t, paused, backedOff(minRound, maxRound, t.rounds-freeRounds+1))
+	l.pause(t, paused, t.rest())
 }
 
-// Pauses between reads of a node that changes all the time.
+// idle ends a task for which there is nothing more to read.
+func (l *loop) idle(t *task) {
+	l.listen(t.path)
+	rest := maxRest
+	if !l.oneShot {
+		t.heat--
+	}
+	if t.heat < hot {
+		if !l.oneShot || !l.loaded {
+			delete(l.tasks, t.path)
+			return
+		}
+		rest = quick
+	}
+	t.ended = time.Now()
+	l.pause(t, cooling, rest)
+}
+
+// heatUp begins the next read of a task that cools. With a persistent watch the heat is known from changes during a
+// read; a standard watch tells of the first only, so there it depends on how soon after the read it came.
+func (l *loop) heatUp(t *task) {
+	t.timer.Stop()
+	switch {
+	case !l.oneShot:
+	case time.Since(t.ended) < quick:
+		t.heat++
+	default:
+		t.heat = max(t.heat-1, 0)
+	}
+	if t.heat < hot {
+		l.wake(t)
+		return
+	}
+	l.pause(t, paused, t.rest())
+}
+
+// hot is the heat at which pauses begin. They double up to maxRest.
 const (
-	freeRounds = 2
-	minRound   = time.Millisecond
-	maxRound   = 50 * time.Millisecond
+	hot     = 2
+	minRest = time.Millisecond
+	maxRest = 50 * time.Millisecond
+	quick   = minRest / 2
 )
+
+func (t *task) rest() time.Duration { return backedOff(minRest, maxRest, t.heat-hot+1) }
 
 // backedOff is the nth of pauses that double.
 func backedOff(shortest, longest time.Duration, n int) time.Duration {
@@ -334,10 +387,10 @@ func (l *loop) event(e zk.Event) {
 // node is read then. Otherwise the parent itself was made so recently that it will be read, and listed, later.
 func (l *loop) created(path string) {
 	dir, _ := framework.Split(path)
-	switch parent := l.tasks[dir]; {
+	switch {
 	case l.c.tree.find(dir) != nil:
 		l.want(path, ask{node: true, list: true}, nil)
-	case parent != nil && parent.state != parked:
+	case l.tasks[dir].busy():
 		l.want(dir, ask{node: true, list: true}, nil)
 	}
 }
@@ -349,7 +402,7 @@ func (l *loop) rootEvent(e zk.Event) {
 	if e.Type == zk.EventNodeChildrenChanged {
 		return
 	}
-	root, reading := l.c.tree.root, l.tasks[l.c.path] != nil
+	root, reading := l.c.tree.root, l.tasks[l.c.path].busy()
 	t := l.want(l.c.path, ask{node: true, list: e.Type != zk.EventNodeDataChanged}, nil)
 	if root != nil && !reading && l.c.cfg.depth != 0 {
 		t.expects = root.value

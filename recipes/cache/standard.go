@@ -82,11 +82,21 @@ func (l *loop) watchesOf(path string) (watchPair, bool) {
 
 // reread reads again what the watches of path tell of, if they are those that are set now.
 func (l *loop) reread(path string, pair watchPair) {
-	if now, found := l.watchesOf(path); found && now == pair && l.tasks[path] == nil {
+	if now, found := l.watchesOf(path); found && now == pair && !l.tasks[path].busy() {
 		l.want(path, l.toRead(path, pair), nil)
 	}
 }
 
+// fired says what the standard watches of a node that was just read tell of already.
+func (l *loop) fired(path string) ask {
+	if !l.oneShot {
+		return ask{}
+	}
+	pair, _ := l.watchesOf(path)
+	return l.toRead(path, pair)
+}
+
+// toRead says what to read when watches of path have fired, if they have.
 func (l *loop) toRead(path string, pair watchPair) ask {
 	a := pair.fired()
 	if a.list && l.deleted(pair) {
