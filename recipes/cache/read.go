@@ -147,9 +147,14 @@ func (l *loop) found(t *task, a ask, r answer) {
 			l.want(t.path, ask{list: true}, t.now)
 		}
 	} else {
-		l.replace(n, t.path, r)
+		l.replace(t, n, r)
 	}
-	n.gone = false
+	if r.hasData {
+		n.gone, n.read = false, l
+	}
+	if p := n.parent; p != nil && p.gone {
+		l.want(p.path(), ask{node: true}, t.now)
+	}
 	if l.oneShot {
 		l.armed[n] = l.armed[n].and(r.watches)
 	}
@@ -173,6 +178,26 @@ func (l *loop) add(path string, v *value) *node {
 	return n
 }
 
+// tooEarly reports whether a node was found that is new to the tree although its parent in the tree may have been
+// deleted and made again since that was last read. Then the parent must be read first, or the new node would
+// come before the new parent. If the same node is found again after that, it is the parent's.
+func (l *loop) tooEarly(t *task, r answer) bool {
+	if t.path == l.c.path {
+		return false
+	}
+	dir, _ := framework.Split(t.path)
+	n, p := l.c.tree.find(t.path), l.c.tree.find(dir)
+	czxid := r.value.stat.Czxid
+	if p == nil || n != nil && n.value.stat.Czxid == czxid || t.czxid == czxid {
+		return false
+	}
+	if p.read == l && !fired(l.armed[p].data) {
+		return false
+	}
+	t.czxid = czxid
+	return true
+}
+
 // outdated reports whether the tree has a newer state than that which was read: the server is behind, in spite of the
 // barrier.
 func (l *loop) outdated(t *task, r answer) bool {
@@ -181,23 +206,32 @@ func (l *loop) outdated(t *task, r answer) bool {
 }
 
 // replace gives a node what was read, which is at least as new as what it has.
-func (l *loop) replace(n *node, path string, r answer) {
+func (l *loop) replace(t *task, n *node, r answer) {
 	c, old, v := l.c, n.value, r.value
 	newer := old.compare(&v.stat) < 0
+	another := old.stat.Czxid != v.stat.Czxid
 	switch {
 	case newer && !r.hasData:
-		l.want(path, ask{node: true}, nil)
+		l.want(t.path, ask{node: true, list: another}, t.now)
 		return
 	case !newer && (old.stat == v.stat || v.stat.Pzxid < old.stat.Pzxid):
 		return
 	case !newer:
 		v = &value{old.data, v.stat} // only what is said of children and ACL is new
 	}
+	if another { // what was below the old one went before it
+		for _, child := range n.children {
+			l.removeAll(child)
+		}
+		if !r.listed && c.lists(t.path) {
+			l.want(t.path, ask{list: true}, t.now)
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tree.set(n, v)
 	if newer {
-		c.publish(path, old, v)
+		c.publish(t.path, old, v)
 	}
 }
 
@@ -236,7 +270,7 @@ func (l *loop) missing(t *task, r answer) {
 		l.remove(n, t.now)
 		return
 	}
-	n.gone = true
+	n.gone, n.read = true, nil
 	for name := range n.children {
 		l.want(framework.Join(t.path, name), ask{node: true}, t.now)
 	}

@@ -24,9 +24,10 @@ type node struct {
 	value    *value
 	children map[string]*node // nil if there are none
 
-	// gone is set when the server had no such node while it has children in the tree. Those are checked first.
-	// Only the cache's goroutine uses it.
+	// The rest is for the cache's goroutine only. gone is set when the server had no such node while it has
+	// children in the tree: those are checked first. read is the loop in which the node was last found.
 	gone bool
+	read *loop
 }
 
 // value is what is known of a node. It is never changed.
