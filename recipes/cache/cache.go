@@ -52,6 +52,7 @@ type Cache struct {
 	since   time.Time // when fresh became what it is
 	resyncs int64
 	oneShot bool
+	closing bool
 
 	readersMu sync.Mutex // guards readers; taken after mu
 	readers   map[*reader]struct{}
@@ -101,9 +102,23 @@ func newCache(client requests, path string, opts []Option) (*Cache, error) {
 // it was and can still be read. It may be called any number of times, but not from a Filter or a decoder. It always
 // returns nil.
 func (c *Cache) Close() error {
+	c.mu.Lock()
+	c.closing = true
+	c.mu.Unlock()
 	c.stop(ErrClosed)
 	c.wg.Wait()
 	return nil
+}
+
+// background runs f, which must end with c.ctx, on a goroutine that Close waits for. It reports whether it could.
+func (c *Cache) background(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing || c.ctx.Err() != nil {
+		return false
+	}
+	c.wg.Go(f)
+	return true
 }
 
 // Err is nil until the cache has ended, and then [ErrClosed], or [framework.ErrClosed] if its client was closed.
