@@ -1,0 +1,252 @@
+// Config is a service whose configuration follows a tree of nodes, without a restart.
+//
+//	/curator-config/limits             {"Rate": 100}
+//	/curator-config/features/<name>    on or off
+//
+// The service reads the tree into a cache, and from then on asks no server: each request takes the settings of
+// the moment. An operator changes the tree meanwhile: settings come and go, one is wrong and is reported, and the
+// service goes on with the last good one, also while there is no connection.
+//
+//	go run ./examples/config
+//	go run ./examples/config -servers host:port,... -follow
+//
+// With -follow there is no operator: change the nodes yourself, and watch what the service does.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/examples/internal/demo"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/cache"
+)
+
+func main() {
+	s := service{out: os.Stdout}
+	servers := demo.Servers()
+	flag.StringVar(&s.path, "path", "/curator-config", "where the configuration is")
+	flag.BoolVar(&s.follow, "follow", false, "follow the configuration until interrupted")
+	flag.Parse()
+
+	demo.Main(func(ctx context.Context) error {
+		list, stop, err := demo.Connect(s.out, *servers)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		return s.run(ctx, list)
+	})
+}
+
+// service is what is configured.
+type service struct {
+	out    io.Writer
+	path   string
+	follow bool
+
+	settings atomic.Pointer[settings]
+	served   atomic.Int64
+}
+
+// settings are never changed, only replaced: a request that took them sees one state of all.
+type settings struct {
+	rate     int
+	features []string // in order of their names
+}
+
+// setting is what one node says.
+type setting struct {
+	Rate int
+	On   bool
+}
+
+// decode reads a node of the configuration.
+func (s *service) decode(n cache.Node) (setting, error) {
+	switch dir, _ := framework.Split(n.Path); {
+	case n.Path == s.limitsPath():
+		var v setting
+		if err := json.Unmarshal(n.Data, &v); err != nil {
+			return v, err
+		}
+		if v.Rate < 1 {
+			return v, fmt.Errorf("rate %d is not positive", v.Rate)
+		}
+		return v, nil
+	case dir == s.featuresPath():
+		if on := string(n.Data); on != "on" && on != "off" {
+			return setting{}, fmt.Errorf("%q is neither on nor off", on)
+		}
+		return setting{On: string(n.Data) == "on"}, nil
+	}
+	return setting{}, cache.ErrNoValue // the nodes above
+}
+
+func (s *service) limitsPath() string   { return framework.Join(s.path, "limits") }
+func (s *service) featuresPath() string { return framework.Join(s.path, "features") }
+
+func (s *service) run(ctx context.Context, servers []string) error {
+	client, err := framework.New(servers)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	c, err := cache.New(client, s.path)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	values, err := cache.NewValues(c, s.decode)
+	if err != nil {
+		return err
+	}
+	if err := c.Sync(ctx); err != nil { // do not serve with half of the configuration
+		return err
+	}
+	s.apply(values)
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	applied := make(chan step) // for the operator
+	wg.Go(func() { s.reconfigure(ctx, values, applied) })
+	wg.Go(func() { s.serve(ctx) })
+	if s.follow {
+		<-ctx.Done()
+	} else {
+		cancel(operator{s, servers, applied}.run(ctx))
+	}
+	wg.Wait()
+	if err := context.Cause(ctx); !errors.Is(err, errDone) && !s.follow {
+		return err
+	}
+	fmt.Fprintf(s.out, "served %t, with rate %d in the end\n", s.served.Load() > 0, s.settings.Load().rate)
+	return nil
+}
+
+// reconfigure applies what changes.
+func (s *service) reconfigure(ctx context.Context, values *cache.Values[setting], applied chan<- step) {
+	for ch := range values.Changes(ctx) {
+		if err := ch.Value.Err; err != nil && !errors.Is(err, cache.ErrNoValue) {
+			fmt.Fprintf(s.out, "%s is wrong, the last good value stays: %v\n", ch.Path, err)
+		}
+		s.apply(values)
+		if s.follow {
+			continue
+		}
+		select {
+		case applied <- step{ch.Path, string(ch.New.Data)}:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// apply makes settings of all values. What belongs together is best put into one node: of two nodes that are
+// changed at once, one may be read before the other.
+func (s *service) apply(values *cache.Values[setting]) {
+	now := &settings{rate: 10} // the default
+	for v := range values.All() {
+		if v.Node.Path == s.limitsPath() {
+			now.rate = v.Value.Rate
+		} else if v.Value.On {
+			_, name := framework.Split(v.Node.Path)
+			now.features = append(now.features, name)
+		}
+	}
+	before := s.settings.Swap(now)
+	if text := now.String(); before == nil || text != before.String() {
+		fmt.Fprintln(s.out, text)
+	}
+}
+
+func (s *settings) String() string {
+	return fmt.Sprintf("serving with rate %d and features [%s]", s.rate, strings.Join(s.features, " "))
+}
+
+// serve is the work: it takes the settings of the moment for each request, and waits for nobody.
+func (s *service) serve(ctx context.Context) {
+	for ctx.Err() == nil {
+		if s.settings.Load().rate > 0 {
+			s.served.Add(1)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// operator changes the configuration, with a client of its own.
+type operator struct {
+	service *service
+	servers []string
+	applied <-chan step
+}
+
+// step is what a node is to hold: nothing if it is to be deleted.
+type step struct{ path, data string }
+
+var errDone = errors.New("done")
+
+// run returns errDone when the service has followed every step.
+func (o operator) run(ctx context.Context) error {
+	client, err := framework.New(o.servers)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	limits, dark := o.service.limitsPath(), framework.Join(o.service.featuresPath(), "dark-mode")
+	for _, next := range []step{
+		{limits, `{"Rate": 100}`},
+		{dark, "on"},
+		{limits, `{"Rate": "as fast as you can"}`},
+		{limits, `{"Rate": 250}`},
+		{dark, "off"},
+		{dark, ""}, // deleted
+	} {
+		if err := change(ctx, client, next); err != nil {
+			return err
+		}
+		if err := o.await(ctx, next); err != nil {
+			return err
+		}
+	}
+	return errDone
+}
+
+// change makes a step.
+func change(ctx context.Context, client *framework.Client, next step) error {
+	if next.data == "" {
+		return client.Delete(ctx, next.path, -1)
+	}
+	_, err := client.Create(ctx, next.path, []byte(next.data), framework.PersistentParents())
+	if errors.Is(err, zk.ErrNodeExists) {
+		_, err = client.Set(ctx, next.path, []byte(next.data), -1)
+	}
+	return err
+}
+
+// await waits until the service has applied a step.
+func (o operator) await(ctx context.Context, next step) error {
+	for {
+		select {
+		case done := <-o.applied:
+			if done == next {
+				return nil
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

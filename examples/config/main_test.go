@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/zktest"
+	"github.com/gocurator/curator/zktest/ensemble"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// check runs the program and looks at what it says.
+func check(t *testing.T, servers []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var out bytes.Buffer
+	s := &service{out: &out, path: "/config"}
+	require.NoError(t, s.run(ctx, servers), "%s", &out)
+	lines := strings.Split(out.String(), "\n")
+	require.Len(t, lines, 8, "%s", &out)
+	wrong := lines[3]
+	require.Contains(t, wrong, "/config/limits is wrong, the last good value stays: json: ")
+	lines[3] = "wrong"
+	require.Equal(t, []string{
+		"serving with rate 10 and features []",
+		"serving with rate 100 and features []",
+		"serving with rate 100 and features [dark-mode]",
+		"wrong",
+		"serving with rate 250 and features [dark-mode]",
+		"serving with rate 250 and features []",
+		"served true, with rate 250 in the end", "",
+	}, lines)
+}
+
+func TestOnTheEmbeddedServer(t *testing.T) {
+	check(t, []string{zktest.NewServer(t).Addr()})
+}
+
+func TestOnAnEnsemble(t *testing.T) {
+	check(t, ensemble.Start(t).Servers())
+}
+
+// TestConfigurationIsFollowedThroughAnOutage has the connection end, and the configuration change meanwhile.
+func TestConfigurationIsFollowedThroughAnOutage(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, err := framework.New(server.Servers())
+	require.NoError(t, err)
+	defer client.Close()
+	s := &service{out: new(bytes.Buffer), path: "/config", follow: true}
+	require.NoError(t, change(t.Context(), client, step{s.limitsPath(), `{"Rate": 7}`}))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- s.run(ctx, server.Servers()) }()
+	rate := func(want int) func() bool {
+		return func() bool { now := s.settings.Load(); return now != nil && now.rate == want }
+	}
+	require.Eventually(t, rate(7), time.Minute, time.Millisecond)
+	server.CutConnections()
+	require.NoError(t, change(t.Context(), client, step{s.limitsPath(), `{"Rate": 8}`}))
+	require.Eventually(t, rate(8), time.Minute, time.Millisecond)
+	cancel()
+	require.NoError(t, <-ended)
+}

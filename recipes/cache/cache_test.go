@@ -1,0 +1,340 @@
+package cache_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/cache"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// modes are the two ways in which a cache learns of changes.
+var modes = map[string][]cache.Option{
+	"persistent watch": nil,
+	"standard watches": {cache.StandardWatches()},
+}
+
+// eachMode runs test in both ways.
+func eachMode(t *testing.T, test func(t *testing.T, opts []cache.Option)) {
+	for _, name := range []string{"persistent watch", "standard watches"} {
+		t.Run(name, func(t *testing.T) { test(t, slices.Clip(modes[name])) })
+	}
+}
+
+// open makes a cache that is closed when the test ends.
+func open(t *testing.T, client *framework.Client, path string, opts ...cache.Option) *cache.Cache {
+	t.Helper()
+	c, err := cache.New(client, path, opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// load is open and Sync.
+func load(t *testing.T, client *framework.Client, path string, opts ...cache.Option) *cache.Cache {
+	t.Helper()
+	c := open(t, client, path, opts...)
+	require.NoError(t, c.Sync(testbed.Context(t)))
+	return c
+}
+
+func create(t *testing.T, client *framework.Client, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		_, err := client.Create(testbed.Context(t), path, []byte(path), framework.PersistentParents())
+		require.NoError(t, err)
+	}
+}
+
+func set(t *testing.T, client *framework.Client, path, data string) {
+	t.Helper()
+	_, err := client.Set(testbed.Context(t), path, []byte(data), -1)
+	require.NoError(t, err)
+}
+
+func remove(t *testing.T, client *framework.Client, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		require.NoError(t, client.Delete(testbed.Context(t), path, -1))
+	}
+}
+
+// show is what a cache holds, in order.
+func show(c *cache.Cache) []string {
+	var all []string
+	for n := range c.All() {
+		all = append(all, fmt.Sprintf("%s=%s", n.Path, n.Data))
+	}
+	return all
+}
+
+// feed gives the changes of a cache one by one.
+type feed struct {
+	t    *testing.T
+	next func() (cache.Change, bool)
+}
+
+func follow(t *testing.T, c *cache.Cache) *feed {
+	changes := make(chan cache.Change)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { // ends with ctx
+		defer close(ended)
+		for ch := range c.Changes(ctx) {
+			select {
+			case changes <- ch:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	return &feed{t, func() (cache.Change, bool) {
+		select {
+		case ch := <-changes:
+			return ch, true
+		case <-testbed.Context(t).Done():
+			return cache.Change{}, false
+		}
+	}}
+}
+
+// want checks the next changes, written as "created /a=data".
+func (f *feed) want(changes ...string) {
+	f.t.Helper()
+	for _, want := range changes {
+		ch, ok := f.next()
+		require.True(f.t, ok, "waited in vain for %s", want)
+		n := ch.New
+		if ch.Kind == cache.Deleted {
+			n = ch.Old
+		}
+		require.Equal(f.t, ch.Path, n.Path)
+		require.Equal(f.t, want, fmt.Sprintf("%v %s=%s", ch.Kind, n.Path, n.Data))
+	}
+}
+
+// CUR-CCH-01: every node of a filled tree is there, parents come before children.
+func TestFilledTreeIsLoaded(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		client := testbed.InProcess(t).Client(t)
+		create(t, client, "/r", "/r/b", "/r/b/x", "/r/a", "/r/a-1", "/r/c", "/other")
+		c := load(t, client, "/r", opts...)
+		require.Equal(t, []string{"/r=/r", "/r/a=/r/a", "/r/a-1=/r/a-1", "/r/b=/r/b", "/r/b/x=/r/b/x", "/r/c=/r/c"}, show(c))
+		follow(t, c).want("created /r=/r", "created /r/a=/r/a", "created /r/a-1=/r/a-1", "created /r/b=/r/b", "created /r/b/x=/r/b/x", "created /r/c=/r/c")
+
+		n, ok := c.Get("/r/b/x")
+		require.True(t, ok)
+		_, stat, err := client.Get(testbed.Context(t), "/r/b/x")
+		require.NoError(t, err)
+		require.Equal(t, cache.Node{Path: "/r/b/x", Data: []byte("/r/b/x"), Stat: *stat}, n)
+		for _, path := range []string{"/r/d", "/r/b/", "/r/", "/other", "/", "", "/r/b/x/y", "/rx", "r"} {
+			_, ok := c.Get(path)
+			require.False(t, ok, path)
+		}
+		var names []string
+		for n := range c.Children("/r") {
+			names = append(names, n.Path)
+		}
+		require.Equal(t, []string{"/r/a", "/r/a-1", "/r/b", "/r/c"}, names)
+		for range c.Children("/r/c") {
+			t.Fatal("a leaf has no children")
+		}
+		fresh, _ := c.Fresh()
+		require.True(t, fresh)
+		stats := c.Stats()
+		require.Equal(t, 6, stats.Nodes)
+		require.EqualValues(t, 26, stats.Bytes)
+		require.EqualValues(t, 1, stats.Resyncs)
+		require.Zero(t, stats.Age)
+		require.Equal(t, len(opts) > 0, stats.StandardWatches)
+	})
+}
+
+// CUR-CCH-02, -03: a missing root is waited for, and never made. CURATOR-319.
+func TestMissingRootIsWaitedForAndNeverMade(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		client := testbed.InProcess(t).Client(t)
+		c := load(t, client, "/deep/down/root", opts...)
+		require.Empty(t, show(c))
+		there, _, err := client.Exists(testbed.Context(t), "/deep")
+		require.NoError(t, err)
+		require.False(t, there, "a cache makes nothing")
+		changes := follow(t, c)
+		create(t, client, "/deep/down/root", "/deep/down/root/x")
+		changes.want("created /deep/down/root=/deep/down/root", "created /deep/down/root/x=/deep/down/root/x")
+	})
+}
+
+// CUR-CCH-04: one change for each step, and the copy is as new as the change that tells.
+func TestEachStepIsOneChange(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		client := testbed.InProcess(t).Client(t)
+		create(t, client, "/r")
+		c := load(t, client, "/r", opts...)
+		changes := follow(t, c)
+		changes.want("created /r=/r")
+		create(t, client, "/r/one")
+		changes.want("created /r/one=/r/one")
+		set(t, client, "/r/one", "two")
+		changes.want("changed /r/one=two")
+		n, ok := c.Get("/r/one")
+		require.True(t, ok)
+		require.Equal(t, "two", string(n.Data))
+		require.EqualValues(t, 1, n.Stat.Version)
+		remove(t, client, "/r/one")
+		changes.want("deleted /r/one=two")
+		_, ok = c.Get("/r/one")
+		require.False(t, ok)
+	})
+}
+
+// CUR-CCH-05: the root, too, can be deleted and made again.
+func TestDeletedAndMadeAgainAreTwoChanges(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		for _, path := range []string{"/r", "/r/child"} {
+			client := testbed.InProcess(t).Client(t)
+			create(t, client, path)
+			changes := follow(t, load(t, client, path, opts...))
+			changes.want("created " + path + "=" + path)
+			for range 2 {
+				remove(t, client, path)
+				changes.want("deleted " + path + "=" + path)
+				create(t, client, path)
+				changes.want("created " + path + "=" + path)
+			}
+		}
+	})
+}
+
+// CUR-CCH-06, -07: depth counts from the root of the cache.
+func TestDepthLimitsWhatIsHeld(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		client := testbed.InProcess(t).Client(t)
+		create(t, client, "/a", "/a/r", "/a/r/x", "/a/r/x/y")
+		node := load(t, client, "/a/r", append(opts, cache.Depth(0))...)
+		children := load(t, client, "/a/r", append(opts, cache.Depth(1))...)
+		top := load(t, client, "/", append(opts, cache.Depth(1))...)
+		check := func(version string) {
+			t.Helper()
+			require.NoError(t, node.Sync(testbed.Context(t)))
+			require.NoError(t, children.Sync(testbed.Context(t)))
+			require.NoError(t, top.Sync(testbed.Context(t)))
+			require.Equal(t, []string{"/a/r=/a/r" + version}, show(node))
+			require.Equal(t, []string{"/a/r=/a/r" + version, "/a/r/x=/a/r/x" + version}, show(children))
+			require.Equal(t, []string{"/=", "/a=/a", "/zookeeper="}, show(top))
+		}
+		check("")
+		for _, path := range []string{"/a/r", "/a/r/x", "/a/r/x/y"} {
+			set(t, client, path, path+" 2")
+		}
+		create(t, client, "/a/r/x/z")
+		check(" 2")
+		for range children.Children("/a/r/x") {
+			t.Fatal("a node at the limit has no children")
+		}
+	})
+}
+
+// CUR-CCH-08: what is filtered out is absent with all that is below it.
+func TestFilterPrunes(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		client := testbed.InProcess(t).Client(t)
+		create(t, client, "/r", "/r/keep", "/r/keep/x", "/r/drop", "/r/drop/x", "/r/leaf", "/r/leaf/x")
+		c := load(t, client, "/r", append(opts, cache.Filter(func(path string) bool {
+			dir, _ := framework.Split(path)
+			return path != "/r/drop" && dir != "/r/leaf"
+		}))...)
+		require.Equal(t, []string{"/r=/r", "/r/keep=/r/keep", "/r/keep/x=/r/keep/x", "/r/leaf=/r/leaf"}, show(c))
+		create(t, client, "/r/drop/y", "/r/leaf/y", "/r/keep/y")
+		set(t, client, "/r/drop", "new")
+		set(t, client, "/r/drop/x", "new")
+		require.NoError(t, c.Sync(testbed.Context(t)))
+		require.Equal(t, []string{"/r=/r", "/r/keep=/r/keep", "/r/keep/x=/r/keep/x", "/r/keep/y=/r/keep/y", "/r/leaf=/r/leaf"}, show(c))
+	})
+}
+
+// CUR-CCH-09: paths are those of the namespace.
+func TestPathsAreThoseOfTheNamespace(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		bed := testbed.InProcess(t)
+		all, inside := bed.Client(t), bed.Client(t, framework.WithNamespace("ns"))
+		create(t, all, "/ns", "/ns/a", "/beside")
+		c := load(t, inside, "/", opts...)
+		require.Equal(t, []string{"/=/ns", "/a=/ns/a"}, show(c))
+		changes := follow(t, c)
+		changes.want("created /=/ns", "created /a=/ns/a")
+		create(t, all, "/ns/b")
+		changes.want("created /b=/ns/b")
+		remove(t, all, "/ns/b")
+		changes.want("deleted /b=/ns/b")
+	})
+}
+
+// CUR-CCH-10: without data, changes are still told.
+func TestWithoutDataChangesAreTold(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		client := testbed.InProcess(t).Client(t)
+		create(t, client, "/r", "/r/x/y")
+		c := load(t, client, "/r", append(opts, cache.WithoutData())...)
+		changes := follow(t, c)
+		changes.want("created /r=", "created /r/x=", "created /r/x/y=")
+		set(t, client, "/r/x", "new")
+		changes.want("changed /r/x=")
+		n, ok := c.Get("/r/x")
+		require.True(t, ok)
+		require.Nil(t, n.Data)
+		require.EqualValues(t, 1, n.Stat.Version)
+		require.EqualValues(t, 3, n.Stat.DataLength)
+		remove(t, client, "/r/x/y")
+		changes.want("deleted /r/x/y=")
+		create(t, client, "/r/z")
+		changes.want("created /r/z=")
+	})
+}
+
+// KZ-CCH-02: a tree appears from the top and goes from the bottom.
+func TestParentsComeFirstAndGoLast(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		client := testbed.InProcess(t).Client(t)
+		create(t, client, "/r")
+		c := load(t, client, "/r", opts...)
+		changes := follow(t, c)
+		changes.want("created /r=/r")
+		_, err := client.Multi(testbed.Context(t), &zk.CreateRequest{Path: "/r/a", Data: []byte("1")},
+			&zk.CreateRequest{Path: "/r/a/b", Data: []byte("2")}, &zk.CreateRequest{Path: "/r/a/b/c", Data: []byte("3")})
+		require.NoError(t, err)
+		changes.want("created /r/a=1", "created /r/a/b=2", "created /r/a/b/c=3")
+		_, err = client.Multi(testbed.Context(t), &zk.DeleteRequest{Path: "/r/a/b/c", Version: -1},
+			&zk.DeleteRequest{Path: "/r/a/b", Version: -1}, &zk.DeleteRequest{Path: "/r/a", Version: -1})
+		require.NoError(t, err)
+		changes.want("deleted /r/a/b/c=3", "deleted /r/a/b=2", "deleted /r/a=1")
+	})
+}
+
+func TestBadArgumentsAreRefused(t *testing.T) {
+	client := testbed.InProcess(t).Client(t)
+	_, err := cache.New(nil, "/a")
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	for _, path := range []string{"", "a", "/a/", "//"} {
+		_, err := cache.New(client, path)
+		require.ErrorIs(t, err, framework.ErrBadPath, path)
+	}
+	for name, opt := range map[string]cache.Option{
+		"nil": nil, "depth": cache.Depth(-1), "filter": cache.Filter(nil), "concurrency": cache.Concurrency(0),
+	} {
+		_, err := cache.New(client, "/a", opt)
+		require.ErrorIs(t, err, framework.ErrBadArgument, name)
+	}
+}

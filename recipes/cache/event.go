@@ -1,0 +1,69 @@
+package cache
+
+import (
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// event takes in what a persistent watch tells.
+func (l *loop) event(e zk.Event) {
+	if !l.c.covers(e.Path) {
+		return
+	}
+	if e.Path == l.c.path {
+		l.rootEvent(e)
+		return
+	}
+	n, t := l.c.tree.find(e.Path), l.tasks[e.Path]
+	switch e.Type {
+	case zk.EventNodeCreated:
+		l.created(e.Path)
+	case zk.EventNodeDataChanged:
+		if n != nil || t != nil {
+			l.want(e.Path, ask{node: true}, nil)
+		}
+	case zk.EventNodeDeleted:
+		if t != nil && t.state == flying {
+			t.useless = true
+			t.wanted.node = true
+		}
+		if n == nil {
+			return
+		}
+		if len(n.children) > 0 {
+			l.want(e.Path, ask{node: true}, nil) // its children went first, so it is there again or will be checked
+			return
+		}
+		l.remove(n, nil)
+	}
+}
+
+// created is the creation of a node below the root. If its parent is in the tree, or will be when it has been read, the
+// node is read then. Otherwise the parent itself was made so recently that it will be read, and listed, later.
+func (l *loop) created(path string) {
+	dir, _ := framework.Split(path)
+	switch {
+	case l.c.tree.find(dir) != nil:
+		l.want(path, ask{node: true, list: true}, nil)
+	case l.tasks[dir].busy():
+		l.want(dir, ask{node: true, list: true}, nil)
+	}
+}
+
+// rootEvent is event for the root. What it says is not believed but looked up: there are servers whose events
+// carry the path of the watch instead of that of the node. An event that was sent after the last read of the root
+// must find the root changed, so one that does not gives such a server away.
+func (l *loop) rootEvent(e zk.Event) {
+	if e.Type == zk.EventNodeChildrenChanged {
+		return
+	}
+	root, reading := l.c.tree.root, l.tasks[l.c.path].busy()
+	if root != nil && e.Type == zk.EventNodeDeleted {
+		root.read = nil
+	}
+	t := l.want(l.c.path, ask{node: true, list: e.Type != zk.EventNodeDataChanged}, nil)
+	if root != nil && !reading && l.c.cfg.depth != 0 {
+		t.expects = root.value
+	}
+}

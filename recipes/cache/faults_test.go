@@ -1,0 +1,378 @@
+package cache_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/zktest"
+)
+
+// pair is a client that meets faults and one that does not.
+func pair(t *testing.T, server *zktest.Server) (subject, other *framework.Client, of zktest.Match) {
+	t.Helper()
+	bed := testbed.On(server)
+	subject, other = bed.Client(t), bed.Client(t)
+	session, err := other.Session(testbed.Context(t))
+	require.NoError(t, err)
+	return subject, other, func(r zktest.Request) bool { return r.Session != session.ID() }
+}
+
+// same checks that a cache of /r is what the server has.
+func same(t *testing.T, client *framework.Client, c *cache.Cache) {
+	t.Helper()
+	want := map[string]cache.Node{}
+	var walk func(path string)
+	walk = func(path string) {
+		data, stat, err := client.Get(testbed.Context(t), path)
+		require.NoError(t, err)
+		want[path] = cache.Node{Path: path, Data: data, Stat: stable(*stat)}
+		names, _, err := client.Children(testbed.Context(t), path)
+		require.NoError(t, err)
+		for _, name := range names {
+			walk(framework.Join(path, name))
+		}
+	}
+	if there, _, err := client.Exists(testbed.Context(t), c.Path()); err == nil && there {
+		walk(c.Path())
+	}
+	got := map[string]cache.Node{}
+	for n := range c.All() {
+		n.Stat = stable(n.Stat)
+		got[n.Path] = n
+	}
+	require.Equal(t, want, got)
+}
+
+// stable is a stat without what no event tells of.
+func stable(s zk.Stat) zk.Stat {
+	s.Aversion, s.Cversion, s.Pzxid, s.NumChildren = 0, 0, 0, 0
+	return s
+}
+
+func TestLoadWithAnyRequestFailing(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter} {
+			t.Run(fault.String(), func(t *testing.T) {
+				met := true
+				for n := 0; met; n++ {
+					met = false
+					t.Run(fmt.Sprintf("request %d", n), func(t *testing.T) {
+						server := zktest.NewServer(t)
+						subject, other, of := pair(t, server)
+						create(t, other, "/r", "/r/a", "/r/b", "/r/b/x")
+						injected := server.Inject(fault, n, of)
+						c := load(t, subject, "/r", opts...)
+						same(t, other, c)
+						set(t, other, "/r/b/x", "new")
+						create(t, other, "/r/c")
+						remove(t, other, "/r/a")
+						require.NoError(t, c.Sync(testbed.Context(t)))
+						same(t, other, c)
+						require.Equal(t, len(opts) > 0, c.Stats().StandardWatches)
+						met = injected.Met()
+						require.Less(t, n, 80, "it never ends")
+					})
+				}
+				require.False(t, met)
+			})
+		}
+	})
+}
+
+// CURATOR-391; ZooKeeper#1106 and #1950: what happened while there was no connection is found out, in the same
+// session and in a new one, also when a node has the version that it had before.
+func TestWhatHappenedMeanwhileIsFoundOut(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		for name, end := range map[string]func(t *testing.T, server *zktest.Server, client *framework.Client){
+			"same session": func(t *testing.T, server *zktest.Server, _ *framework.Client) { server.CutConnections() },
+			"new session": func(t *testing.T, server *zktest.Server, client *framework.Client) {
+				testbed.On(server).KillSession(t, client)
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				server := zktest.NewServer(t)
+				subject, other, of := pair(t, server)
+				create(t, other, "/r", "/r/again", "/r/changed", "/r/gone", "/r/gone/too", "/r/same")
+				c := load(t, subject, "/r", opts...)
+				changes := follow(t, c)
+				changes.want("created /r=/r", "created /r/again=/r/again", "created /r/changed=/r/changed",
+					"created /r/gone=/r/gone", "created /r/gone/too=/r/gone/too", "created /r/same=/r/same")
+				old, _ := c.Get("/r/again")
+
+				gate := server.Block(zktest.OnOp(zktest.OpAddWatch, zktest.OpExists), of)
+				end(t, server, subject)
+				testbed.Receive(t, gate.Arrived(), "the first request of the next connection")
+				fresh, since := c.Fresh()
+				require.False(t, fresh)
+				require.NotZero(t, since)
+				require.Positive(t, c.Stats().Age)
+				remove(t, other, "/r/again", "/r/gone/too", "/r/gone")
+				create(t, other, "/r/again", "/r/new")
+				set(t, other, "/r/changed", "changed")
+				gate.Open()
+
+				require.NoError(t, c.Sync(testbed.Context(t)))
+				same(t, other, c)
+				fresh, _ = c.Fresh()
+				require.True(t, fresh)
+				now, ok := c.Get("/r/again")
+				require.True(t, ok)
+				require.Equal(t, old.Stat.Version, now.Stat.Version)
+				require.Greater(t, now.Stat.Czxid, old.Stat.Czxid)
+				got := map[string]int{}
+				for range 6 {
+					ch, ok := changes.next()
+					require.True(t, ok)
+					got[fmt.Sprint(ch.Kind, " ", ch.Path)]++
+				}
+				require.Equal(t, map[string]int{"deleted /r/again": 1, "created /r/again": 1, "changed /r/changed": 1,
+					"deleted /r/gone/too": 1, "deleted /r/gone": 1, "created /r/new": 1}, got, "and nothing else")
+				require.EqualValues(t, 2, c.Stats().Resyncs)
+			})
+		}
+	})
+}
+
+// CUR-CCH-17: a cache may be made before there is a server.
+func TestCacheWaitsForTheServer(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		server := zktest.NewServer(t)
+		other := testbed.On(server).Client(t)
+		create(t, other, "/r")
+		server.Stop()
+		client, err := framework.New(server.Servers())
+		require.NoError(t, err)
+		t.Cleanup(func() { client.Close() })
+		c := open(t, client, "/r", opts...)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		err = c.Sync(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, zk.ErrNoServer, "it says what was in the way")
+		require.ErrorContains(t, err, "sync cache /r: ")
+		fresh, _ := c.Fresh()
+		require.False(t, fresh)
+		require.NoError(t, server.Restart())
+		require.NoError(t, c.Sync(testbed.Context(t)))
+		same(t, other, c)
+	})
+}
+
+func TestSyncSeesWhatWasWrittenBefore(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		server := zktest.NewServer(t)
+		subject, other, _ := pair(t, server)
+		create(t, other, "/r")
+		c := load(t, subject, "/r", opts...)
+		for n := range 200 {
+			want := fmt.Sprint(n)
+			set(t, other, "/r", want)
+			create(t, other, "/r/n"+want)
+			require.NoError(t, c.Sync(testbed.Context(t)))
+			root, _ := c.Get("/r")
+			require.Equal(t, want, string(root.Data))
+			_, ok := c.Get("/r/n" + want)
+			require.True(t, ok)
+			if n%2 == 0 {
+				remove(t, other, "/r/n"+want)
+				require.NoError(t, c.Sync(testbed.Context(t)))
+				_, ok = c.Get("/r/n" + want)
+				require.False(t, ok)
+			}
+		}
+	})
+}
+
+// TestSyncEndsWhileTheTreeChanges has a node change all the time.
+func TestSyncEndsWhileTheTreeChanges(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		server := zktest.NewServer(t)
+		subject, other, _ := pair(t, server)
+		create(t, other, "/r")
+		c := load(t, subject, "/r", opts...)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = other.Set(ctx, "/r", nil, -1)
+			}
+		})
+		for range 20 {
+			require.NoError(t, c.Sync(testbed.Context(t)))
+		}
+		cancel()
+		wg.Wait()
+	})
+}
+
+// CURATOR-476: a child that dies between the list and the read does not hold up the load.
+func TestChildThatDiesBetweenListAndRead(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		server := zktest.NewServer(t)
+		subject, other, of := pair(t, server)
+		create(t, other, "/r", "/r/a", "/r/b")
+		gate := server.Block(zktest.OnOp(zktest.OpGetData), zktest.OnPath("/r/a"), of)
+		c := open(t, subject, "/r", opts...)
+		testbed.Receive(t, gate.Arrived(), "the read of the child")
+		remove(t, other, "/r/a")
+		gate.Open()
+		require.NoError(t, c.Sync(testbed.Context(t)))
+		same(t, other, c)
+	})
+}
+
+// CURATOR-240, -312, -729: a permission that is denied makes no busy loop, and is noticed when it is given.
+func TestDeniedPermissionIsTriedAgainSeldom(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		synctest.Test(t, func(t *testing.T) {
+			server := zktest.NewServer(t, zktest.WithInMemory())
+			bed := testbed.On(server)
+			subject := bed.Client(t, framework.WithDialer(server.DialContext))
+			owner := bed.Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("owner:secret")))
+			create(t, owner, "/r", "/r/open", "/r/closed", "/r/closed/x")
+			mine := zk.DigestACL(zk.PermAll, "owner", "secret")
+			_, err := owner.SetACL(testbed.Context(t), "/r/closed", mine, -1)
+			require.NoError(t, err)
+
+			c := load(t, subject, "/r", opts...)
+			require.Equal(t, []string{"/r=/r", "/r/open=/r/open"}, show(c))
+			fresh, _ := c.Fresh()
+			require.True(t, fresh, "what must not be read is left out")
+			before := c.Stats().Reads
+			time.Sleep(time.Hour)
+			require.Less(t, c.Stats().Reads-before, int64(100))
+
+			_, err = owner.SetACL(testbed.Context(t), "/r/closed", zk.WorldACL(zk.PermAll), -1)
+			require.NoError(t, err)
+			changes := follow(t, c)
+			changes.want("created /r=/r", "created /r/open=/r/open", "created /r/closed=/r/closed", "created /r/closed/x=/r/closed/x")
+
+			_, err = owner.SetACL(testbed.Context(t), "/r", mine, -1)
+			require.NoError(t, err)
+			server.CutConnections()
+			testbed.Eventually(t, func() bool { return len(show(c)) == 0 }, "the root is closed")
+			require.ErrorIs(t, c.Sync(testbed.Context(t)), zk.ErrNoAuth)
+		})
+	})
+}
+
+func TestMissingRootMakesNoRequests(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		synctest.Test(t, func(t *testing.T) {
+			server := zktest.NewServer(t, zktest.WithInMemory())
+			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+			c := load(t, client, "/no/such/node", opts...)
+			server.ResetCounts()
+			time.Sleep(time.Hour)
+			for op, n := range server.Requests().Requests {
+				require.Equal(t, zktest.OpPing, op, "%d times", n)
+			}
+			require.Empty(t, show(c))
+		})
+	})
+}
+
+// CURATOR-319: a cache writes nothing, whatever happens.
+func TestCacheWritesNothing(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		server := zktest.NewServer(t)
+		subject, other, of := pair(t, server)
+		stop := server.Trace(func(e zktest.Event) {
+			if e.Watch != "" || !of(e.Request) {
+				return
+			}
+			switch e.Request.Op {
+			case zktest.OpGetData, zktest.OpGetChildren2, zktest.OpExists, zktest.OpAddWatch, zktest.OpRemoveWatches:
+			case zktest.OpMulti:
+				for _, part := range e.Request.Parts {
+					if part.Op != zktest.OpCheck {
+						t.Errorf("%v", e)
+					}
+				}
+			default:
+				t.Errorf("%v", e)
+			}
+		})
+		defer stop()
+		create(t, other, "/r", "/r/a")
+		c := load(t, subject, "/r", opts...)
+		remove(t, other, "/r/a", "/r")
+		require.NoError(t, c.Sync(testbed.Context(t)))
+		server.CutConnections()
+		require.NoError(t, c.Sync(testbed.Context(t)))
+		create(t, other, "/r", "/r/a")
+		require.NoError(t, c.Sync(testbed.Context(t)))
+		same(t, other, c)
+		require.NoError(t, c.Close())
+	})
+}
+
+// CUR-CCH-14; CURATOR-105, -167, -477, GH-1292: nothing is left after Close. (goleak looks for goroutines.)
+func TestNothingIsLeftAfterClose(t *testing.T) {
+	server := zktest.NewServer(t)
+	subject, other, _ := pair(t, server)
+	create(t, other, "/r", "/r/a")
+	watches := server.WatchCount()
+	c := load(t, subject, "/r")
+	require.Greater(t, server.WatchCount(), watches)
+	told := make(chan cache.Change, 10)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ch := range c.Changes(context.Background()) {
+			told <- ch
+		}
+	}()
+	testbed.Receive(t, told, "the root")
+	testbed.Receive(t, told, "the child")
+	for range c.Changes(context.Background()) {
+		break
+	}
+	syncing := make(chan error, 1)
+	gate := server.Block(zktest.OnOp(zktest.OpMulti))
+	go func() { syncing <- c.Sync(context.Background()) }()
+	testbed.Receive(t, gate.Arrived(), "a sync")
+	require.NoError(t, c.Close())
+	require.NoError(t, c.Close())
+	gate.Open()
+	testbed.Receive(t, ended, "the end of the iteration")
+	require.ErrorIs(t, testbed.Receive(t, syncing, "the sync"), cache.ErrClosed)
+	require.ErrorIs(t, c.Err(), cache.ErrClosed)
+	require.Zero(t, c.Readers())
+	testbed.Eventually(t, func() bool { return server.WatchCount() == watches }, "the watch goes")
+
+	remove(t, other, "/r/a")
+	require.Empty(t, told)
+	require.Len(t, show(c), 2, "the copy can still be read")
+	fresh, _ := c.Fresh()
+	require.False(t, fresh)
+	require.ErrorIs(t, c.Sync(t.Context()), cache.ErrClosed)
+	for range c.Changes(t.Context()) {
+		t.Fatal("a closed cache has no changes")
+	}
+}
+
+func TestCacheEndsWithItsClient(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		client := testbed.InProcess(t).Client(t)
+		c := load(t, client, "/r", opts...)
+		require.NoError(t, client.Close())
+		for range c.Changes(testbed.Context(t)) {
+			t.Fatal("there is nothing")
+		}
+		require.ErrorIs(t, c.Err(), framework.ErrClosed)
+		require.ErrorIs(t, c.Sync(testbed.Context(t)), framework.ErrClosed)
+		fresh, _ := c.Fresh()
+		require.False(t, fresh)
+	})
+}

@@ -1,0 +1,321 @@
+package cache
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// query is what a task asks the servers, on a goroutine of its own.
+type query struct {
+	ctx         context.Context
+	client      requests
+	reads       *atomic.Int64
+	path        string
+	ask         ask
+	lists       bool // its children belong into the copy
+	withoutData bool
+	oneShot     bool // watches are wanted
+	waits       bool // a node that is missing is to be waited for
+}
+
+// answer is what a query found. err is that of the first request that failed.
+type answer struct {
+	value   *value
+	hasData bool // value is complete, and not only the stat that came with the list
+	listed  bool
+	names   []string
+	watches watchPair
+	err     error
+}
+
+func (l *loop) query(t *task) query {
+	return query{
+		ctx:         l.e.ctx,
+		client:      l.c.client,
+		reads:       &l.c.reads,
+		path:        t.path,
+		ask:         t.asked,
+		lists:       l.c.lists(t.path),
+		withoutData: l.c.cfg.withoutData,
+		oneShot:     l.oneShot,
+		waits:       l.oneShot && t.path == l.c.path,
+	}
+}
+
+func (q query) run() (r answer) {
+	for {
+		r = answer{}
+		if q.ask.node {
+			q.node(&r)
+		}
+		if r.err == nil && (q.ask.list || q.ask.deep) && q.lists {
+			q.list(&r)
+		}
+		if !q.waits || !isMissing(r.err) {
+			return r
+		}
+		// A read of a missing node sets no watch.
+		q.reads.Add(1)
+		there, _, w, err := q.client.ExistsW(q.ctx, q.path)
+		if err != nil {
+			return answer{err: err}
+		}
+		if !there {
+			r.watches = watchPair{data: w}
+			return r
+		}
+		q.ask = q.ask.and(ask{node: true, list: true})
+	}
+}
+
+// node reads data and stat.
+func (q query) node(r *answer) {
+	q.reads.Add(1)
+	var data []byte
+	var stat *zk.Stat
+	there := true
+	switch {
+	case q.withoutData && q.oneShot:
+		there, stat, r.watches.data, r.err = q.client.ExistsW(q.ctx, q.path)
+	case q.withoutData:
+		there, stat, r.err = q.client.Exists(q.ctx, q.path)
+	case q.oneShot:
+		data, stat, r.watches.data, r.err = q.client.GetW(q.ctx, q.path)
+	default:
+		data, stat, r.err = q.client.Get(q.ctx, q.path)
+	}
+	if r.err == nil && !there {
+		r.err = zk.ErrNoNode
+	}
+	if r.err == nil {
+		// A copy, since data are part of a larger answer.
+		r.value, r.hasData = &value{bytes.Clone(data), *stat}, true
+	}
+}
+
+// list reads the names of the children. With a persistent watch it need not be asked for if there are none: a
+// child that is created after the node was read has an event of its own.
+func (q query) list(r *answer) {
+	if r.hasData && r.value.stat.NumChildren == 0 && !q.oneShot {
+		r.listed = true
+		return
+	}
+	q.reads.Add(1)
+	var stat *zk.Stat
+	if q.oneShot {
+		r.names, stat, r.watches.children, r.err = q.client.ChildrenW(q.ctx, q.path)
+	} else {
+		r.names, stat, r.err = q.client.Children(q.ctx, q.path)
+	}
+	if r.err != nil {
+		return
+	}
+	r.listed = true
+	if !r.hasData {
+		r.value = &value{stat: *stat}
+	}
+}
+
+func isMissing(err error) bool { return errors.Is(err, zk.ErrNoNode) }
+func isRefused(err error) bool { return errors.Is(err, zk.ErrNoAuth) }
+
+// found takes in a node that is there.
+func (l *loop) found(t *task, a ask, r answer) {
+	if t.expects != nil && t.expects.compare(&r.value.stat) == 0 && !l.oneShot {
+		l.err = errWrongPaths
+		return
+	}
+	t.expects = nil
+	if t.path == l.c.path {
+		l.setRootErr(nil)
+	}
+	n := l.c.tree.find(t.path)
+	if n == nil && !r.hasData {
+		return // a list alone does not make a node
+	}
+	if n == nil {
+		if n = l.add(t.path, r.value); n == nil {
+			return // its parent is not there; it will be read when that is
+		}
+		if !r.listed && l.c.lists(t.path) && (l.oneShot || r.value.stat.NumChildren > 0) {
+			l.want(t.path, ask{list: true}, t.now)
+		}
+	} else {
+		l.replace(t, n, r)
+	}
+	if r.hasData {
+		n.gone, n.read = false, l
+	}
+	if p := n.parent; p != nil && p.gone {
+		l.want(p.path(), ask{node: true}, t.now)
+	}
+	if l.oneShot {
+		l.armed[n] = l.armed[n].and(r.watches)
+	}
+	if r.listed {
+		l.children(t, a, n, r.names)
+	}
+}
+
+// add puts a node into the tree and returns it, or nil if it has no parent there.
+func (l *loop) add(path string, v *value) *node {
+	c := l.c
+	if path != c.path {
+		if dir, _ := framework.Split(path); c.tree.find(dir) == nil {
+			return nil
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.tree.add(path, v)
+	c.publish(path, nil, v)
+	return n
+}
+
+// tooEarly reports whether a node was found that is new to the tree although its parent in the tree may have been
+// deleted and made again since that was last read. Then the parent must be read first, or the new node would
+// come before the new parent. If the same node is found again after that, it is the parent's.
+func (l *loop) tooEarly(t *task, r answer) bool {
+	if t.path == l.c.path {
+		return false
+	}
+	dir, _ := framework.Split(t.path)
+	n, p := l.c.tree.find(t.path), l.c.tree.find(dir)
+	czxid := r.value.stat.Czxid
+	if p == nil || n != nil && n.value.stat.Czxid == czxid || t.czxid == czxid {
+		return false
+	}
+	if p.read == l && !fired(l.armed[p].data) {
+		return false
+	}
+	t.czxid = czxid
+	return true
+}
+
+// outdated reports whether the tree has a newer state than that which was read: the server is behind, in spite of the
+// barrier.
+func (l *loop) outdated(t *task, r answer) bool {
+	n := l.c.tree.find(t.path)
+	return n != nil && n.value.compare(&r.value.stat) > 0
+}
+
+// replace gives a node what was read, which is at least as new as what it has.
+func (l *loop) replace(t *task, n *node, r answer) {
+	c, old, v := l.c, n.value, r.value
+	newer := old.compare(&v.stat) < 0
+	another := old.stat.Czxid != v.stat.Czxid
+	switch {
+	case newer && !r.hasData:
+		l.want(t.path, ask{node: true, list: another}, t.now)
+		return
+	case !newer && (old.stat == v.stat || v.stat.Pzxid < old.stat.Pzxid):
+		return
+	case !newer:
+		v = &value{old.data, v.stat} // only what is said of children and ACL is new
+	}
+	if another { // what was below the old one went before it
+		for _, child := range n.children {
+			l.removeAll(child)
+		}
+		if !r.listed && c.lists(t.path) {
+			l.want(t.path, ask{list: true}, t.now)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tree.set(n, v)
+	if newer {
+		c.publish(t.path, old, v)
+	}
+}
+
+// children has those children read of which the list says something new. It neither makes nor removes a node: that
+// takes an answer about the node itself.
+func (l *loop) children(t *task, a ask, n *node, names []string) {
+	listed := make(map[string]struct{}, min(len(names), len(n.children)))
+	for _, name := range names {
+		child := n.children[name]
+		if child != nil {
+			listed[name] = struct{}{}
+		}
+		if path := framework.Join(t.path, name); (child == nil || a.deep) && (l.c.cfg.filter == nil || l.c.cfg.filter(path)) {
+			l.want(path, ask{node: true, list: true, deep: a.deep}, t.now)
+		}
+	}
+	for name := range n.children {
+		if _, found := listed[name]; !found {
+			l.want(framework.Join(t.path, name), ask{node: true}, t.now)
+		}
+	}
+}
+
+// missing takes in that there is no such node. If the tree has children of it, they are checked first.
+func (l *loop) missing(t *task, r answer) {
+	t.expects = nil
+	if t.path == l.c.path {
+		l.setRootErr(nil)
+		l.rootWatch = r.watches.data
+	}
+	n := l.c.tree.find(t.path)
+	if n == nil {
+		return
+	}
+	if len(n.children) == 0 {
+		l.remove(n, t.now)
+		return
+	}
+	n.gone, n.read = true, nil
+	for name := range n.children {
+		l.want(framework.Join(t.path, name), ask{node: true}, t.now)
+	}
+}
+
+// remove takes a node without children out of the tree. If its parent waits for that, the parent is checked again.
+func (l *loop) remove(n *node, waits []*wait) {
+	c := l.c
+	path := n.path()
+	c.mu.Lock()
+	c.tree.remove(n)
+	c.publish(path, n.value, nil)
+	c.mu.Unlock()
+	delete(l.armed, n)
+	if p := n.parent; p != nil && p.gone && len(p.children) == 0 {
+		p.gone = false
+		l.want(p.path(), ask{node: true}, waits)
+	}
+}
+
+// refuse takes in that a node must not be read: neither it nor what is below it is shown, and it is tried again
+// later.
+func (l *loop) refuse(t *task) {
+	t.expects = nil
+	if t.path == l.c.path {
+		l.setRootErr(zk.ErrNoAuth)
+	}
+	if n := l.c.tree.find(t.path); n != nil {
+		l.removeAll(n)
+	}
+	t.failed++
+	t.wanted = ask{node: true, list: true, deep: true}
+	l.pause(t, parked, backedOff(minRefused, maxRefused, t.failed))
+}
+
+// removeAll takes out a node and all below it.
+func (l *loop) removeAll(n *node) {
+	for _, child := range n.children {
+		l.removeAll(child)
+	}
+	l.remove(n, nil)
+}
+
+func (l *loop) setRootErr(err error) {
+	l.c.mu.Lock()
+	defer l.c.mu.Unlock()
+	l.c.rootErr = err
+}

@@ -1,0 +1,220 @@
+package cache_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/zktest"
+)
+
+// otherServer changes what a client and a server say to each other, frame by frame; nil ends the connection.
+type otherServer struct {
+	request, answer func(frame []byte) []byte
+}
+
+func (o otherServer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	server, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	client, proxy := net.Pipe()
+	relay := func(from, to net.Conn, change func([]byte) []byte) {
+		defer from.Close()
+		defer to.Close()
+		for first := true; ; first = false {
+			frame := make([]byte, 4)
+			if _, err := io.ReadFull(from, frame); err != nil {
+				return
+			}
+			frame = append(frame, make([]byte, binary.BigEndian.Uint32(frame))...)
+			if _, err := io.ReadFull(from, frame[4:]); err != nil {
+				return
+			}
+			if change != nil && !first {
+				frame = change(frame)
+			}
+			if frame == nil {
+				return
+			}
+			binary.BigEndian.PutUint32(frame, uint32(len(frame)-4))
+			if _, err := to.Write(frame); err != nil {
+				return
+			}
+		}
+	}
+	go relay(proxy, server, o.request) // both end when either side is closed
+	go relay(server, proxy, o.answer)
+	return client, nil
+}
+
+// op is the operation of a request.
+func op(frame []byte) *[4]byte { return (*[4]byte)(frame[8:]) }
+
+const addWatch = 106
+
+// TestServersWithoutPersistentWatches finds out by itself what a server can do.
+func TestServersWithoutPersistentWatches(t *testing.T) {
+	asked := func(frame []byte) bool { return binary.BigEndian.Uint32(op(frame)[:]) == addWatch }
+	for name, o := range map[string]otherServer{
+		"answers that it does not know them": {request: func(frame []byte) []byte {
+			if asked(frame) {
+				binary.BigEndian.PutUint32(op(frame)[:], 999)
+			}
+			return frame
+		}},
+		"hangs up": {request: func(frame []byte) []byte {
+			if asked(frame) {
+				return nil
+			}
+			return frame
+		}},
+		"reports events with the path of the watch": {answer: func(frame []byte) []byte {
+			if int32(binary.BigEndian.Uint32(frame[4:])) != -1 {
+				return frame
+			}
+			frame = append(frame[:28:28], 0, 0, 0, 2) // header, type and state stay
+			return append(frame, "/r"...)
+		}},
+	} {
+		for _, step := range []string{"create", "set", "delete"} {
+			t.Run(name+", "+step, func(t *testing.T) {
+				server := zktest.NewServer(t)
+				bed := testbed.On(server)
+				other, subject := bed.Client(t), bed.Client(t, framework.WithDialer(o.dial))
+				create(t, other, "/r", "/r/a", "/r/a/x")
+				c := load(t, subject, "/r")
+				same(t, other, c)
+				changes := follow(t, c)
+				changes.want("created /r=/r", "created /r/a=/r/a", "created /r/a/x=/r/a/x")
+				switch step {
+				case "create":
+					create(t, other, "/r/b")
+					changes.want("created /r/b=/r/b")
+				case "set":
+					set(t, other, "/r/a/x", "new")
+					changes.want("changed /r/a/x=new")
+				case "delete":
+					remove(t, other, "/r/a/x")
+					changes.want("deleted /r/a/x=/r/a/x")
+				}
+				require.True(t, c.Stats().StandardWatches)
+				if o.answer == nil { // this proxy takes standard watches' events apart, too
+					set(t, other, "/r/a", "new")
+					require.NoError(t, c.Sync(testbed.Context(t)))
+					same(t, other, c)
+				}
+			})
+		}
+	}
+}
+
+// TestEventsOfTheRootAreNoReasonForStandardWatches has the root change in every way, fast.
+func TestEventsOfTheRootAreNoReasonForStandardWatches(t *testing.T) {
+	server := zktest.NewServer(t)
+	subject, other, _ := pair(t, server)
+	create(t, other, "/r")
+	c := load(t, subject, "/r")
+	for n := range 300 {
+		switch n % 3 {
+		case 0:
+			set(t, other, "/r", "once")
+			set(t, other, "/r", "twice")
+		case 1:
+			remove(t, other, "/r")
+			create(t, other, "/r")
+		case 2:
+			_, err := other.Multi(testbed.Context(t), &zk.SetDataRequest{Path: "/r", Version: -1}, &zk.SetDataRequest{Path: "/r", Version: -1},
+				&zk.DeleteRequest{Path: "/r", Version: -1}, &zk.CreateRequest{Path: "/r", Data: []byte("x")})
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, c.Sync(testbed.Context(t)))
+	same(t, other, c)
+	require.False(t, c.Stats().StandardWatches)
+}
+
+// Netflix#177: one request at a time for each node, and few for many changes.
+func TestBurstOfChangesOfOneNodeIsAHandfulOfReads(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		server := zktest.NewServer(t)
+		subject, other, of := pair(t, server)
+		create(t, other, "/r")
+		c := load(t, subject, "/r", opts...)
+		var under, most atomic.Int32
+		stop := server.Trace(func(e zktest.Event) {
+			if e.Watch == "" && of(e.Request) && e.Request.Op == zktest.OpGetData {
+				most.Store(max(most.Load(), under.Add(1)))
+				under.Add(-1)
+			}
+		})
+		defer stop()
+		before := c.Stats().Reads
+		burst(t, other, "/r", 10_000)
+		require.NoError(t, c.Sync(testbed.Context(t)))
+		same(t, other, c)
+		reads := c.Stats().Reads - before
+		t.Logf("%d reads", reads)
+		require.Less(t, reads, int64(200))
+	})
+}
+
+// burst writes a node n times, many at a time.
+func burst(t testing.TB, client *framework.Client, path string, n int) {
+	t.Helper()
+	var wg sync.WaitGroup
+	var failed atomic.Pointer[error]
+	for worker := range 16 {
+		wg.Go(func() {
+			for i := worker; i < n; i += 16 {
+				if _, err := client.Set(context.Background(), path, []byte(fmt.Sprint(i)), -1); err != nil {
+					failed.Store(&err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Nil(t, failed.Load())
+}
+
+// CURATOR-690: more children than 16 bits can count.
+func TestMoreThan65535Children(t *testing.T) {
+	server := zktest.NewServer(t)
+	subject, other, _ := pair(t, server)
+	const n = 65_540
+	plant(t, other, "/r", n, nil)
+	c := load(t, subject, "/r")
+	require.Equal(t, n+1, c.Stats().Nodes)
+	children := 0
+	for range c.Children("/r") {
+		children++
+	}
+	require.Equal(t, n, children)
+}
+
+// plant makes a node with n children.
+func plant(t testing.TB, client *framework.Client, path string, n int, data []byte) {
+	t.Helper()
+	_, err := client.Create(context.Background(), path, nil)
+	require.NoError(t, err)
+	for from := 0; from < n; from += 500 {
+		var ops []any
+		for i := from; i < min(from+500, n); i++ {
+			ops = append(ops, &zk.CreateRequest{Path: fmt.Sprintf("%s/node-%07d", path, i), Data: data})
+		}
+		_, err := client.Multi(context.Background(), ops...)
+		require.NoError(t, err)
+	}
+}

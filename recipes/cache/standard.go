@@ -1,0 +1,133 @@
+package cache
+
+import (
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// watchPair is the standard watches of a node, where there are no persistent ones.
+type watchPair struct {
+	data     *framework.Watch // its data and its deletion
+	children *framework.Watch // its list of children; nil if that is not wanted
+}
+
+// and returns the newer of each.
+func (p watchPair) and(newer watchPair) watchPair {
+	if newer.data != nil {
+		p.data = newer.data
+	}
+	if newer.children != nil {
+		p.children = newer.children
+	}
+	return p
+}
+
+// fired says what to read again.
+func (p watchPair) fired() ask { return ask{node: fired(p.data), list: fired(p.children)} }
+
+func fired(w *framework.Watch) bool {
+	if w == nil {
+		return false
+	}
+	select {
+	case <-w.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// done is a channel that is never closed if there is no watch.
+func done(w *framework.Watch) <-chan struct{} {
+	if w == nil {
+		return nil
+	}
+	return w.Done()
+}
+
+// listen has a node that was read, read again when one of its standard watches fires. The goroutine that waits
+// for them ends with the epoch.
+func (l *loop) listen(path string) {
+	if !l.oneShot {
+		return
+	}
+	pair, found := l.watchesOf(path)
+	if !found {
+		return
+	}
+	l.c.wg.Go(func() {
+		select {
+		case <-done(pair.data):
+		case <-done(pair.children):
+		case <-l.e.ctx.Done():
+			return
+		}
+		if !l.e.alive() {
+			return
+		}
+		l.c.inbox.post(note{l.e, func(l *loop) { l.reread(path, pair) }})
+	})
+}
+
+// watchesOf returns the watches that are set for path.
+func (l *loop) watchesOf(path string) (watchPair, bool) {
+	n := l.c.tree.find(path)
+	if n == nil {
+		return watchPair{data: l.rootWatch}, path == l.c.path && l.rootWatch != nil
+	}
+	pair, found := l.armed[n]
+	return pair, found
+}
+
+// reread reads again what the watches of path tell of, if they are those that are set now.
+func (l *loop) reread(path string, pair watchPair) {
+	if now, found := l.watchesOf(path); found && now == pair && !l.tasks[path].busy() {
+		l.want(path, l.toRead(path, pair), nil)
+	}
+}
+
+// fired says what the standard watches of a node that was just read tell of already.
+func (l *loop) fired(path string) ask {
+	if !l.oneShot {
+		return ask{}
+	}
+	pair, _ := l.watchesOf(path)
+	return l.toRead(path, pair)
+}
+
+// toRead says what to read when watches of path have fired, if they have.
+func (l *loop) toRead(path string, pair watchPair) ask {
+	a := pair.fired()
+	if a.list && l.deleted(pair) {
+		a.node = true
+	}
+	if l.c.tree.find(path) == nil && a.node {
+		a.list = true
+	}
+	return a
+}
+
+// deleted reports whether the children's watch has told of the deletion of the node.
+func (l *loop) deleted(pair watchPair) bool {
+	return pair.children.Event().Type == zk.EventNodeDeleted
+}
+
+// collect has everything read whose watch has fired, for a Sync that cannot wait until the goroutines have told. Of
+// what is being read it is not known whether its new watch has fired, so that is read once more.
+func (l *loop) collect() {
+	for _, t := range l.tasks {
+		if t.state == flying {
+			t.wanted = t.wanted.and(ask{node: t.asked.node, list: t.asked.list})
+		}
+	}
+	if l.c.tree.root == nil && fired(l.rootWatch) {
+		l.want(l.c.path, ask{node: true, list: true}, nil)
+	}
+	for n, pair := range l.armed {
+		if pair.fired() != (ask{}) {
+			path := n.path()
+			l.want(path, l.toRead(path, pair), nil)
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package cache
+
+import (
+	"time"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// task is what is to be done about one path. There is one for a path at most, and so one request at a time.
+type task struct {
+	path    string
+	state   taskState
+	wanted  ask       // what to ask for next
+	asked   ask       // what is being asked for
+	useless bool      // the node was deleted after the request was sent
+	expects *value    // what the node was when an event said that it has changed
+	heat    int       // how much faster it changes than it can be read
+	ended   time.Time // when it was last read, in the state cooling
+	czxid   int64     // of the node as it was found when it had to wait for its parent
+	failed  int       // times in a row that it could not be read
+	now     []*wait   // done when the present read is
+	next    []*wait   // done when the one after it is
+	timer   *time.Timer
+}
+
+type taskState int
+
+const (
+	ready   taskState = iota
+	flying            // a request is under way
+	paused            // until the timer fires
+	blocked           // until the parent has been read
+	parked            // until the timer fires; nobody waits for it, since the node must not be read
+	cooling           // nothing is to be read; until the timer fires the heat is remembered
+)
+
+// ask says what is to be read.
+type ask struct {
+	node bool // its data and stat
+	list bool // the names of its children
+	deep bool // and all children, which the tree has or the server
+}
+
+func (a ask) and(b ask) ask { return ask{a.node || b.node, a.list || b.list, a.deep || b.deep} }
+
+// wait is a load or a Sync: what has to be read until it is done.
+type wait struct {
+	left int
+	done func()
+}
+
+func (w *wait) release() {
+	if w.left--; w.left == 0 {
+		w.done()
+	}
+}
+
+// want has a path read. waits are done no earlier than that.
+func (l *loop) want(path string, a ask, waits []*wait) *task {
+	t := l.tasks[path]
+	if t == nil {
+		t = &task{path: path}
+		l.tasks[path] = t
+		l.ready = append(l.ready, t)
+	}
+	t.wanted = t.wanted.and(a)
+	switch t.state {
+	case parked:
+		l.wake(t)
+	case cooling:
+		l.heatUp(t)
+	}
+	l.attach(t, waits)
+	return t
+}
+
+// busy reports whether t is being read, or will be soon.
+func (t *task) busy() bool { return t != nil && t.state != parked && t.state != cooling }
+
+// attach makes waits wait for t. What is being read now will do, unless the path was wanted again since it was sent.
+func (l *loop) attach(t *task, waits []*wait) {
+	if len(waits) == 0 {
+		return
+	}
+	for _, w := range waits {
+		w.left++
+	}
+	if t.state == flying && t.wanted != (ask{}) {
+		t.next = append(t.next, waits...)
+		return
+	}
+	t.now = append(t.now, waits...)
+	if t.state == paused {
+		l.wake(t)
+	}
+}
+
+// wake ends a pause.
+func (l *loop) wake(t *task) {
+	t.timer.Stop()
+	t.state = ready
+	l.ready = append(l.ready, t)
+}
+
+// pause makes a task ready again later.
+func (l *loop) pause(t *task, state taskState, d time.Duration) {
+	t.state = state
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+	t.timer = time.AfterFunc(d, func() {
+		l.c.inbox.post(note{l.e, func(l *loop) {
+			switch {
+			case l.tasks[t.path] != t || t.state != state:
+			case state == cooling:
+				delete(l.tasks, t.path)
+			default:
+				l.wake(t)
+			}
+		}})
+	})
+}
+
+func (l *loop) stopTimers() {
+	for _, t := range l.tasks {
+		if t.timer != nil {
+			t.timer.Stop()
+		}
+	}
+}
+
+// block has a task wait until the parent has been read, and then read its node again.
+func (l *loop) block(t *task, a ask) {
+	t.keep(a)
+	t.state = blocked
+	dir, _ := framework.Split(t.path)
+	l.blocked[dir] = append(l.blocked[dir], t)
+	l.want(dir, ask{node: true}, nil)
+}
+
+func (l *loop) unblock(path string) {
+	for _, t := range l.blocked[path] {
+		t.state = ready
+		l.ready = append(l.ready, t)
+	}
+	delete(l.blocked, path)
+}
+
+// keep has the next read do what the last one did not.
+func (t *task) keep(a ask) {
+	t.wanted = t.wanted.and(a)
+	t.now, t.next = append(t.now, t.next...), nil
+}
+
+// again has a task read again: at once the first time, and after longer and longer pauses while the node changes
+// faster than it can be read. Whoever waits for it does not wait for that.
+func (l *loop) again(t *task) {
+	t.heat++
+	if t.heat < hot || len(t.now) > 0 {
+		l.ready = append(l.ready, t)
+		return
+	}
+	l.pause(t, paused, t.rest())
+}
+
+// idle ends a task for which there is nothing more to read.
+func (l *loop) idle(t *task) {
+	l.listen(t.path)
+	rest := maxRest
+	if !l.oneShot {
+		t.heat--
+	}
+	if t.heat < hot {
+		if !l.oneShot || !l.loaded {
+			delete(l.tasks, t.path)
+			return
+		}
+		rest = quick
+	}
+	t.ended = time.Now()
+	l.pause(t, cooling, rest)
+}
+
+// heatUp begins the next read of a task that cools. With a persistent watch the heat is known from changes during a
+// read; a standard watch tells of the first only, so there it depends on how soon after the read it came.
+func (l *loop) heatUp(t *task) {
+	t.timer.Stop()
+	switch {
+	case !l.oneShot:
+	case time.Since(t.ended) < quick:
+		t.heat++
+	default:
+		t.heat = max(t.heat-1, 0)
+	}
+	if t.heat < hot {
+		l.wake(t)
+		return
+	}
+	l.pause(t, paused, t.rest())
+}
+
+// hot is the heat at which pauses begin. They double up to maxRest.
+const (
+	hot     = 2
+	minRest = time.Millisecond
+	maxRest = 50 * time.Millisecond
+	quick   = minRest / 2
+)
+
+func (t *task) rest() time.Duration { return backedOff(minRest, maxRest, t.heat-hot+1) }
+
+// backedOff is the nth of pauses that double.
+func backedOff(shortest, longest time.Duration, n int) time.Duration {
+	return min(shortest<<min(n-1, 20), longest)
+}

@@ -1,0 +1,135 @@
+package cache_test
+
+import (
+	"context"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/cache"
+)
+
+type limits struct{ Rate int }
+
+// nextValue is the next change of path.
+func nextValue(t *testing.T, next chan cache.ValueChange[limits], path string) cache.ValueChange[limits] {
+	for {
+		if ch := testbed.Receive(t, next, "a change of "+path); ch.Path == path {
+			return ch
+		}
+	}
+}
+
+func TestBadValueIsReportedAndTheLastGoodOneKept(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		client := testbed.InProcess(t).Client(t)
+		ctx := testbed.Context(t)
+		write := func(path, data string) {
+			_, err := client.Create(ctx, path, []byte(data))
+			require.NoError(t, err)
+		}
+		write("/r", "")
+		write("/r/a", `{"Rate": 1}`)
+		write("/r/b", `{`)
+		c := load(t, client, "/r", opts...)
+		values, err := cache.NewValues(c, cache.JSON[limits])
+		require.NoError(t, err)
+
+		v, ok := values.Get("/r/a")
+		require.True(t, ok)
+		require.Equal(t, limits{1}, v.Value)
+		require.NoError(t, v.Err)
+		v, ok = values.Get("/r/b")
+		require.False(t, ok, "no version could be decoded")
+		require.ErrorContains(t, v.Err, "JSON")
+		v, ok = values.Get("/r")
+		require.False(t, ok)
+		require.ErrorIs(t, v.Err, cache.ErrNoValue)
+		_, ok = values.Get("/r/c")
+		require.False(t, ok)
+
+		changes, end := context.WithCancel(ctx)
+		next, ended := make(chan cache.ValueChange[limits], 100), make(chan struct{})
+		go func() {
+			defer close(ended)
+			for ch := range values.Changes(changes) {
+				next <- ch
+			}
+		}()
+		require.Equal(t, limits{1}, nextValue(t, next, "/r/a").Value.Value)
+		set(t, client, "/r/a", `{"Rate": "fast"}`)
+		ch := nextValue(t, next, "/r/a")
+		require.Equal(t, cache.Changed, ch.Kind)
+		require.Error(t, ch.Value.Err)
+		require.Equal(t, limits{1}, ch.Value.Value, "the last good one")
+		require.Equal(t, `{"Rate": "fast"}`, string(ch.Value.Node.Data))
+		v, ok = values.Get("/r/a")
+		require.True(t, ok)
+		require.Equal(t, limits{1}, v.Value)
+		require.Error(t, v.Err)
+
+		set(t, client, "/r/a", `{"Rate": 2}`)
+		ch = nextValue(t, next, "/r/a")
+		require.NoError(t, ch.Value.Err)
+		require.Equal(t, limits{2}, ch.Value.Value)
+		var all []string
+		for v := range values.All() {
+			all = append(all, v.Node.Path+" "+strconv.Itoa(v.Value.Rate))
+		}
+		require.Equal(t, []string{"/r/a 2"}, all)
+
+		set(t, client, "/r/a", "")
+		require.ErrorIs(t, nextValue(t, next, "/r/a").Value.Err, cache.ErrNoValue)
+		_, ok = values.Get("/r/a")
+		require.False(t, ok, "nothing is no bad value")
+
+		set(t, client, "/r/a", `{"Rate": 3}`)
+		nextValue(t, next, "/r/a")
+		remove(t, client, "/r/a")
+		require.Equal(t, cache.Deleted, nextValue(t, next, "/r/a").Kind)
+		write("/r/a", "{")
+		nextValue(t, next, "/r/a")
+		_, ok = values.Get("/r/a")
+		require.False(t, ok, "another node's value does not count")
+		end()
+		<-ended
+	})
+}
+
+func TestEachVersionIsDecodedOnce(t *testing.T) {
+	client := testbed.InProcess(t).Client(t)
+	create(t, client, "/r")
+	c := load(t, client, "/r")
+	var decoded atomic.Int32
+	values, err := cache.NewValues(c, func(n cache.Node) (string, error) {
+		decoded.Add(1)
+		return string(n.Data), nil
+	})
+	require.NoError(t, err)
+	testbed.Eventually(t, func() bool { return decoded.Load() == 1 }, "it is decoded although nobody has asked")
+	for range 10 {
+		v, ok := values.Get("/r")
+		require.True(t, ok)
+		require.Equal(t, "/r", v.Value)
+	}
+	require.EqualValues(t, 1, decoded.Load())
+}
+
+func TestValuesNeedData(t *testing.T) {
+	client := testbed.InProcess(t).Client(t)
+	_, err := cache.NewValues[limits](nil, cache.JSON[limits])
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	c := load(t, client, "/r", cache.WithoutData())
+	_, err = cache.NewValues(c, cache.JSON[limits])
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	c = load(t, client, "/r")
+	_, err = cache.NewValues[limits](c, nil)
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	require.NoError(t, c.Close())
+	_, err = cache.NewValues(c, cache.JSON[limits])
+	require.ErrorIs(t, err, cache.ErrClosed)
+}
