@@ -31,7 +31,7 @@ func TestClusterKeepsWhatItHasAnswered(t *testing.T) {
 func disturb(t *testing.T, seed uint64, latency time.Duration) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	size := 3 + 2*random.IntN(2)
-	c := zktest.NewCluster(t, size, zktest.WithInMemory(), zktest.WithSeed(seed), zktest.WithLatency(latency), zktest.WithLag(100*time.Millisecond))
+	c := zktest.NewCluster(t, size, zktest.WithInMemory(), zktest.WithSeed(seed), zktest.WithMemberLatency(latency), zktest.WithLag(100*time.Millisecond))
 	maker := raw(t, leader(t, c), nil)
 	mustCreate(t, maker, "/q", 0)
 	require.NoError(t, maker.conn.Close())

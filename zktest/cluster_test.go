@@ -352,7 +352,7 @@ func TestClientOfTheLibraryInVirtualTime(t *testing.T) {
 		again, err := client.Session(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, session.ID(), again.ID())
-	}, zktest.WithLatency(5*time.Millisecond))
+	}, zktest.WithMemberLatency(5*time.Millisecond))
 }
 
 func TestSyncAsksTheLeader(t *testing.T) {
@@ -421,7 +421,7 @@ func TestSessionsOfAClusterEndAtTheEndOfATick(t *testing.T) {
 
 func TestWhatAClusterRefuses(t *testing.T) {
 	for name, opt := range map[string]zktest.Option{
-		"lag": zktest.WithLag(-1), "latency": zktest.WithLatency(-1), "election": zktest.WithElectionTime(0),
+		"lag": zktest.WithLag(-1), "latency": zktest.WithMemberLatency(-1), "election": zktest.WithElectionTime(0),
 		"sync timeout": zktest.WithSyncTimeout(0), "address": zktest.WithAddr("127.0.0.1:0"), "nil": nil,
 	} {
 		_, err := zktest.StartCluster(3, opt)
@@ -432,7 +432,7 @@ func TestWhatAClusterRefuses(t *testing.T) {
 		require.Error(t, err, n)
 	}
 	for _, opt := range []zktest.Option{
-		zktest.WithSeed(1), zktest.WithLag(0), zktest.WithLatency(0), zktest.WithElectionTime(1), zktest.WithSyncTimeout(1),
+		zktest.WithSeed(1), zktest.WithLag(0), zktest.WithMemberLatency(0), zktest.WithElectionTime(1), zktest.WithSyncTimeout(1),
 	} {
 		_, err := zktest.Start(opt)
 		require.ErrorContains(t, err, "is for a cluster")

@@ -39,7 +39,7 @@ func TestConformance(t *testing.T) {
 		})
 	})
 	t.Run("cluster", func(t *testing.T) {
-		c := zktest.NewCluster(t, 3, zktest.WithLag(20*time.Millisecond), zktest.WithLatency(2*time.Millisecond))
+		c := zktest.NewCluster(t, 3, zktest.WithLag(20*time.Millisecond), zktest.WithMemberLatency(2*time.Millisecond))
 		conform(t, system{
 			servers: c.Servers(),
 			expire:  func(t *testing.T, id int64) { require.NoError(t, c.ExpireSession(id)) },
