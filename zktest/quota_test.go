@@ -22,7 +22,7 @@ func createData(t *testing.T, c *rawClient, path, data string) int32 {
 	return r.code
 }
 
-func setData(t *testing.T, c *rawClient, path, data string) int32 {
+func setBytes(t *testing.T, c *rawClient, path, data string) int32 {
 	t.Helper()
 	b := pathOf(path)
 	r, err := c.call(opSetData, *b.text(data).int(-1))
@@ -70,7 +70,7 @@ func TestQuotasAreCounted(t *testing.T) {
 	require.Zero(t, createData(t, c, "/q/y", "1"), "not enforced")
 	createData(t, c, "/qq/z", "not below either")
 	require.Equal(t, "count=3,bytes=9", usage(t, s, "/q"))
-	setData(t, c, "/q/y", "four")
+	setBytes(t, c, "/q/y", "four")
 	require.Equal(t, "count=3,bytes=12", usage(t, s, "/q"))
 	deleteNode(t, c, "/q/x")
 	require.Equal(t, "count=2,bytes=7", usage(t, s, "/q"))
@@ -115,18 +115,18 @@ func TestHardQuotasAreEnforced(t *testing.T) {
 	require.Equal(t, "count=2,bytes=8", usage(t, s, "/q"), "nothing of it is counted")
 	require.Zero(t, createData(t, c, "/q/b", "12"), "up to the limit")
 	require.EqualValues(t, codeQuotaExceeded, createData(t, c, "/q/c", ""))
-	require.EqualValues(t, codeQuotaExceeded, setData(t, c, "/q/a", "123456"))
-	require.Zero(t, setData(t, c, "/q/a", "54321"), "no more than before")
+	require.EqualValues(t, codeQuotaExceeded, setBytes(t, c, "/q/a", "123456"))
+	require.Zero(t, setBytes(t, c, "/q/a", "54321"), "no more than before")
 
-	setData(t, c, "/zookeeper/quota/q/zookeeper_limits", "byteHardLimit=5;countHardLimit=3")
-	require.EqualValues(t, codeQuotaExceeded, setData(t, c, "/q/a", "1234"), "less, and still too much")
-	require.Zero(t, setData(t, c, "/q/a", ""))
+	setBytes(t, c, "/zookeeper/quota/q/zookeeper_limits", "byteHardLimit=5;countHardLimit=3")
+	require.EqualValues(t, codeQuotaExceeded, setBytes(t, c, "/q/a", "1234"), "less, and still too much")
+	require.Zero(t, setBytes(t, c, "/q/a", ""))
 	for limits, code := range map[string]int32{
 		"junk": -5, ";countHardLimit=1": -5, "countHardLimit=": -5, "countHardLimit= 1": -5,
 		"countHardLimit=1;;bytes=3": codeQuotaExceeded, "countHardLimit=1=2": codeQuotaExceeded, "=1,countHardLimit=1": codeQuotaExceeded,
 		"": 0, "count=1": 0,
 	} {
-		setData(t, c, "/zookeeper/quota/q/zookeeper_limits", limits)
+		setBytes(t, c, "/zookeeper/quota/q/zookeeper_limits", limits)
 		got := createData(t, c, "/q/n", "")
 		assert.Equal(t, code, got, "%q", limits)
 		if got == 0 {
@@ -178,8 +178,8 @@ func TestSuperUserMayDoEverything(t *testing.T) {
 	r, err := other.call(opCreate, closed("/closed"))
 	require.NoError(t, err)
 	require.Zero(t, r.code)
-	require.EqualValues(t, -102, setData(t, other, "/closed", "x"))
-	require.Zero(t, setData(t, c, "/closed", "x"))
+	require.EqualValues(t, -102, setBytes(t, other, "/closed", "x"))
+	require.Zero(t, setBytes(t, c, "/closed", "x"))
 	require.Zero(t, createData(t, c, "/closed/child", ""))
 	require.Zero(t, deleteNode(t, c, "/closed/child"))
 	r, err = c.call(opGetACL, pathOf("/closed"))
@@ -193,7 +193,7 @@ func TestSuperUserMayDoEverything(t *testing.T) {
 	other = auth("super:secret")
 	_, err = other.call(opCreate, closed("/closed"))
 	require.NoError(t, err)
-	require.EqualValues(t, -102, setData(t, other, "/closed", "x"), "nobody is super by default")
+	require.EqualValues(t, -102, setBytes(t, other, "/closed", "x"), "nobody is super by default")
 	for _, digest := range []string{"", "super", "super:secret", ":" + base64.StdEncoding.EncodeToString(make([]byte, 20))} {
 		_, err := zktest.Start(zktest.WithSuperDigest(digest))
 		assert.Error(t, err, digest)
