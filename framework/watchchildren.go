@@ -16,6 +16,10 @@ func init() {
 		return client.(*Client).watchChildren(ctx, path, w)
 	}
 	clientapi.Values = func(client any) *sync.Map { return &client.(*Client).core.values }
+	clientapi.DefaultACL = func(client any, path string) []zk.ACL {
+		c := client.(*Client)
+		return c.core.acl(c.real(path))
+	}
 	clientapi.RealPath = func(client any, path string) string { return client.(*Client).real(path) }
 }
 

@@ -34,4 +34,7 @@ var (
 
 	// RealPath is the path on the server, namespace included.
 	RealPath func(client any, path string) string
+
+	// DefaultACL is the ACL that the client gives to a node that it creates at path.
+	DefaultACL func(client any, path string) []zk.ACL
 )

@@ -274,7 +274,7 @@ func TestLeadIsOneTerm(t *testing.T) { // CUR-LDR-13, without the option
 			require.NoError(t, w.server.ExpireSession(w.session(client)))
 			<-ctx.Done()
 			return nil
-		}), lock.ErrSuspended, "the loss is told")
+		}), lock.ErrLost, "the loss is told")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorIs(t, e.Lead(ctx, work(nil)), context.Canceled)

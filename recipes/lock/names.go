@@ -7,18 +7,35 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/clientapi"
 )
 
 // rewind makes the numbers start again long before they end, by deleting a lock's
-// path. ZooKeeper refuses that while anybody is in the queue; those who come
-// meanwhile make the path anew.
+// path, if it is as this package makes it: without data, and with the ACL that the client gives. ZooKeeper
+// refuses while anybody is in the queue; those who come meanwhile make the path anew.
 func (q *Queue) rewind(ctx context.Context, path string) {
 	_, own := framework.Split(path)
-	if number(own) >= rewindAt || exhausted(own) {
-		// That it fails is expected: there is always a next one to try.
-		_ = q.client.Delete(ctx, q.base, -1)
+	if number(own) < rewindAt && !exhausted(own) {
+		return
 	}
+	acl, stat, err := q.client.GetACL(ctx, q.base)
+	if err != nil || stat.DataLength > 0 || !sameACL(acl, clientapi.DefaultACL(q.client, q.base)) {
+		return
+	}
+	// That it fails is expected: there is always a next one to try.
+	_ = q.client.Delete(ctx, q.base, stat.Version)
+}
+
+// sameACL reports whether a node has the ACL that it was to be created with. A server replaces the scheme "auth" by
+// what the client has presented.
+func sameACL(has, given []zk.ACL) bool {
+	if slices.ContainsFunc(given, func(a zk.ACL) bool { return a.Scheme == "auth" }) {
+		return true
+	}
+	return slices.Equal(has, given)
 }
 
 // rewindAt is where numbers are high enough to start again when the queue is empty.

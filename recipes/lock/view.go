@@ -169,7 +169,7 @@ func (v *view) drop(name string) *entry {
 	for _, o := range v.orders {
 		o.remove(name)
 	}
-	for _, w := range v.waiters[name] {
+	for _, w := range slices.Clone(v.waiters[name]) {
 		v.wake(w)
 	}
 	return v.entries[name]

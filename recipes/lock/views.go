@@ -12,7 +12,8 @@ import (
 // Whether a path is worth a view. A view costs a watch on the server and an event for every node that anybody
 // makes or deletes there. It saves a list and a watch for every lease that we acquire.
 const (
-	// soon: a Queue that is used again within this time is worth a view.
+	// soon: a Queue that is used again within this time is worth a view. So is one whose waiters would have to watch
+	// more than maxWatched nodes, and one with a local hand-off, from the first acquire on.
 	soon = time.Second
 
 	// idle: a view that nobody has used for so long is given up.
@@ -112,7 +113,7 @@ func viewsOf(client *framework.Client) *views {
 func (q *Queue) view(session *framework.Session) *view {
 	now := time.Now()
 	q.mu.Lock()
-	worth := q.local != nil || now.Sub(q.used) < soon
+	worth := q.local != nil || q.maxLeases > maxWatched || now.Sub(q.used) < soon
 	if q.others > maxOthers {
 		worth = false
 	}
