@@ -12,13 +12,18 @@ SEED        := 1
 # All packages of all modules that go.work lists.
 PACKAGES = $(shell go list -m -f '{{.Dir}}/...')
 
-.PHONY: test race chaos bench lint tidy
+.PHONY: test race model chaos bench lint tidy
 
 test:
 	@scripts/test.sh -race -timeout $(TIMEOUT) $(PACKAGES)
 
 race:
 	@scripts/test.sh -race -count=3 -timeout 45m $(PACKAGES)
+
+# The rule of docs/PROTOCOL.md in all executions of small worlds, of which STATES are tried in each.
+model: STATES := 4000000
+model:
+	@go test -v -count=1 -timeout 4h ./internal/model -model.states $(STATES) -model.time 20m
 
 # Faults on real ensembles, for DURATION per recipe; RUN=TestSemaphore is one recipe. It prints a table for
 # docs/RELIABILITY.md, and its seed.

@@ -1,0 +1,68 @@
+package model_test
+
+import (
+	"flag"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/model"
+)
+
+var (
+	states = flag.Int("model.states", 60_000, "states of each world, at most")
+	limit  = flag.Duration("model.time", time.Minute, "time for each world, at most")
+)
+
+var (
+	viewer = model.Client{Goroutines: 1, Acquires: 1, Views: true}
+	twice  = model.Client{Goroutines: 1, Acquires: 2, Views: true}
+	two    = model.Client{Goroutines: 2, Acquires: 1, Views: true}
+	lister = model.Client{Goroutines: 1, Acquires: 1}
+	secret = model.Client{Goroutines: 1, Acquires: 1, Hidden: true}
+)
+
+// worlds are those in which the rule must hold.
+var worlds = map[string]model.Config{
+	"two goroutines and a lister":           {Clients: []model.Client{two, lister}, Lag: 2, Views: 1},
+	"two viewers":                           {Clients: []model.Client{twice, viewer}, Lag: 2, Views: 2},
+	"a reaped parent":                       {Clients: []model.Client{two, lister}, Lag: 2, Views: 1, Reap: 1},
+	"a reaped parent and an operator":       {Clients: []model.Client{viewer, viewer}, Lag: 2, Views: 2, Reap: 1, Admin: 1},
+	"an operator":                           {Clients: []model.Client{two, lister}, Lag: 2, Views: 1, Admin: 1},
+	"a lost connection":                     {Clients: []model.Client{two, lister}, Lag: 2, Views: 2, Cut: 1},
+	"a session that ends":                   {Clients: []model.Client{two, lister}, Lag: 2, Views: 1, Expire: 1},
+	"a waiter that gives up":                {Clients: []model.Client{two, viewer}, Lag: 2, Views: 2, GiveUp: 1},
+	"a node that nobody may read":           {Clients: []model.Client{twice, secret}, Lag: 2, Views: 1},
+	"writers that become readers":           {Clients: []model.Client{two, viewer}, Lag: 2, Views: 2, Writers: true},
+	"readers, an operator and a new parent": {Clients: []model.Client{viewer, lister}, Lag: 2, Views: 1, Writers: true, Reap: 1, Admin: 1},
+}
+
+func TestRuleHolds(t *testing.T) {
+	for name, cfg := range worlds {
+		t.Run(name, func(t *testing.T) {
+			r := model.Explore(&cfg, *states, *limit)
+			t.Log(r)
+			require.Empty(t, r.Bad, strings.Join(r.Trace, "\n"))
+		})
+	}
+}
+
+// TestEachConditionIsNeeded leaves one condition out at a time, in a world in which that shows.
+func TestEachConditionIsNeeded(t *testing.T) {
+	for weaken, cfg := range map[model.Weaken]model.Config{
+		model.NoList:    {Clients: []model.Client{viewer, lister}, Lag: 2, Views: 1},
+		model.ListFirst: {Clients: []model.Client{viewer, lister}, Lag: 2, Views: 1},
+		model.NoCount:   {Clients: []model.Client{viewer, secret}, Lag: 2, Views: 1},
+		model.Memory:    {Clients: []model.Client{two, lister}, Lag: 1, Views: 1, GiveUp: 1},
+		model.OldView:   {Clients: []model.Client{viewer, lister}, Lag: 2, Views: 1, Cut: 1},
+	} {
+		t.Run(string(weaken), func(t *testing.T) {
+			cfg.Weaken = weaken
+			r := model.Explore(&cfg, 5_000_000, *limit)
+			t.Log(r)
+			require.NotEmpty(t, r.Bad)
+		})
+	}
+}

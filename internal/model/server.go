@@ -1,0 +1,214 @@
+package model
+
+import "slices"
+
+// The ensemble: transactions, servers that apply them, and what clients are told.
+
+// propose has the leader carry out the write at the head of a client's queue.
+func (w *World) propose(i int) {
+	p := &w.ps[i]
+	r := &p.queue[0]
+	r.at = int8(len(w.log))
+	all, next := w.nodes(int8(len(w.log)))
+	x := txn{kind: 'D', id: r.node, owner: int8(i), session: p.session, found: has(all, r.node)}
+	if r.kind == 'C' || r.kind == 'R' {
+		x = txn{kind: 'C', id: w.nextID, num: max(next, 0), owner: int8(i), session: p.session, anew: next < 0, hidden: w.cfg.Clients[i].Hidden}
+		if r.kind == 'R' {
+			x.num, x.reader = p.gs[r.by].num, true
+		}
+		if r.kind == 'R' && !has(all, p.gs[r.by].node) {
+			// The writer is gone. The code sees that and takes the reader back before anybody holds by it.
+			x = txn{kind: 'N', id: -1, owner: int8(i), session: p.session}
+			w.log = append(w.log, x)
+			return
+		}
+		w.nextID++
+	}
+	w.log = append(w.log, x)
+}
+
+// apply has a client's server apply one transaction. The client is told of it in this order: events, then the answer.
+func (w *World) apply(i int) {
+	p := &w.ps[i]
+	x := w.log[p.applied]
+	before, _ := w.nodes(p.applied)
+	p.applied++
+	after, _ := w.nodes(p.applied)
+	if p.armed && p.view.phase > 0 {
+		w.events(i, x, before)
+	}
+	for k := range p.gs {
+		if g := &p.gs[k]; g.pc == watching && has(before, g.pred) && !has(after, g.pred) {
+			g.predGone = true
+		}
+	}
+	if len(p.queue) > 0 && p.queue[0].at == p.applied-1 {
+		w.answerWrite(i, x)
+	}
+}
+
+// events tells a view. Before its first list it does not listen.
+func (w *World) events(i int, x txn, before []node) {
+	p := &w.ps[i]
+	v := &p.view
+	if v.phase < 3 {
+		return
+	}
+	secret := x.hidden && x.owner != int8(i)
+	switch x.kind {
+	case 'C':
+		if x.anew {
+			if v.exists {
+				w.endView(i)
+				return
+			}
+			v.exists, v.next = true, 0
+		}
+		if secret {
+			return
+		}
+		v.children = append(v.children, child{x.id, x.num, v.next})
+		v.next++
+	case 'D':
+		v.drop(x.id)
+	case 'P':
+		if len(v.children) > 0 {
+			w.endView(i)
+			return
+		}
+		v.exists, v.next = false, -1
+	case 'E':
+		for _, n := range before {
+			if n.owner == x.owner && n.session == x.session {
+				v.drop(n.id)
+			}
+		}
+	}
+}
+
+func (v *picture) drop(id int8) {
+	v.children = slices.DeleteFunc(v.children, func(c child) bool { return c.id == id })
+}
+
+func (w *World) endView(i int) {
+	p := &w.ps[i]
+	p.armed = false
+	p.view = picture{next: -1}
+	p.queue = slices.DeleteFunc(p.queue, func(r request) bool { return r.kind == 'A' || r.kind == 'B' })
+	for k := range p.gs {
+		p.gs[k].inView = false
+	}
+}
+
+func (w *World) answerWrite(i int, x txn) {
+	p := &w.ps[i]
+	r := p.queue[0]
+	p.queue = p.queue[1:]
+	p.replied = p.applied
+	g := &p.gs[r.by]
+	switch r.kind {
+	case 'C':
+		g.node, g.num, g.pc = x.id, x.num, created
+	case 'R':
+		g.reader, g.pc = x.id, both
+	case 'D':
+		g.pc = deleted
+	case 'X':
+		g.reader = -1
+		g.reset()
+	}
+}
+
+// answerRead answers the read at the head of a client's queue from what its server has applied.
+func (w *World) answerRead(i int) {
+	p := &w.ps[i]
+	r := p.queue[0]
+	p.queue = p.queue[1:]
+	p.replied = p.applied
+	all, next := w.nodes(p.applied)
+	switch r.kind {
+	case 'A':
+		p.armed = true
+		if p.view.phase == 1 {
+			p.view.phase = 2
+			w.base(i, all, next)
+		}
+		return
+	case 'B':
+		v := &p.view
+		v.exists, v.next, v.children = next >= 0, next, nil
+		for _, n := range all {
+			v.children = append(v.children, child{n.id, n.num, -1})
+		}
+		v.phase = 3
+		if w.cfg.Weaken == ListFirst {
+			w.send(i, request{'A', -1, -1, -1})
+		}
+		return
+	}
+	g := &p.gs[r.by]
+	switch r.kind {
+	case 'L':
+		g.own = has(all, g.node)
+		g.ahead, g.first = ahead(all, g.node, g.num)
+		g.pc = listed
+	case 'W':
+		if has(all, r.node) {
+			g.pc, g.predGone, g.watchLost = watching, false, false
+		} else {
+			g.pc = listing
+			w.send(i, request{'L', r.by, g.node, -1})
+		}
+	}
+}
+
+// base is what follows when the view's watch is set.
+func (w *World) base(i int, _ []node, _ int8) {
+	if w.cfg.Weaken == NoList {
+		w.ps[i].view = picture{phase: 3, exists: true, next: -1}
+		return
+	}
+	w.send(i, request{'B', -1, -1, -1})
+}
+
+func (w *World) send(i int, r request) { w.ps[i].queue = append(w.ps[i].queue, r) }
+
+// reconnect is a lost connection. The next server has at least what the client has seen; requests are sent again.
+func (w *World) reconnect(i int, to int8) {
+	p := &w.ps[i]
+	if w.cfg.Weaken != OldView {
+		w.endView(i)
+	}
+	p.armed = false
+	for k := range p.gs {
+		if g := &p.gs[k]; g.pc == watching && !g.predGone {
+			g.watchLost = true
+		}
+	}
+	p.applied, p.replied = to, to
+	if len(p.queue) > 0 && p.queue[0].at >= 0 && p.queue[0].at < to {
+		w.answerWrite(i, w.log[p.queue[0].at])
+	}
+}
+
+// endSession is the client's own deadline: it is told before the servers end the session.
+func (w *World) endSession(i int) {
+	p := &w.ps[i]
+	p.ended = append(p.ended, p.session)
+	p.session++
+	p.queue = nil
+	w.endView(i)
+	for k := range p.gs {
+		if g := &p.gs[k]; g.pc != idle && g.pc != finished {
+			g.reset()
+		}
+	}
+}
+
+func (w *World) behind() int {
+	most := 0
+	for _, p := range w.ps {
+		most = max(most, len(w.log)-int(p.applied))
+	}
+	return most
+}
