@@ -2,6 +2,7 @@ package curator_test
 
 import (
 	"encoding/json"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -34,6 +35,15 @@ func TestRequiredModules(t *testing.T) {
 		"github.com/stretchr/testify", "go.yaml.in/yaml/v3", "go.uber.org/goleak", "pgregory.net/rapid", // tests
 		"golang.org/x/sys", // cmd/zklock
 	}, paths)
+}
+
+// TestNoImportsOfOtherModules looks for imports, also in tests, that only go.work makes possible, as that of
+// zktest/ensemble: users would inherit its module.
+func TestNoImportsOfOtherModules(t *testing.T) {
+	cmd := exec.Command("go", "list", "-deps", "-test", "./...")
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
 }
 
 // modules lists the modules that packages need beside this one and the standard library.

@@ -83,33 +83,36 @@ func TestExitCodeIsThatOfTheCommand(t *testing.T) {
 	assert.Equal(t, 1, code)
 }
 
-// TestSignalsReachTheWholeCommand has a shell run another process, which gets the signals, too.
+// TestSignalsReachTheWholeCommand has a shell return the exit code of another process, which ends with a signal.
 func TestSignalsReachTheWholeCommand(t *testing.T) {
-	for name, c := range map[string]struct {
-		script  string
-		signals []os.Signal
-		code    int
-	}{
-		"one":    {`trap 'wait; exit 5' TERM; sleep 1000 & echo $! >"$0"; wait`, []os.Signal{syscall.SIGTERM}, 5},
-		"second": {`trap '' TERM; sleep 1000 & echo $! >"$0"; wait`, []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, 128 + 9},
-	} {
-		t.Run(name, func(t *testing.T) {
-			file := t.TempDir() + "/pid"
-			require.NoError(t, syscall.Mkfifo(file, 0o600))
-			signals := make(chan os.Signal)
-			go func() {
-				pid, err := os.ReadFile(file) // when the shell is ready
-				assert.NoError(t, err)
-				for _, s := range c.signals {
-					signals <- s
-				}
-				assert.NotEmpty(t, pid)
-			}()
-			code, err := runCommand([]string{"sh", "-c", c.script, file}, "address", signals, ignore)
-			require.NoError(t, err)
-			require.Equal(t, c.code, code)
-		})
-	}
+	code := signalCommand(t, `trap : TERM
+		sh -c 'trap "exit 6" TERM; echo >"$0"; while :; do sleep 0.01; done' "$0" &
+		wait $! # until the signal
+		wait $!`, syscall.SIGTERM)
+	require.Equal(t, 6, code)
+}
+
+func TestSecondSignalKills(t *testing.T) {
+	code := signalCommand(t, `trap '' TERM; echo >"$0"; while :; do sleep 0.01; done`, syscall.SIGTERM, syscall.SIGTERM)
+	require.Equal(t, 128+9, code)
+}
+
+// signalCommand runs a script that writes to the file $0 when it is ready for signals, and returns its exit code.
+func signalCommand(t *testing.T, script string, list ...os.Signal) int {
+	t.Helper()
+	ready := t.TempDir() + "/ready"
+	require.NoError(t, syscall.Mkfifo(ready, 0o600))
+	signals := make(chan os.Signal, len(list))
+	go func() { // ends when the script is ready
+		_, err := os.ReadFile(ready)
+		assert.NoError(t, err)
+		for _, s := range list {
+			signals <- s
+		}
+	}()
+	code, err := runCommand([]string{"sh", "-c", script, ready}, "address", signals, ignore)
+	require.NoError(t, err)
+	return code
 }
 
 // TestNothingIsLeft ends zkensemble, or its client, while an ensemble runs.
