@@ -6,16 +6,14 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/connectstring"
+	"github.com/gocurator/curator/internal/dialerrors"
 )
 
 // connection is how to reach ZooKeeper: the flags that all commands have that use it.
@@ -50,7 +48,7 @@ func (c *connection) connect(ctx context.Context, t *tool, opts ...framework.Opt
 	if chroot != "" && !strings.HasPrefix(namespace, "/") { // otherwise the client says what is wrong with it
 		namespace = strings.Trim(chroot+"/"+namespace, "/")
 	}
-	why := newFailures(slog.NewTextHandler(t.err, &slog.HandlerOptions{Level: level}))
+	why := dialerrors.New(slog.NewTextHandler(t.err, &slog.HandlerOptions{Level: level}))
 	client, err := framework.New(servers, append([]framework.Option{
 		framework.WithNamespace(namespace),
 		framework.WithLogger(slog.New(why)),
@@ -71,62 +69,4 @@ func (c *connection) connect(ctx context.Context, t *tool, opts ...framework.Opt
 		return nil, err
 	}
 	return client, nil
-}
-
-// failures is a handler of the client's log that keeps why each server could not be used lately.
-type failures struct {
-	slog.Handler
-	*reasons
-}
-
-type reasons struct {
-	mu       sync.Mutex
-	byServer map[string]string // guarded by mu
-}
-
-func newFailures(h slog.Handler) *failures {
-	return &failures{h, &reasons{byServer: map[string]string{}}}
-}
-
-// Enabled lets all pass: the reasons are told at debug level.
-func (f *failures) Enabled(context.Context, slog.Level) bool { return true }
-
-func (f *failures) Handle(ctx context.Context, r slog.Record) error {
-	server, reason := "", ""
-	r.Attrs(func(a slog.Attr) bool {
-		switch a.Key {
-		case "server":
-			server = a.Value.String()
-		case "reason":
-			reason = a.Value.String()
-		}
-		return true
-	})
-	if server != "" && reason != "" {
-		f.mu.Lock()
-		f.byServer[server] = reason
-		f.mu.Unlock()
-	}
-	if !f.Handler.Enabled(ctx, r.Level) {
-		return nil
-	}
-	return f.Handler.Handle(ctx, r)
-}
-
-func (f *failures) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &failures{f.Handler.WithAttrs(attrs), f.reasons}
-}
-
-func (f *failures) WithGroup(name string) slog.Handler {
-	return &failures{f.Handler.WithGroup(name), f.reasons}
-}
-
-// String is the reasons, each once, or that there is none yet.
-func (r *reasons) String() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.byServer) == 0 {
-		return "none has refused, none has answered"
-	}
-	return strings.Join(slices.Compact(slices.Sorted(maps.Values(r.byServer))), "; ")
 }
