@@ -127,3 +127,22 @@ func State(s connstate.State) string {
 	}
 	return s.String()
 }
+
+// kinds are what locks are called by the names of their nodes.
+var kinds = map[string]string{
+	"lock-":    "mutex",
+	"__READ__": "read",
+	"__WRIT__": "write",
+	"lease-":   "lease",
+	"latch-":   "latch",
+	"__lock__": "kazoo",
+}
+
+// Kind is a word for the kind of lock whose nodes have a name, such as framework.AcquiringEvent.Name: "mutex" (also
+// the queue of a semaphore, at <path>/locks), "read", "write", "lease", "latch", "kazoo" or "other".
+func Kind(name string) string {
+	if kind, ok := kinds[name]; ok {
+		return kind
+	}
+	return "other"
+}

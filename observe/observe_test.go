@@ -69,3 +69,12 @@ func TestWordsForStates(t *testing.T) {
 		assert.Equal(t, state != connstate.ReadOnly, slices.Contains(observe.States(), state), "the client never says read-only")
 	}
 }
+
+func TestWordsForKinds(t *testing.T) {
+	for name, want := range map[string]string{
+		"lock-": "mutex", "__READ__": "read", "__WRIT__": "write", "lease-": "lease", "latch-": "latch", "__lock__": "kazoo",
+		"": "other", "vm-4711-": "other",
+	} {
+		assert.Equal(t, want, observe.Kind(name), name)
+	}
+}

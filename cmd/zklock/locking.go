@@ -1,5 +1,3 @@
-//go:build unix
-
 package main
 
 import (
@@ -29,6 +27,7 @@ type locking struct {
 	try         bool
 	wait        time.Duration
 	session     time.Duration
+	refused     int // exit code when the lock is not acquired
 }
 
 func (l *locking) flags(fs *flag.FlagSet) {
@@ -45,6 +44,14 @@ func (l *locking) flags(fs *flag.FlagSet) {
 	})
 	fs.BoolVar(&l.try, "try", false, "do not wait for others")
 	fs.DurationVar(&l.wait, "wait", 0, "wait no longer than this; 0 is as long as it takes")
+	l.refused = exitNotAcquired
+	for _, name := range []string{"E", "exit-code"} {
+		fs.Func(name, "exit with `code` when the lock is not acquired, instead of "+strconv.Itoa(exitNotAcquired), func(text string) error {
+			code, err := strconv.ParseUint(text, 10, 8)
+			l.refused = int(code)
+			return err
+		})
+	}
 	fs.DurationVar(&l.session, "session", 30*time.Second, "session timeout: how long the lock outlives a crash of this machine")
 }
 
@@ -161,7 +168,11 @@ func (l *locking) acquire(ctx context.Context, t *tool, c *contended) (*lock.Hol
 	switch {
 	case err == nil:
 	case errors.Is(err, lock.ErrNotAcquired), patient.Err() != nil && ctx.Err() == nil:
-		return nil, &exit{exitNotAcquired, fmt.Errorf("%s not acquired%s: held by %s", c.path, within, c.holders(ctx))}
+		who, err := c.holders(ctx)
+		if err != nil { // nobody may hold it, for all we know
+			return nil, fmt.Errorf("%s not acquired%s, and no server says why: %w", c.path, within, err)
+		}
+		return nil, &exit{l.refused, fmt.Errorf("%s not acquired%s: held by %s", c.path, within, who)}
 	default:
 		return nil, err
 	}
@@ -174,7 +185,7 @@ func (l *locking) acquire(ctx context.Context, t *tool, c *contended) (*lock.Hol
 	case hold.Err() != nil:
 		err = loss(hold)
 	case errors.As(err, &runs):
-		err = &exit{exitNotAcquired, fmt.Errorf("%s not acquired%s: %w", c.path, within, err)}
+		err = &exit{l.refused, fmt.Errorf("%s not acquired%s: %w", c.path, within, err)}
 	}
 	_ = hold.Release() // why we do not want it is the news
 	return nil, err
@@ -184,22 +195,22 @@ func (l *locking) acquire(ctx context.Context, t *tool, c *contended) (*lock.Hol
 const lookPatience = 3 * time.Second
 
 // holders names who holds.
-func (c *contended) holders(ctx context.Context) string {
+func (c *contended) holders(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
 	all, err := c.Participants.Participants(ctx)
 	if err != nil {
-		return fmt.Sprintf("somebody (%v)", err)
+		return "", err
 	}
 	all = slices.DeleteFunc(all, func(p lock.Participant) bool { return !p.Holds })
 	if len(all) == 0 {
-		return "somebody who has let go by now"
+		return "somebody who has let go by now", nil
 	}
 	who := fmt.Sprintf("%s (session %#x, for %v)", printable(string(all[0].Data)), uint64(all[0].Session), age(all[0].Since))
 	if more := len(all) - 1; more > 0 {
 		who += fmt.Sprintf(" and %d more", more)
 	}
-	return who
+	return who, nil
 }
 
 // age is how long ago something happened by the server's clock, which may be ahead of ours.

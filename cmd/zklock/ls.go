@@ -1,5 +1,3 @@
-//go:build unix
-
 package main
 
 import (
@@ -58,19 +56,26 @@ func (l *ls) main(t *tool, args []string) error {
 
 // queue is what there is at a lock's path.
 type queue struct {
-	path, kind string             // of lock; "" if nobody is there to tell
+	path, kind string             // of lock
 	all        []lock.Participant // holders first, then who waits, in order
 }
 
 // Participants lists all, for package revocable.
 func (q *queue) Participants(context.Context) ([]lock.Participant, error) { return q.all, nil }
 
+// kindUnknown is that of a lock that nobody uses: no node tells.
+const kindUnknown = "unknown"
+
+func noLock(format string, args ...any) error {
+	return &exit{exitNoLock, fmt.Errorf(format, args...)}
+}
+
 // look finds out what kind of lock there is, and who is in its queue.
 func look(ctx context.Context, client *framework.Client, path string) (*queue, error) {
 	children, stat, err := client.Children(ctx, path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		return &queue{path: path}, nil
+		return nil, noLock("%s does not exist: nobody has used a lock there lately, or the path is another", path)
 	case err != nil:
 		return nil, err
 	case stat.EphemeralOwner != 0:
@@ -78,6 +83,13 @@ func look(ctx context.Context, client *framework.Client, path string) (*queue, e
 		return nil, usageError("%s is a node of the lock %s", path, parent)
 	}
 	q := &queue{path: path, kind: strings.Join(kindsOf(children), ", ")}
+	if q.kind == "" && len(children) > 0 {
+		slices.Sort(children)
+		return nil, noLock("%s is no lock; below it: %s", path, strings.Join(children, ", "))
+	}
+	if q.kind == "" {
+		q.kind = kindUnknown
+	}
 	var all []lock.Participant
 	for _, kind := range kindsOf(children) {
 		some, err := participants(ctx, client, kind, path)

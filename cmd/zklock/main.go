@@ -1,39 +1,38 @@
-//go:build unix
-
 // Zklock is flock for a cluster: it runs a command while it holds a lock in ZooKeeper, shows
 // who holds and who waits, and asks holders to let go.
 //
 //	zklock run [flags] /path -- command args...
+//	zklock hold [flags] /path
 //	zklock ls [flags] /path
 //	zklock revoke [flags] /path
 //	zklock serve [-listen 127.0.0.1:2181]
+//	zklock completion bash|zsh|fish
+//	zklock man
+//	zklock version
 //
 // The locks are those of the recipes in this module, and so those of Java's Curator: a job that
 // zklock runs and a Java service exclude each other. See README.md beside this file.
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"runtime"
-	"strings"
+	"slices"
 	"syscall"
-	"time"
 
-	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 )
 
 // Exit codes, beside those of the command that run runs. Three are those of sysexits.h.
 const (
 	exitUsage       = 2
+	exitNoLock      = 66 // there is no lock at the path
 	exitUnavailable = 69 // no server answered, or it refused
 	exitLost        = 70 // the lock was lost while the command ran
 	exitNotAcquired = 75 // others hold it; try again later
@@ -41,6 +40,7 @@ const (
 	exitCannotRun   = 126
 	exitNotFound    = 127
 	exitSignal      = 128 // and the number of the signal
+	exitAsked       = 143 // hold was asked to let go; as of a command that run has sent SIGTERM
 )
 
 func main() {
@@ -64,9 +64,13 @@ type command interface {
 func subcommands() []subcommand {
 	return []subcommand{
 		{"run", "[flags] /path -- command args...", "run a command while holding a lock", &run{}},
+		{"hold", "[flags] /path", "hold a lock until a signal comes", &hold{}},
 		{"ls", "[flags] /path", "show who holds and who waits", &ls{}},
 		{"revoke", "[flags] /path", "ask the holders of a lock, or one node, to let go", &revoke{}},
 		{"serve", "[flags]", "a ZooKeeper server in memory, for trying things out", &serve{}},
+		{"completion", "bash|zsh|fish", "print what a shell needs to complete command lines", &completion{}},
+		{"man", "", "print the manual page", &man{}},
+		{"version", "", "print the version", &version{}},
 	}
 }
 
@@ -98,101 +102,68 @@ func zklock(args []string, out, stderr io.Writer) int {
 	if len(args) > 0 {
 		name, args = args[0], args[1:]
 	}
+	switch name {
+	case "-h", "-help", "--help", "help":
+		overview(out)
+		return 0
+	case "-version", "--version":
+		name = "version"
+	}
 	for _, c := range subcommands() {
 		if c.name == name {
 			return t.call(c, args)
 		}
 	}
-	switch name {
-	case "-h", "-help", "--help", "help":
-		overview(out)
-		return 0
-	case "":
-		t.say("a command is missing")
-	default:
-		t.say("unknown command %q", name)
+	if name == "" {
+		t.say("a command is missing; zklock -h lists them")
+	} else {
+		t.say("unknown command %q; zklock -h lists them", name)
 	}
-	overview(stderr)
 	return exitUsage
 }
 
 func overview(w io.Writer) {
 	fmt.Fprintln(w, "usage:")
 	for _, c := range subcommands() {
-		fmt.Fprintf(w, "  zklock %-6s %-34s %s\n", c.name, c.synopsis, c.does)
+		fmt.Fprintf(w, "  zklock %-10s %-34s %s\n", c.name, c.synopsis, c.does)
 	}
 	fmt.Fprintln(w, "zklock command -h lists the flags. Servers and namespace are taken from ZKLOCK_SERVERS and\nZKLOCK_NAMESPACE as well.")
 }
 
-func (t *tool) call(c subcommand, args []string) int {
+// flagSet has the flags of a subcommand. What it has to say goes nowhere.
+func (c subcommand) flagSet() *flag.FlagSet {
 	fs := flag.NewFlagSet(c.name, flag.ContinueOnError)
-	fs.SetOutput(t.err)
-	fs.Usage = func() {
-		fmt.Fprintf(fs.Output(), "usage: zklock %s %s\n%s\n", c.name, c.synopsis, c.does)
-		fs.PrintDefaults()
-	}
+	fs.SetOutput(io.Discard)
+	fs.Usage = func() {}
 	c.flags(fs)
+	return fs
+}
+
+func (t *tool) call(c subcommand, args []string) int {
+	fs := c.flagSet()
 	err := fs.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintf(t.out, "usage: zklock %s %s\n%s\n", c.name, c.synopsis, c.does)
+		fs.SetOutput(t.out)
+		fs.PrintDefaults()
 		return 0
 	case err != nil:
-		return exitUsage // Parse has said why
+		err = &exit{exitUsage, err}
+	default:
+		err = c.main(t, fs.Args())
 	}
-	err = c.main(t, fs.Args())
 	if err == nil {
 		return 0
 	}
 	end := &exit{exitUnavailable, err}
 	errors.As(err, &end)
-	if end.err != nil {
+	if end.err != nil && end.code == exitUsage {
+		t.say("%v; zklock %s -h lists the flags", err, c.name)
+	} else if end.err != nil {
 		t.say("%v", err)
 	}
-	if end.code == exitUsage {
-		fs.Usage()
-	}
 	return end.code
-}
-
-// connection is how to reach ZooKeeper: the flags that all commands but serve have.
-type connection struct {
-	servers, namespace string
-	patience           time.Duration
-	verbose            bool
-}
-
-func (c *connection) flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.servers, "servers", cmp.Or(os.Getenv("ZKLOCK_SERVERS"), "127.0.0.1:2181"), "`host:port,...` of the ensemble")
-	fs.StringVar(&c.namespace, "namespace", os.Getenv("ZKLOCK_NAMESPACE"), "a `path` without its first slash that all paths are below")
-	fs.DurationVar(&c.patience, "connect", 30*time.Second, "look for a server no longer than this")
-	fs.BoolVar(&c.verbose, "v", false, "tell of connections and sessions on standard error")
-}
-
-// connect makes a client and waits until a server answers.
-func (c *connection) connect(ctx context.Context, t *tool, opts ...framework.Option) (*framework.Client, error) {
-	level := slog.LevelWarn
-	if c.verbose {
-		level = slog.LevelDebug
-	}
-	client, err := framework.New(strings.Split(c.servers, ","), append([]framework.Option{
-		framework.WithNamespace(c.namespace),
-		framework.WithLogger(slog.New(slog.NewTextHandler(t.err, &slog.HandlerOptions{Level: level}))),
-		// A lost connection is no lost lock: a command is not stopped because a server is.
-		framework.WithErrorPolicy(connstate.Session),
-	}, opts...)...)
-	if err != nil {
-		return nil, &exit{exitUsage, err}
-	}
-	patient, cancel := context.WithTimeout(ctx, c.patience)
-	defer cancel()
-	if err := client.WaitConnected(patient); err != nil {
-		client.Close()
-		if patient.Err() != nil && ctx.Err() == nil {
-			err = fmt.Errorf("no server answers at %s", c.servers)
-		}
-		return nil, err
-	}
-	return client, nil
 }
 
 // pathOf is the only argument.
@@ -221,7 +192,7 @@ func checkPath(path string) error {
 func interrupted() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, heeded()...)
+	signal.Notify(signals, listened(endSignals()...)...)
 	go func() { // ends with ctx
 		select {
 		case s := <-signals:
@@ -235,25 +206,9 @@ func interrupted() (ctx context.Context, stop func()) {
 	}
 }
 
-// heeded are the signals that are meant for us or for the command that runs, without those that we were
-// told to ignore, as by nohup.
-func heeded() (signals []os.Signal) {
-	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2} {
-		if !signal.Ignored(s) {
-			signals = append(signals, s)
-		}
-	}
-	return signals
-}
-
-// jobControl are the signals of a shell to a job.
-func jobControl() (signals []os.Signal) {
-	for _, s := range []os.Signal{syscall.SIGTSTP, syscall.SIGCONT} {
-		if !signal.Ignored(s) {
-			signals = append(signals, s)
-		}
-	}
-	return signals
+// listened leaves out the signals that we were told to ignore, as by nohup.
+func listened(all ...os.Signal) []os.Signal {
+	return slices.DeleteFunc(all, signal.Ignored)
 }
 
 // interruption is err, or the signal that was the reason for it.

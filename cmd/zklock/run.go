@@ -1,5 +1,3 @@
-//go:build unix
-
 package main
 
 import (
@@ -123,21 +121,21 @@ func (r *run) hold(ctx context.Context, t *tool, c *contended, hold *lock.Hold, 
 	if r.onLoss != lossIgnore { // a command that goes on would keep others from nothing
 		shadow, err := c.shadows.cast(ctx, hold)
 		if err != nil {
-			return r.before(ctx, hold, err)
+			return before(ctx, hold, err)
 		}
 		defer shadow.remove(hold)
 	}
 	// This asks whether our node is there, after the shadow was made: so whoever holds later sees that.
 	token, err := hold.FencingToken(ctx)
 	if err != nil {
-		return r.before(ctx, hold, err)
+		return before(ctx, hold, err)
 	}
 	wanted, err := revocable.Watch(hold)
 	if err != nil {
 		return err
 	}
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, append(heeded(), jobControl()...)...)
+	signal.Notify(signals, listened(append(endSignals(), jobSignals()...)...)...)
 	defer signal.Stop(signals)
 	if ctx.Err() != nil { // from here on signals are the command's
 		return context.Cause(ctx)
@@ -152,7 +150,7 @@ func (r *run) hold(ctx context.Context, t *tool, c *contended, hold *lock.Hold, 
 }
 
 // before is what went wrong before the command was started.
-func (r *run) before(ctx context.Context, hold *lock.Hold, err error) error {
+func before(ctx context.Context, hold *lock.Hold, err error) error {
 	if hold.Err() != nil || errors.Is(err, lock.ErrNodeDeleted) {
 		return loss(hold)
 	}

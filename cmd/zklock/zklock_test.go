@@ -3,13 +3,16 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/internal/testbed/ensemble"
@@ -140,21 +144,32 @@ func TestBadCommandLines(t *testing.T) {
 		"revoke -force -1s /a",
 		"revoke -force soon /a",
 		"serve /a",
+		"run -E 256 /a true",
+		"run -exit-code -1 /a true",
+		"run -servers zk1, /a true",
+		"hold",
+		"hold /a true",
+		"hold -permits 0 /a",
+		"completion",
+		"completion csh",
+		"man x",
+		"version x",
 	} {
 		t.Run(line, func(t *testing.T) {
 			var out, stderr bytes.Buffer
 			assert.Equal(t, exitUsage, zklock(strings.Fields(line), &out, &stderr))
-			assert.Contains(t, stderr.String(), "usage:")
+			assert.Regexp(t, `^zklock: [^\n]+ -h lists [^\n]+\n$`, stderr.String(), "one line says what is wrong")
 			assert.Empty(t, out.String())
 		})
 	}
 }
 
 func TestHelp(t *testing.T) {
-	for _, line := range []string{"help", "-h", "run -h", "ls -h", "revoke -h", "serve -h"} {
+	for _, line := range []string{"help", "-h", "run -h", "ls -h", "revoke -h", "serve -h", "hold --help", "completion -h", "man -h"} {
 		var out, stderr bytes.Buffer
 		assert.Zero(t, zklock(strings.Fields(line), &out, &stderr), line)
-		assert.Contains(t, out.String()+stderr.String(), "usage:", line)
+		assert.Contains(t, out.String(), "usage:", line)
+		assert.Empty(t, stderr.String(), line)
 	}
 }
 
@@ -194,7 +209,152 @@ func assertNothingStays(t *testing.T, server *zktest.Server, path string) {
 func TestNoServerAnswers(t *testing.T) {
 	p := start(t, prepare(t, []string{"127.0.0.1:1"}, "run", "-connect", "300ms", "/lock", "true"))
 	assert.Equal(t, exitUnavailable, p.end())
-	assert.Contains(t, p.err.String(), "no server answers at 127.0.0.1:1")
+	assert.Regexp(t, `^zklock: no server answers at 127.0.0.1:1: .*connection refused\n$`, p.err.String())
+
+	p = start(t, prepare(t, []string{"no-such-host.invalid"}, "ls", "-connect", "2500ms", "/lock"))
+	assert.Equal(t, exitUnavailable, p.end())
+	lines := strings.Split(p.err.String(), "\n")
+	require.Len(t, lines, 3, p.err.String())
+	assert.Contains(t, lines[0], "waiting for a server at no-such-host.invalid: ", "after 2 s")
+	assert.Contains(t, lines[1], "lookup no-such-host.invalid")
+}
+
+// TestNoServerSaysWhy: who was cut off while waiting does not hear that somebody holds.
+func TestNoServerSaysWhy(t *testing.T) {
+	server := zktest.NewServer(t)
+	m, err := mutex.New(newClient(t, server), "/lock", lock.WithErrorPolicy(connstate.Session))
+	require.NoError(t, err)
+	hold, err := m.Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	p := start(t, prepare(t, server.Servers(), "run", "-wait", "2s", "/lock", "true"))
+	queued(t, m, 2)
+	server.RefuseConnections(true)
+	server.CutConnections()
+	assert.Equal(t, exitUnavailable, p.end())
+	assert.NotContains(t, p.err.String(), "held by")
+	assert.Contains(t, p.err.String(), "no server says why")
+	server.RefuseConnections(false)
+	_ = hold.Release() // it may be lost
+}
+
+func TestConnectString(t *testing.T) {
+	server := zktest.NewServer(t)
+	code, _, stderr := call(t, server, "run", "-servers", server.Addr()+","+server.Addr()+"/app", "-namespace", "billing", "/lock", "true")
+	require.Zero(t, code, stderr)
+	assert.True(t, server.Exists("/app/billing/lock"))
+}
+
+func TestExitCodeOfWhoDoesNotAcquire(t *testing.T) {
+	server := zktest.NewServer(t)
+	m, err := mutex.New(newClient(t, server), "/lock")
+	require.NoError(t, err)
+	hold, err := m.Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	for _, flags := range [][]string{{"-E", "9"}, {"-exit-code", "9"}} {
+		for _, how := range [][]string{{"-try"}, {"-wait", "50ms"}} {
+			code, _, stderr := call(t, server, slices.Concat([]string{"run"}, flags, how, []string{"/lock", "true"})...)
+			assert.Equal(t, 9, code, stderr)
+		}
+	}
+	require.NoError(t, hold.Release())
+}
+
+func TestHold(t *testing.T) {
+	server := zktest.NewServer(t)
+	holding := func() (p *process, node string) {
+		p = prepare(t, server.Servers(), "hold", "/lock")
+		p.Stdout = nil
+		out, err := p.StdoutPipe()
+		require.NoError(t, err)
+		start(t, p)
+		line, err := bufio.NewReader(out).ReadString('\n')
+		require.NoError(t, err)
+		fields := strings.Fields(line)
+		require.Len(t, fields, 3)
+		assert.Equal(t, "/lock", fields[0])
+		assert.True(t, server.Exists(fields[1]))
+		assert.Regexp(t, `^[1-9][0-9]*$`, fields[2])
+		return p, fields[1]
+	}
+	p, _ := holding()
+	code, _, stderr := call(t, server, "run", "-try", "/lock", "true")
+	assert.Equal(t, exitNotAcquired, code)
+	assert.Contains(t, stderr, "zklock hold")
+	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
+	assert.Zero(t, p.end(), "it was told to end")
+	assertNothingStays(t, server, "/lock")
+
+	p, _ = holding()
+	code, _, stderr = call(t, server, "revoke", "/lock")
+	require.Zero(t, code, stderr)
+	assert.Equal(t, exitAsked, p.end())
+	assertNothingStays(t, server, "/lock")
+
+	p, node := holding()
+	require.NoError(t, newClient(t, server).Delete(testbed.Context(t), node, -1))
+	assert.Equal(t, exitLost, p.end())
+	assert.Contains(t, p.err.String(), "lost "+node)
+}
+
+func TestVersion(t *testing.T) {
+	for _, line := range []string{"version", "-version", "--version"} {
+		var out, stderr bytes.Buffer
+		assert.Zero(t, zklock([]string{line}, &out, &stderr))
+		assert.Regexp(t, `^zklock \S+ \(go\S+, \w+/\w+\)\n$`, out.String())
+	}
+}
+
+// TestEveryFlagIsToldOf: what shells complete and what the manual says comes from the flags themselves.
+func TestEveryFlagIsToldOf(t *testing.T) {
+	texts := map[string]string{}
+	for _, line := range []string{"completion bash", "completion zsh", "completion fish", "man"} {
+		var out, stderr bytes.Buffer
+		require.Zero(t, zklock(strings.Fields(line), &out, &stderr), stderr.String())
+		texts[line] = out.String()
+	}
+	for _, c := range subcommands() {
+		for line, text := range texts {
+			assert.Contains(t, text, c.name, line)
+			for _, o := range c.options() {
+				want := map[string]string{"completion fish": "-o " + o.name, "man": "\\-" + strings.ReplaceAll(o.name, "-", "\\-")}[line]
+				assert.Contains(t, text, cmp.Or(want, "-"+o.name), line)
+			}
+		}
+	}
+	for _, e := range exitCodes {
+		readme, err := os.ReadFile("README.md")
+		require.NoError(t, err)
+		assert.Contains(t, string(readme), strconv.Itoa(e.code))
+	}
+}
+
+// TestBashCompletes asks a bash what it makes of command lines.
+func TestBashCompletes(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash here")
+	}
+	for line, want := range map[string]string{
+		"zklock ru":                "run",
+		"zklock run -perm":         "-permits",
+		"zklock ls -js":            "-json",
+		"zklock completion f":      "fish",
+		"zklock run -permits -":    "",
+		"zklock run /l -- printen": "printenv",
+	} {
+		words := strings.Fields(line)
+		p := program(t, nil, bash, "-c", `source <("$ZKLOCK" completion bash); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _zklock; echo "${COMPREPLY[*]}"`, "bash")
+		p.Args = append(p.Args, words...)
+		require.Zero(t, start(t, p).end(), p.err.String())
+		got := slices.Compact(strings.Fields(p.out.String())) // compgen -c says some twice
+		assert.Equal(t, want, strings.Join(got, " "), "%s; %s", line, p.err.String())
+	}
+}
+
+func TestBuildsForWindows(t *testing.T) {
+	p := program(t, nil, "go", "build", "-o", os.DevNull, ".")
+	p.Env = append(p.Env, "GOOS=windows", "CGO_ENABLED=0")
+	assert.Zero(t, start(t, p).end(), p.err.String())
 }
 
 func TestEnvironmentOfTheCommand(t *testing.T) {
@@ -436,9 +596,21 @@ func TestListing(t *testing.T) {
 	client := newClient(t, server)
 	ctx := testbed.Context(t)
 
-	code, out, _ := call(t, server, "ls", "/nothing")
-	assert.Zero(t, code)
-	assert.Equal(t, "/nothing: nobody holds, nobody waits\n", out)
+	code, out, stderr := call(t, server, "ls", "/nothing")
+	assert.Equal(t, exitNoLock, code)
+	assert.Empty(t, out)
+	assert.Contains(t, stderr, "/nothing does not exist")
+	_, err := client.Create(ctx, "/jobs/nightly", nil, framework.PersistentParents())
+	require.NoError(t, err)
+	code, out, stderr = call(t, server, "ls", "-json", "/jobs")
+	assert.Equal(t, exitNoLock, code)
+	assert.Empty(t, out)
+	assert.Contains(t, stderr, "/jobs is no lock; below it: nightly")
+	code, out, stderr = call(t, server, "ls", "/jobs/nightly")
+	assert.Zero(t, code, stderr)
+	assert.Equal(t, "/jobs/nightly: nobody holds, nobody waits\n", out)
+	_, out, _ = call(t, server, "ls", "-json", "/jobs/nightly")
+	assert.Contains(t, out, `"kind": "unknown"`)
 
 	m, err := mutex.New(client, "/mutex", lock.WithData([]byte("a\nb")))
 	require.NoError(t, err)
@@ -502,19 +674,23 @@ func TestListing(t *testing.T) {
 	require.NoError(t, err)
 	_, out, _ = call(t, server, "ls", "/mutex")
 	assert.Contains(t, out, `"a\nb"`, "data cannot write on the terminal what they like")
-	code, _, stderr := call(t, server, "ls", hold.Path())
+	code, _, stderr = call(t, server, "ls", hold.Path())
 	assert.Equal(t, exitUsage, code)
 	assert.Contains(t, stderr, "is a node of the lock /mutex")
 }
 
 func TestRevoke(t *testing.T) {
 	server := zktest.NewServer(t)
-	code, out, _ := call(t, server, "revoke", "/lock")
+	code, out, stderr := call(t, server, "revoke", "/lock")
+	assert.Equal(t, exitNoLock, code)
+	assert.Contains(t, stderr, "/lock does not exist")
+	call(t, server, "run", "/lock", "true")
+	code, out, _ = call(t, server, "revoke", "/lock")
 	assert.Zero(t, code)
 	assert.Equal(t, "/lock: nobody holds\n", out)
 
 	p, _ := holder(t, server, "trap 'echo asked; exit 5' TERM; while :; do sleep 0.01; done")
-	code, out, stderr := call(t, server, "revoke", "/lock")
+	code, out, stderr = call(t, server, "revoke", "/lock")
 	require.Zero(t, code, stderr)
 	assert.Equal(t, "/lock: asked 1 to let go\n", out)
 	assert.Equal(t, 5, p.end(), "it was asked and ended by itself")

@@ -42,7 +42,7 @@ func main() {
 	flag.Parse()
 
 	demo.Main(func(ctx context.Context) error {
-		list, stop, err := demo.Connect(shop.out, *servers)
+		list, stop, err := demo.Connect(ctx, shop.out, *servers)
 		if err != nil {
 			return err
 		}

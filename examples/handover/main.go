@@ -43,7 +43,7 @@ func main() {
 	flag.Parse()
 
 	demo.Main(func(ctx context.Context) error {
-		list, stop, err := demo.Connect(plant.out, *servers)
+		list, stop, err := demo.Connect(ctx, plant.out, *servers)
 		if err != nil {
 			return err
 		}

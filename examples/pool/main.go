@@ -39,7 +39,7 @@ func main() {
 	flag.Parse()
 
 	demo.Main(func(ctx context.Context) error {
-		list, stop, err := demo.Connect(job.out, *servers)
+		list, stop, err := demo.Connect(ctx, job.out, *servers)
 		if err != nil {
 			return err
 		}

@@ -75,8 +75,8 @@ func (s *service) start(ctx context.Context) error {
 	return nil
 }
 
-// lockLabel is what is before the second slash: the two queues of a semaphore are one lock.
-func lockLabel(path string) string { return strings.Split(path, "/")[1] }
+// lockLabel is what is before the second slash. The label kind tells the two queues of a semaphore apart.
+func lockLabel(path, _ string) string { return strings.Split(path, "/")[1] }
 
 // work has a client contend for everything.
 func (s *service) work(ctx context.Context, client *framework.Client) error {

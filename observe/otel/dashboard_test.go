@@ -24,7 +24,7 @@ func TestTheDashboardServesThisToo(t *testing.T) {
 	require.NoError(t, err)
 	b := newBed(t)
 	b.observer, err = otel.New(otel.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))),
-		otel.WithLockLabel(func(path string) string { return path }))
+		otel.WithLockLabel(func(path, _ string) string { return path }))
 	require.NoError(t, err)
 	m, err := mutex.New(b.client(t), "/lock")
 	require.NoError(t, err)

@@ -8,22 +8,22 @@
 //
 // # Metrics
 //
-//	curator.operation               histogram, s    operations, with waiting and repeating; op, result
+//	curator.operation.duration      histogram, s    operations, with waiting and repeating; op, result
 //	curator.operation.retries       counter         attempts after the first; op
 //	curator.connection.state        up-down counter clients in this state; state
 //	curator.connection.transitions  counter         changes to this state; state, "none" is a client closed
-//	curator.lock.waiting            up-down counter acquires under way; lock
-//	curator.lock.held               up-down counter leases held; lock
-//	curator.lock.wait               histogram, s    from the call to the lease, if it was got; lock
-//	curator.lock.not_acquired       counter         acquires that failed; lock, reason
-//	curator.lock.hold               histogram, s    from the lease to its end; lock
-//	curator.lock.losses             counter         leases that ended other than by release; lock, cause
-//	curator.lock.queue_length       histogram       nodes ahead when joining, where known; lock
+//	curator.lock.waiting            up-down counter acquires under way; lock, kind
+//	curator.lock.held               up-down counter leases held; lock, kind
+//	curator.lock.wait.duration      histogram, s    from the call to the lease, if it was got; lock, kind
+//	curator.lock.not_acquired       counter         acquires that failed; lock, kind, reason
+//	curator.lock.hold.duration      histogram, s    from the lease to its end; lock, kind
+//	curator.lock.losses             counter         leases that ended other than by release; lock, kind, cause
+//	curator.lock.queue_length       histogram       nodes ahead when joining, where known; lock, kind
 //
-// The values of result, reason, cause and state are those of [observe.Result], [observe.Reason],
-// [observe.Cause] and [observe.State]. The attribute lock is there if [WithLockLabel] says what a path
-// is called. Exported to Prometheus, the names are those of package observe/prometheus, and
-// docs/dashboard.json of the library serves both.
+// The values of result, reason, cause, state and kind are those of [observe.Result], [observe.Reason], [observe.Cause],
+// [observe.State] and [observe.Kind]: readers, writers and mutexes have series of their own, also on one path. The
+// attribute lock is there if [WithLockLabel] says what a path is called. Exported to Prometheus, the names are those of
+// package observe/prometheus, and docs/dashboard.json of the library serves both.
 //
 // # Spans
 //
@@ -38,4 +38,7 @@
 // "zookeeper <op>" is one operation, with all its attempts. There are such spans only
 // below another, so that what is done for no one in particular starts no traces. Attributes
 // are full paths: a trace, unlike a metric, can bear that.
+//
+// What has failed has the attribute error.type: its result, reason or cause. [WithServerAddress] is the attribute
+// server.address. The scope has the version of this module.
 package otel

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 
 	"go.opentelemetry.io/otel"
@@ -19,13 +20,28 @@ import (
 // scope is the name of the instrumentation.
 const scope = "github.com/gocurator/curator/observe/otel"
 
+// version is that of this module in the program that it is part of.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "(devel)"
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path == scope && m.Version != "" {
+			return m.Version
+		}
+	}
+	return "(devel)"
+}
+
 // Option configures an observer. [New] refuses bad values with [framework.ErrBadArgument].
 type Option func(*config) error
 
 type config struct {
 	meters    metric.MeterProvider
 	tracers   trace.TracerProvider
-	lockLabel func(path string) string
+	lockLabel func(path, kind string) string
+	server    string // "" if it is not told
 }
 
 // WithMeterProvider sets where metrics go. The default is the global provider.
@@ -50,15 +66,28 @@ func WithTracerProvider(p trace.TracerProvider) Option {
 	}
 }
 
-// WithLockLabel sets what the locks of a path are called in the metrics' attribute "lock". name must
-// return few different values, must be safe for concurrent use, and is given the path as whoever
-// made the lock wrote it. Without it, or where it returns "", there is no such attribute.
-func WithLockLabel(name func(path string) string) Option {
+// WithLockLabel sets what the locks of a path are called in the metrics' attribute "lock". kind is the value of the
+// attribute "kind", as [observe.Kind] has it. name must return few different values, must be safe for concurrent use,
+// and is given the path as whoever made the lock wrote it. Without it, or where it returns "", there is no such
+// attribute.
+func WithLockLabel(name func(path, kind string) string) Option {
 	return func(c *config) error {
 		if name == nil {
 			return fmt.Errorf("%w: nil lock label", framework.ErrBadArgument)
 		}
 		c.lockLabel = name
+		return nil
+	}
+}
+
+// WithServerAddress sets the attribute "server.address" of spans: what the ensemble is called, such as its host name
+// or its connect string. Without it there is no such attribute.
+func WithServerAddress(address string) Option {
+	return func(c *config) error {
+		if address == "" {
+			return fmt.Errorf("%w: empty server address", framework.ErrBadArgument)
+		}
+		c.server = address
 		return nil
 	}
 }
@@ -69,7 +98,7 @@ func New(opts ...Option) (framework.Observer, error) {
 	cfg := config{
 		meters:    otel.GetMeterProvider(),
 		tracers:   otel.GetTracerProvider(),
-		lockLabel: func(string) string { return "" },
+		lockLabel: func(string, string) string { return "" },
 	}
 	for _, opt := range opts {
 		if opt == nil {
@@ -79,11 +108,15 @@ func New(opts ...Option) (framework.Observer, error) {
 			return framework.Observer{}, fmt.Errorf("otel: %w", err)
 		}
 	}
-	m, err := newMetrics(cfg.meters.Meter(scope))
+	m, err := newMetrics(cfg.meters.Meter(scope, metric.WithInstrumentationVersion(version())))
 	if err != nil {
 		return framework.Observer{}, fmt.Errorf("otel: %w", err)
 	}
-	o := &observer{metrics: m, spans: spans{cfg.tracers.Tracer(scope)}, lockLabel: cfg.lockLabel}
+	s := spans{tracer: cfg.tracers.Tracer(scope, trace.WithInstrumentationVersion(version()))}
+	if cfg.server != "" {
+		s.server = []attribute.KeyValue{serverKey.String(cfg.server)}
+	}
+	o := &observer{metrics: m, spans: s, lockLabel: cfg.lockLabel}
 	o.zero()
 	return framework.Observer{
 		Operation:   o.operation,
@@ -101,8 +134,8 @@ func New(opts ...Option) (framework.Observer, error) {
 type observer struct {
 	*metrics
 	spans     spans
-	lockLabel func(path string) string
-	seen      sync.Map // values of lock, for which losses have series
+	lockLabel func(path, kind string) string
+	seen      sync.Map // of lockOf, for which losses have series
 }
 
 // metrics are the instruments.
@@ -140,15 +173,15 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 		return i
 	}
 	m := &metrics{
-		operations:  seconds("curator.operation", "Duration of ZooKeeper operations, with waiting and repeating."),
+		operations:  seconds("curator.operation.duration", "Duration of ZooKeeper operations, with waiting and repeating."),
 		retries:     counter("curator.operation.retries", "{attempt}", "Attempts of ZooKeeper operations after the first."),
 		states:      gauge("curator.connection.state", "{client}", "Clients whose connection is in this state."),
 		transitions: counter("curator.connection.transitions", "{transition}", "Changes of connections to this state."),
 		waiting:     gauge("curator.lock.waiting", "{acquire}", "Acquires of locks that are under way."),
 		held:        gauge("curator.lock.held", "{lease}", "Leases of locks that are held."),
-		waits:       seconds("curator.lock.wait", "Time it took to acquire a lock."),
+		waits:       seconds("curator.lock.wait.duration", "Time it took to acquire a lock."),
 		failures:    counter("curator.lock.not_acquired", "{acquire}", "Locks that were not acquired."),
-		holds:       seconds("curator.lock.hold", "Time for which a lock was held."),
+		holds:       seconds("curator.lock.hold.duration", "Time for which a lock was held."),
 		losses:      counter("curator.lock.losses", "{lease}", "Locks that were lost before they were released."),
 	}
 	var err error
@@ -170,20 +203,29 @@ func (o *observer) zero() {
 	}
 }
 
+// lockOf is which lock a metric is about.
+type lockOf struct{ label, kind string }
+
+func (o *observer) lockOf(path, name string) lockOf {
+	kind := observe.Kind(name)
+	return lockOf{o.lockLabel(path, kind), kind}
+}
+
 // zeroLosses does the same for the losses of a lock.
-func (o *observer) zeroLosses(ctx context.Context, path string) {
-	if _, seen := o.seen.LoadOrStore(o.lockLabel(path), true); seen {
+func (o *observer) zeroLosses(ctx context.Context, of lockOf) {
+	if _, seen := o.seen.LoadOrStore(of, true); seen {
 		return
 	}
 	for _, cause := range observe.Losses() {
-		o.losses.Add(ctx, 0, o.with(path, attribute.String("cause", cause)))
+		o.losses.Add(ctx, 0, of.with(attribute.String("cause", cause)))
 	}
 }
 
 // with are the attributes of a metric about a lock.
-func (o *observer) with(path string, more ...attribute.KeyValue) metric.MeasurementOption {
-	if name := o.lockLabel(path); name != "" {
-		more = append(more, attribute.String("lock", name))
+func (of lockOf) with(more ...attribute.KeyValue) metric.MeasurementOption {
+	more = append(more, attribute.String("kind", of.kind))
+	if of.label != "" {
+		more = append(more, attribute.String("lock", of.label))
 	}
 	return metric.WithAttributes(more...)
 }
@@ -209,38 +251,38 @@ func (o *observer) state(e framework.StateEvent) {
 }
 
 func (o *observer) acquiring(ctx context.Context, e framework.AcquiringEvent) context.Context {
-	o.waiting.Add(ctx, 1, o.with(e.Path))
+	o.waiting.Add(ctx, 1, o.lockOf(e.Path, e.Name).with())
 	return o.spans.acquiring(ctx, e)
 }
 
 func (o *observer) joined(ctx context.Context, e framework.JoinedEvent) {
 	if e.Ahead >= 0 {
-		o.queueLength.Record(ctx, int64(e.Ahead), o.with(e.Path))
+		o.queueLength.Record(ctx, int64(e.Ahead), o.lockOf(e.Path, e.Name).with())
 	}
 	o.spans.joined(ctx, e)
 }
 
 func (o *observer) acquired(ctx context.Context, e framework.AcquiredEvent) context.Context {
-	with := o.with(e.Path)
+	with := o.lockOf(e.Path, e.Name).with()
 	o.waiting.Add(ctx, -1, with)
 	o.held.Add(ctx, 1, with)
-	o.zeroLosses(ctx, e.Path)
+	o.zeroLosses(ctx, o.lockOf(e.Path, e.Name))
 	o.waits.Record(ctx, e.Waited.Seconds(), with)
 	return o.spans.acquired(ctx, e)
 }
 
 func (o *observer) notAcquired(ctx context.Context, e framework.NotAcquiredEvent) {
-	o.waiting.Add(ctx, -1, o.with(e.Path))
-	o.failures.Add(ctx, 1, o.with(e.Path, attribute.String("reason", observe.Reason(e.Err))))
+	o.waiting.Add(ctx, -1, o.lockOf(e.Path, e.Name).with())
+	o.failures.Add(ctx, 1, o.lockOf(e.Path, e.Name).with(attribute.String("reason", observe.Reason(e.Err))))
 	o.spans.notAcquired(ctx, e)
 }
 
 func (o *observer) ended(ctx context.Context, e framework.EndedEvent) {
-	with := o.with(e.Path)
+	with := o.lockOf(e.Path, e.Name).with()
 	o.held.Add(ctx, -1, with)
 	o.holds.Record(ctx, e.Held.Seconds(), with)
 	if !errors.Is(e.Cause, lock.ErrReleased) {
-		o.losses.Add(ctx, 1, o.with(e.Path, attribute.String("cause", observe.Cause(e.Cause))))
+		o.losses.Add(ctx, 1, o.lockOf(e.Path, e.Name).with(attribute.String("cause", observe.Cause(e.Cause))))
 	}
 	o.spans.ended(ctx, e)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/gocurator/curator/observe/otel"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/rwlock"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
@@ -148,19 +149,19 @@ func attrs(s sdktrace.ReadOnlySpan) map[string]any {
 }
 
 func TestLocksAcquiredAndContended(t *testing.T) {
-	b := newBed(t, otel.WithLockLabel(func(path string) string { return "label of " + path }))
+	b := newBed(t, otel.WithLockLabel(func(path, kind string) string { return kind + " at " + path }))
 	first, err := mutex.New(b.client(t), "/lock")
 	require.NoError(t, err)
 	second, err := mutex.New(b.client(t), "/lock")
 	require.NoError(t, err)
-	of := []string{"lock", "label of /lock"}
+	of := []string{"lock", "mutex at /lock", "kind", "mutex"}
 	and := func(more ...string) []string { return append(more, of...) }
 
 	hold, err := first.Acquire(within(t))
 	require.NoError(t, err)
 	b.is(t, 1, "curator.lock.held", of...)
 	b.is(t, 0, "curator.lock.waiting", of...)
-	b.is(t, 1, "curator.lock.wait", of...)
+	b.is(t, 1, "curator.lock.wait.duration", of...)
 	b.is(t, 1, "curator.lock.queue_length", of...)
 
 	_, err = second.TryAcquire(within(t))
@@ -186,18 +187,19 @@ func TestLocksAcquiredAndContended(t *testing.T) {
 	gaveUp := b.spans("lock acquire")[2]
 	assert.Equal(t, codes.Error, gaveUp.Status().Code)
 	assert.Equal(t, "canceled", attrs(gaveUp)["curator.reason"])
+	assert.Equal(t, "canceled", attrs(gaveUp)["error.type"])
 	require.NotEmpty(t, gaveUp.Events())
 	assert.Equal(t, "joined", gaveUp.Events()[0].Name)
 	assert.Equal(t, []attribute.KeyValue{attribute.Int("curator.ahead", 1)}, gaveUp.Events()[0].Attributes)
 
 	require.NoError(t, hold.Release())
 	b.is(t, 0, "curator.lock.held", of...)
-	b.is(t, 1, "curator.lock.hold", of...)
-	_, held, _ := b.value(t, "curator.lock.hold", of...)
+	b.is(t, 1, "curator.lock.hold.duration", of...)
+	_, held, _ := b.value(t, "curator.lock.hold.duration", of...)
 	assert.Positive(t, held)
 	_, _, lost := b.value(t, "curator.lock.losses", and("cause", "released")...)
 	assert.False(t, lost, "a release is no loss")
-	b.is(t, 2, "curator.operation", "op", "create", "result", "ok")
+	b.is(t, 2, "curator.operation.duration", "op", "create", "result", "ok")
 	b.is(t, 0, "curator.operation.retries", "op", "create")
 }
 
@@ -231,8 +233,8 @@ func TestSpansHangTogether(t *testing.T) {
 		assert.False(t, s.EndTime().Before(s.StartTime()), s.Name())
 	}
 	assert.Empty(t, b.spans("zookeeper connect"))
-	assert.Equal(t, map[string]any{"curator.path": "/lock", "curator.name": "lock-", "curator.node": node}, attrs(acquire))
-	assert.Equal(t, map[string]any{"curator.path": "/lock", "curator.name": "lock-", "curator.node": node, "curator.cause": "released"}, attrs(held))
+	assert.Equal(t, map[string]any{"curator.path": "/lock", "curator.name": "lock-", "curator.kind": "mutex", "curator.node": node}, attrs(acquire))
+	assert.Equal(t, map[string]any{"curator.path": "/lock", "curator.name": "lock-", "curator.kind": "mutex", "curator.node": node, "curator.cause": "released"}, attrs(held))
 	assert.Equal(t, map[string]any{"curator.path": "/beside", "curator.op": "get", "curator.attempts": int64(1), "curator.result": "no_node"}, attrs(get))
 }
 
@@ -241,7 +243,7 @@ func TestOperationsStartNoTraces(t *testing.T) {
 	_, _, err := b.client(t).Exists(within(t), "/a")
 	require.NoError(t, err)
 	assert.Empty(t, b.recorder.Started())
-	b.is(t, 1, "curator.operation", "op", "exists", "result", "ok")
+	b.is(t, 1, "curator.operation.duration", "op", "exists", "result", "ok")
 }
 
 // TestWhatHasNotHappenedIsZero: a series that begins with 1 is no rise to Prometheus.
@@ -253,7 +255,7 @@ func TestWhatHasNotHappenedIsZero(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, m.Do(within(t), func(context.Context) error { return nil }))
 	for _, cause := range []string{"session_lost", "suspended", "node_deleted", "revoked", "max_hold", "closed", "other"} {
-		b.is(t, 0, "curator.lock.losses", "cause", cause)
+		b.is(t, 0, "curator.lock.losses", "kind", "mutex", "cause", cause)
 	}
 }
 
@@ -265,15 +267,16 @@ func TestLossesByCause(t *testing.T) {
 	hold, err := m.Acquire(within(t))
 	require.NoError(t, err)
 	require.NoError(t, b.server.ExpireSession(hold.Session().ID()))
-	b.becomes(t, 1, "curator.lock.losses", "cause", "session_lost")
-	b.is(t, 0, "curator.lock.held")
-	b.is(t, 1, "curator.lock.hold")
+	b.becomes(t, 1, "curator.lock.losses", "kind", "mutex", "cause", "session_lost")
+	b.is(t, 0, "curator.lock.held", "kind", "mutex")
+	b.is(t, 1, "curator.lock.hold.duration", "kind", "mutex")
 	b.becomes(t, 1, "curator.connection.transitions", "state", "reconnected")
 	b.is(t, 1, "curator.connection.transitions", "state", "lost")
 	require.Eventually(t, func() bool { return len(b.spans("lock hold")) == 1 }, patience, 5*time.Millisecond)
 	held := b.span(t, "lock hold")
 	assert.Equal(t, sdktrace.Status{Code: codes.Error, Description: "session_lost"}, held.Status())
 	assert.Equal(t, "session_lost", attrs(held)["curator.cause"])
+	assert.Equal(t, "session_lost", attrs(held)["error.type"])
 	require.Len(t, held.Events(), 1)
 	assert.Equal(t, "exception", held.Events()[0].Name)
 }
@@ -288,14 +291,15 @@ func TestRetriesAndResults(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, lost.Met())
 	b.is(t, 1, "curator.operation.retries", "op", "exists")
-	b.is(t, 1, "curator.operation", "op", "exists", "result", "ok")
+	b.is(t, 1, "curator.operation.duration", "op", "exists", "result", "ok")
 	assert.Equal(t, int64(2), attrs(b.span(t, "zookeeper exists"))["curator.attempts"])
 
 	client.Close()
 	_, _, err = client.Get(ctx, "/a")
 	require.ErrorIs(t, err, framework.ErrClosed)
-	b.is(t, 1, "curator.operation", "op", "get", "result", "closed")
+	b.is(t, 1, "curator.operation.duration", "op", "get", "result", "closed")
 	assert.Equal(t, sdktrace.Status{Code: codes.Error, Description: "closed"}, b.span(t, "zookeeper get").Status())
+	assert.Equal(t, "closed", attrs(b.span(t, "zookeeper get"))["error.type"])
 }
 
 func TestStatesOfSeveralClients(t *testing.T) {
@@ -325,9 +329,48 @@ func TestARecipeThatReportsBadly(t *testing.T) {
 	assert.Empty(t, b.span(t, "yours").Events())
 }
 
+// TestSpansSayWhoAndWhere: the server, and the version of what has made them.
+func TestSpansSayWhoAndWhere(t *testing.T) {
+	b := newBed(t, otel.WithServerAddress("zk.example.com"))
+	ctx, yours := b.tracers.Tracer("test").Start(within(t), "yours")
+	m, err := mutex.New(b.client(t), "/lock")
+	require.NoError(t, err)
+	require.NoError(t, m.Do(ctx, func(context.Context) error { return nil }))
+	yours.End()
+	for _, name := range []string{"lock acquire", "lock hold", "zookeeper create"} {
+		span := b.span(t, name)
+		assert.Equal(t, "zk.example.com", attrs(span)["server.address"], name)
+		assert.NotEmpty(t, span.InstrumentationScope().Version, name)
+		assert.NotContains(t, attrs(span), "error.type", name)
+	}
+	var all metricdata.ResourceMetrics
+	require.NoError(t, b.reader.Collect(t.Context(), &all))
+	require.NotEmpty(t, all.ScopeMetrics)
+	assert.NotEmpty(t, all.ScopeMetrics[0].Scope.Version)
+}
+
+// TestKindsHaveSeriesOfTheirOwn: readers, writers and a mutex on one path.
+func TestKindsHaveSeriesOfTheirOwn(t *testing.T) {
+	b := newBed(t)
+	client := b.client(t)
+	rw, err := rwlock.New(client, "/lock")
+	require.NoError(t, err)
+	m, err := mutex.New(client, "/lock")
+	require.NoError(t, err)
+	for range 2 {
+		require.NoError(t, rw.Read().Do(within(t), func(context.Context) error { return nil }))
+	}
+	require.NoError(t, rw.Write().Do(within(t), func(context.Context) error { return nil }))
+	require.NoError(t, m.Do(within(t), func(context.Context) error { return nil }))
+	for kind, want := range map[string]float64{"mutex": 1, "write": 1, "read": 2} {
+		b.is(t, want, "curator.lock.wait.duration", "kind", kind)
+	}
+}
+
 func TestBadArgumentsAreRefused(t *testing.T) {
 	for name, opt := range map[string]otel.Option{
 		"nil": nil, "label": otel.WithLockLabel(nil), "meters": otel.WithMeterProvider(nil), "tracers": otel.WithTracerProvider(nil),
+		"server": otel.WithServerAddress(""),
 	} {
 		_, err := otel.New(opt)
 		assert.ErrorIs(t, err, framework.ErrBadArgument, name)

@@ -25,11 +25,18 @@ const (
 	resultKey   = attribute.Key("curator.result")   // as in the metrics
 	reasonKey   = attribute.Key("curator.reason")   // as in the metrics
 	causeKey    = attribute.Key("curator.cause")    // as in the metrics
+	kindKey     = attribute.Key("curator.kind")     // as in the metrics
+
+	serverKey = attribute.Key("server.address")
+	errorKey  = attribute.Key("error.type") // the result, reason or cause of what failed
 )
 
 // spans makes spans of events. What has a beginning and an end is found again by the context that the
 // events hand on.
-type spans struct{ tracer trace.Tracer }
+type spans struct {
+	tracer trace.Tracer
+	server []attribute.KeyValue // the server's address, if it is known
+}
 
 // lockKey finds the lockSpan of one observer in a context.
 type lockKey struct{ tracer trace.Tracer }
@@ -41,14 +48,14 @@ type lockSpan struct {
 }
 
 func (s spans) begin(ctx context.Context, parent trace.Span, name string, attrs ...attribute.KeyValue) context.Context {
-	ctx, span := s.tracer.Start(trace.ContextWithSpan(ctx, parent), name, trace.WithAttributes(attrs...))
-	return context.WithValue(ctx, lockKey(s), lockSpan{span, parent})
+	ctx, span := s.tracer.Start(trace.ContextWithSpan(ctx, parent), name, trace.WithAttributes(attrs...), trace.WithAttributes(s.server...))
+	return context.WithValue(ctx, lockKey{s.tracer}, lockSpan{span, parent})
 }
 
 // in returns the span that ctx comes from. There is none if whoever reports leaves something out; then
 // what is done with it has no effect.
 func (s spans) in(ctx context.Context) lockSpan {
-	if l, ok := ctx.Value(lockKey(s)).(lockSpan); ok {
+	if l, ok := ctx.Value(lockKey{s.tracer}).(lockSpan); ok {
 		return l
 	}
 	none := trace.SpanFromContext(context.Background())
@@ -56,7 +63,7 @@ func (s spans) in(ctx context.Context) lockSpan {
 }
 
 func (s spans) acquiring(ctx context.Context, e framework.AcquiringEvent) context.Context {
-	return s.begin(ctx, trace.SpanFromContext(ctx), "lock acquire", pathKey.String(e.Path), nameKey.String(e.Name))
+	return s.begin(ctx, trace.SpanFromContext(ctx), "lock acquire", pathKey.String(e.Path), nameKey.String(e.Name), kindKey.String(observe.Kind(e.Name)))
 }
 
 func (s spans) joined(ctx context.Context, e framework.JoinedEvent) {
@@ -71,7 +78,7 @@ func (s spans) acquired(ctx context.Context, e framework.AcquiredEvent) context.
 	acquire := s.in(ctx)
 	acquire.span.SetAttributes(nodeKey.String(e.Node))
 	acquire.span.End()
-	return s.begin(ctx, acquire.parent, "lock hold", pathKey.String(e.Path), nameKey.String(e.Name), nodeKey.String(e.Node))
+	return s.begin(ctx, acquire.parent, "lock hold", pathKey.String(e.Path), nameKey.String(e.Name), kindKey.String(observe.Kind(e.Name)), nodeKey.String(e.Node))
 }
 
 func (s spans) notAcquired(ctx context.Context, e framework.NotAcquiredEvent) {
@@ -105,7 +112,8 @@ func (s spans) operation(ctx context.Context, e framework.OperationEvent) {
 	if e.Op == "connect" && e.Err == nil {
 		return // every acquire asks for the session, and nearly always has it
 	}
-	_, span := s.tracer.Start(ctx, "zookeeper "+e.Op, trace.WithTimestamp(e.Began), trace.WithSpanKind(trace.SpanKindClient))
+	_, span := s.tracer.Start(ctx, "zookeeper "+e.Op, trace.WithTimestamp(e.Began), trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(s.server...))
 	result := observe.Result(e.Err)
 	span.SetAttributes(opKey.String(e.Op), pathKey.String(e.Path), attemptsKey.Int(e.Attempts), resultKey.String(result))
 	if !slices.Contains(answers, result) {
@@ -117,5 +125,6 @@ func (s spans) operation(ctx context.Context, e framework.OperationEvent) {
 // fail makes a span one of an error.
 func fail(span trace.Span, err error, word string, opts ...trace.EventOption) {
 	span.RecordError(err, opts...)
+	span.SetAttributes(errorKey.String(word))
 	span.SetStatus(codes.Error, word)
 }

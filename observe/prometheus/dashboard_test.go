@@ -24,7 +24,7 @@ type dashboard struct {
 	Panels []struct {
 		ID          int
 		Type, Title string
-		Targets     []struct{ Expr string }
+		Targets     []struct{ Expr, LegendFormat string }
 	}
 }
 
@@ -61,6 +61,10 @@ func TestTheDashboardAsksForWhatThereIs(t *testing.T) {
 		assert.Equal(t, p.Type == "row", len(p.Targets) == 0, p.Title)
 		for _, target := range p.Targets {
 			queries[target.Expr] = p.Title
+			if strings.Contains(target.Expr, "lock)") || strings.Contains(target.Expr, "(lock,") {
+				assert.Contains(t, target.Expr, "lock, kind)", "%s mixes the kinds of locks on one path", p.Title)
+				assert.Contains(t, target.LegendFormat, "{{kind}}", p.Title)
+			}
 		}
 	}
 	require.NotEmpty(t, queries)
@@ -104,7 +108,7 @@ func TestTheDashboardAsksForWhatThereIs(t *testing.T) {
 // exportedLabels returns the labels of everything that is exported in a real run, by name as it is scraped.
 func exportedLabels(t *testing.T) map[string][]string {
 	t.Helper()
-	b := newBed(t, prometheus.WithLockLabel(func(path string) string { return path }))
+	b := newBed(t, prometheus.WithLockLabel(func(path, _ string) string { return path }))
 	m, err := mutex.New(b.client(t), "/lock")
 	require.NoError(t, err)
 	other, err := mutex.New(b.client(t), "/lock")

@@ -9,20 +9,21 @@
 //
 // # Metrics
 //
-//	curator_operation_seconds{op,result}        histogram  operations, with waiting and repeating
-//	curator_operation_retries_total{op}         counter    attempts after the first
-//	curator_connection_state{state}             gauge      clients in this state
-//	curator_connection_transitions_total{state} counter    changes to this state; "none" is a client closed
-//	curator_lock_waiting{lock}                  gauge      acquires under way
-//	curator_lock_held{lock}                     gauge      leases held
-//	curator_lock_wait_seconds{lock}             histogram  from the call to the lease, if it was got
-//	curator_lock_not_acquired_total{lock,reason} counter   acquires that failed
-//	curator_lock_hold_seconds{lock}             histogram  from the lease to its end
-//	curator_lock_losses_total{lock,cause}       counter    leases that ended other than by release
-//	curator_lock_queue_length{lock}             histogram  nodes ahead when joining, where known
+//	curator_operation_duration_seconds{op,result}      histogram  operations, with waiting and repeating
+//	curator_operation_retries_total{op}                counter    attempts after the first
+//	curator_connection_state{state}                    gauge      clients in this state
+//	curator_connection_transitions_total{state}        counter    changes to this state; "none" is a client closed
+//	curator_lock_waiting{lock,kind}                    gauge      acquires under way
+//	curator_lock_held{lock,kind}                       gauge      leases held
+//	curator_lock_wait_duration_seconds{lock,kind}      histogram  from the call to the lease, if it was got
+//	curator_lock_not_acquired_total{lock,kind,reason}  counter    acquires that failed
+//	curator_lock_hold_duration_seconds{lock,kind}      histogram  from the lease to its end
+//	curator_lock_losses_total{lock,kind,cause}         counter    leases that ended other than by release
+//	curator_lock_queue_length{lock,kind}               histogram  nodes ahead when joining, where known
 //
-// The values of result, reason, cause and state are those of [observe.Result], [observe.Reason],
-// [observe.Cause] and [observe.State].
+// The values of result, reason, cause, state and kind are those of [observe.Result], [observe.Reason],
+// [observe.Cause], [observe.State] and [observe.Kind]: readers, writers and mutexes have series of their own, also on
+// one path.
 //
 // # The label lock
 //

@@ -25,7 +25,7 @@ func Example() {
 	registry := prom.NewRegistry() // in a service: prometheus.DefaultRegisterer
 	observer, err := curatorprom.New(registry,
 		// /billing/invoices/4711 and all the others are "invoices".
-		curatorprom.WithLockLabel(func(path string) string { return strings.Split(path, "/")[2] }))
+		curatorprom.WithLockLabel(func(path, _ string) string { return strings.Split(path, "/")[2] }))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -57,10 +57,10 @@ func Example() {
 		return
 	}
 	for _, f := range families {
-		if f.GetName() == "curator_lock_wait_seconds" {
+		if f.GetName() == "curator_lock_wait_duration_seconds" {
 			m := f.GetMetric()[0]
-			fmt.Println(f.GetName(), m.GetLabel()[0].GetValue(), m.GetHistogram().GetSampleCount())
+			fmt.Println(f.GetName(), m.GetLabel()[0].GetValue(), m.GetLabel()[1].GetValue(), m.GetHistogram().GetSampleCount())
 		}
 	}
-	// Output: curator_lock_wait_seconds invoices 2
+	// Output: curator_lock_wait_duration_seconds mutex invoices 2
 }

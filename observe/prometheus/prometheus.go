@@ -18,16 +18,16 @@ import (
 type Option func(*config) error
 
 type config struct {
-	lockLabel func(path string) string
+	lockLabel func(path, kind string) string
 	buckets   []float64 // in seconds
 }
 
-// WithLockLabel sets what the locks of a path are called in the label "lock". name must return few
-// different values, must be safe for concurrent use, and is given the path as whoever made the lock
-// wrote it. To use paths as they are, where there are few of them:
+// WithLockLabel sets what the locks of a path are called in the label "lock". kind is the value of the label "kind", as
+// [observe.Kind] has it. name must return few different values, must be safe for concurrent use, and is given the
+// path as whoever made the lock wrote it. To use paths as they are, where there are few of them:
 //
-//	prometheus.WithLockLabel(func(path string) string { return path })
-func WithLockLabel(name func(path string) string) Option {
+//	prometheus.WithLockLabel(func(path, kind string) string { return path })
+func WithLockLabel(name func(path, kind string) string) Option {
 	return func(c *config) error {
 		if name == nil {
 			return fmt.Errorf("%w: nil lock label", framework.ErrBadArgument)
@@ -55,15 +55,15 @@ type metrics struct {
 	retries     *prom.CounterVec   // op
 	state       *prom.GaugeVec     // state
 	transitions *prom.CounterVec   // state
-	waiting     *prom.GaugeVec     // lock
-	held        *prom.GaugeVec     // lock
-	wait        *prom.HistogramVec // lock
-	notAcquired *prom.CounterVec   // lock, reason
-	hold        *prom.HistogramVec // lock
-	losses      *prom.CounterVec   // lock, cause
-	queueLength *prom.HistogramVec // lock
+	waiting     *prom.GaugeVec     // lock, kind
+	held        *prom.GaugeVec     // lock, kind
+	wait        *prom.HistogramVec // lock, kind
+	notAcquired *prom.CounterVec   // lock, kind, reason
+	hold        *prom.HistogramVec // lock, kind
+	losses      *prom.CounterVec   // lock, kind, cause
+	queueLength *prom.HistogramVec // lock, kind
 
-	seen sync.Map // values of lock, for which losses have series
+	seen sync.Map // values of lock and kind, for which losses have series
 }
 
 // New registers the metrics with reg and returns the observer that fills them, for
@@ -72,7 +72,7 @@ type metrics struct {
 // is an observer on it already; nothing stays registered then.
 func New(reg prom.Registerer, opts ...Option) (framework.Observer, error) {
 	cfg := config{
-		lockLabel: func(string) string { return "" },
+		lockLabel: func(string, string) string { return "" },
 		buckets:   []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600},
 	}
 	if reg == nil {
@@ -106,17 +106,17 @@ func newMetrics(cfg config) *metrics {
 	}
 	lengths := []float64{0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000}
 	return &metrics{
-		operation:   histogram(cfg.buckets, "curator_operation_seconds", "Duration of ZooKeeper operations, with waiting and repeating.", "op", "result"),
+		operation:   histogram(cfg.buckets, "curator_operation_duration_seconds", "Duration of ZooKeeper operations, with waiting and repeating.", "op", "result"),
 		retries:     counter("curator_operation_retries_total", "Attempts of ZooKeeper operations after the first.", "op"),
 		state:       gauge("curator_connection_state", "Clients whose connection is in this state.", "state"),
 		transitions: counter("curator_connection_transitions_total", "Changes of connections to this state.", "state"),
-		waiting:     gauge("curator_lock_waiting", "Acquires of locks that are under way.", "lock"),
-		held:        gauge("curator_lock_held", "Leases of locks that are held.", "lock"),
-		wait:        histogram(cfg.buckets, "curator_lock_wait_seconds", "Time it took to acquire a lock.", "lock"),
-		notAcquired: counter("curator_lock_not_acquired_total", "Locks that were not acquired.", "lock", "reason"),
-		hold:        histogram(cfg.buckets, "curator_lock_hold_seconds", "Time for which a lock was held.", "lock"),
-		losses:      counter("curator_lock_losses_total", "Locks that were lost before they were released.", "lock", "cause"),
-		queueLength: histogram(lengths, "curator_lock_queue_length", "Nodes ahead in the queue of a lock when joining it.", "lock"),
+		waiting:     gauge("curator_lock_waiting", "Acquires of locks that are under way.", "lock", "kind"),
+		held:        gauge("curator_lock_held", "Leases of locks that are held.", "lock", "kind"),
+		wait:        histogram(cfg.buckets, "curator_lock_wait_duration_seconds", "Time it took to acquire a lock.", "lock", "kind"),
+		notAcquired: counter("curator_lock_not_acquired_total", "Locks that were not acquired.", "lock", "kind", "reason"),
+		hold:        histogram(cfg.buckets, "curator_lock_hold_duration_seconds", "Time for which a lock was held.", "lock", "kind"),
+		losses:      counter("curator_lock_losses_total", "Locks that were lost before they were released.", "lock", "kind", "cause"),
+		queueLength: histogram(lengths, "curator_lock_queue_length", "Nodes ahead in the queue of a lock when joining it.", "lock", "kind"),
 	}
 }
 
@@ -145,61 +145,75 @@ func (m *metrics) zero() {
 	}
 }
 
+// lockLabels are the values of the labels of a metric about a lock.
+type lockLabels struct{ lock, kind string }
+
 // zeroLosses does the same for the losses of a lock.
-func (m *metrics) zeroLosses(name string) {
-	if _, seen := m.seen.LoadOrStore(name, true); seen {
+func (m *metrics) zeroLosses(of lockLabels) {
+	if _, seen := m.seen.LoadOrStore(of, true); seen {
 		return
 	}
 	for _, cause := range observe.Losses() {
-		m.losses.WithLabelValues(name, cause)
+		m.losses.WithLabelValues(of.lock, of.kind, cause)
 	}
 }
 
-func (m *metrics) observer(label func(path string) string) framework.Observer {
+func (m *metrics) observer(label func(path, kind string) string) framework.Observer {
+	labels := func(path, name string) lockLabels {
+		kind := observe.Kind(name)
+		return lockLabels{label(path, kind), kind}
+	}
 	return framework.Observer{
-		Operation: func(_ context.Context, e framework.OperationEvent) {
-			m.operation.WithLabelValues(e.Op, observe.Result(e.Err)).Observe(e.Duration.Seconds())
-			m.retries.WithLabelValues(e.Op).Add(float64(max(e.Attempts-1, 0)))
-		},
-		State: func(e framework.StateEvent) {
-			m.transitions.WithLabelValues(observe.State(e.To)).Inc()
-			// A client without a state is not there: not yet, or not any more.
-			if e.From != 0 {
-				m.state.WithLabelValues(observe.State(e.From)).Dec()
-			}
-			if e.To != 0 {
-				m.state.WithLabelValues(observe.State(e.To)).Inc()
-			}
-		},
+		Operation: m.operated,
+		State:     m.changed,
 		Acquiring: func(ctx context.Context, e framework.AcquiringEvent) context.Context {
-			m.waiting.WithLabelValues(label(e.Path)).Inc()
+			of := labels(e.Path, e.Name)
+			m.waiting.WithLabelValues(of.lock, of.kind).Inc()
 			return ctx
 		},
 		Joined: func(_ context.Context, e framework.JoinedEvent) {
-			if e.Ahead >= 0 {
-				m.queueLength.WithLabelValues(label(e.Path)).Observe(float64(e.Ahead))
+			if of := labels(e.Path, e.Name); e.Ahead >= 0 {
+				m.queueLength.WithLabelValues(of.lock, of.kind).Observe(float64(e.Ahead))
 			}
 		},
 		Acquired: func(ctx context.Context, e framework.AcquiredEvent) context.Context {
-			name := label(e.Path)
-			m.waiting.WithLabelValues(name).Dec()
-			m.held.WithLabelValues(name).Inc()
-			m.zeroLosses(name)
-			m.wait.WithLabelValues(name).Observe(e.Waited.Seconds())
+			of := labels(e.Path, e.Name)
+			m.waiting.WithLabelValues(of.lock, of.kind).Dec()
+			m.held.WithLabelValues(of.lock, of.kind).Inc()
+			m.zeroLosses(of)
+			m.wait.WithLabelValues(of.lock, of.kind).Observe(e.Waited.Seconds())
 			return ctx
 		},
 		NotAcquired: func(_ context.Context, e framework.NotAcquiredEvent) {
-			name := label(e.Path)
-			m.waiting.WithLabelValues(name).Dec()
-			m.notAcquired.WithLabelValues(name, observe.Reason(e.Err)).Inc()
+			of := labels(e.Path, e.Name)
+			m.waiting.WithLabelValues(of.lock, of.kind).Dec()
+			m.notAcquired.WithLabelValues(of.lock, of.kind, observe.Reason(e.Err)).Inc()
 		},
 		Ended: func(_ context.Context, e framework.EndedEvent) {
-			name := label(e.Path)
-			m.held.WithLabelValues(name).Dec()
-			m.hold.WithLabelValues(name).Observe(e.Held.Seconds())
+			of := labels(e.Path, e.Name)
+			m.held.WithLabelValues(of.lock, of.kind).Dec()
+			m.hold.WithLabelValues(of.lock, of.kind).Observe(e.Held.Seconds())
 			if !errors.Is(e.Cause, lock.ErrReleased) {
-				m.losses.WithLabelValues(name, observe.Cause(e.Cause)).Inc()
+				m.losses.WithLabelValues(of.lock, of.kind, observe.Cause(e.Cause)).Inc()
 			}
 		},
+	}
+}
+
+// operated is told of operations.
+func (m *metrics) operated(_ context.Context, e framework.OperationEvent) {
+	m.operation.WithLabelValues(e.Op, observe.Result(e.Err)).Observe(e.Duration.Seconds())
+	m.retries.WithLabelValues(e.Op).Add(float64(max(e.Attempts-1, 0)))
+}
+
+// changed is told of states.
+func (m *metrics) changed(e framework.StateEvent) {
+	m.transitions.WithLabelValues(observe.State(e.To)).Inc()
+	// A client without a state is not there: not yet, or not any more.
+	if e.From != 0 {
+		m.state.WithLabelValues(observe.State(e.From)).Dec()
+	}
+	if e.To != 0 {
+		m.state.WithLabelValues(observe.State(e.To)).Inc()
 	}
 }

@@ -119,19 +119,19 @@ func (b *bed) becomes(t *testing.T, want float64, name string, labels ...string)
 }
 
 func TestLocksAcquiredAndContended(t *testing.T) {
-	b := newBed(t, prometheus.WithLockLabel(func(path string) string { return "label of " + path }))
+	b := newBed(t, prometheus.WithLockLabel(func(path, kind string) string { return kind + " at " + path }))
 	first, err := mutex.New(b.client(t), "/lock")
 	require.NoError(t, err)
 	second, err := mutex.New(b.client(t), "/lock")
 	require.NoError(t, err)
-	of := []string{"lock", "label of /lock"}
+	of := []string{"lock", "mutex at /lock", "kind", "mutex"}
 	and := func(more ...string) []string { return append(more, of...) }
 
 	hold, err := first.Acquire(within(t))
 	require.NoError(t, err)
 	b.is(t, 1, "curator_lock_held", of...)
 	b.is(t, 0, "curator_lock_waiting", of...)
-	b.is(t, 1, "curator_lock_wait_seconds", of...)
+	b.is(t, 1, "curator_lock_wait_duration_seconds", of...)
 	b.is(t, 1, "curator_lock_queue_length", of...)
 	assert.Zero(t, b.series(t, "curator_lock_queue_length", of...).Histogram.GetSampleSum(), "nobody was ahead")
 
@@ -155,11 +155,11 @@ func TestLocksAcquiredAndContended(t *testing.T) {
 
 	require.NoError(t, hold.Release())
 	b.is(t, 0, "curator_lock_held", of...)
-	b.is(t, 1, "curator_lock_hold_seconds", of...)
-	assert.Positive(t, b.series(t, "curator_lock_hold_seconds", of...).Histogram.GetSampleSum())
+	b.is(t, 1, "curator_lock_hold_duration_seconds", of...)
+	assert.Positive(t, b.series(t, "curator_lock_hold_duration_seconds", of...).Histogram.GetSampleSum())
 	_, lost := b.value(t, "curator_lock_losses_total", and("cause", "released")...)
 	assert.False(t, lost, "a release is no loss")
-	b.is(t, 2, "curator_operation_seconds", "op", "create", "result", "ok")
+	b.is(t, 2, "curator_operation_duration_seconds", "op", "create", "result", "ok")
 	b.is(t, 0, "curator_operation_retries_total", "op", "create")
 }
 
@@ -172,7 +172,7 @@ func TestWhatHasNotHappenedIsZero(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, m.Do(within(t), func(context.Context) error { return nil }))
 	for _, cause := range []string{"session_lost", "suspended", "node_deleted", "revoked", "max_hold", "closed", "other"} {
-		b.is(t, 0, "curator_lock_losses_total", "cause", cause)
+		b.is(t, 0, "curator_lock_losses_total", "kind", "mutex", "cause", cause)
 	}
 }
 
@@ -184,9 +184,9 @@ func TestLossesByCause(t *testing.T) {
 	hold, err := m.Acquire(within(t))
 	require.NoError(t, err)
 	require.NoError(t, b.server.ExpireSession(hold.Session().ID()))
-	b.becomes(t, 1, "curator_lock_losses_total", "cause", "session_lost")
-	b.is(t, 0, "curator_lock_held")
-	b.is(t, 1, "curator_lock_hold_seconds")
+	b.becomes(t, 1, "curator_lock_losses_total", "kind", "mutex", "cause", "session_lost")
+	b.is(t, 0, "curator_lock_held", "kind", "mutex")
+	b.is(t, 1, "curator_lock_hold_duration_seconds", "kind", "mutex")
 	b.becomes(t, 1, "curator_connection_transitions_total", "state", "reconnected")
 	b.is(t, 1, "curator_connection_transitions_total", "state", "lost")
 
@@ -196,9 +196,9 @@ func TestLossesByCause(t *testing.T) {
 	hold, err = m.Acquire(within(t))
 	require.NoError(t, err)
 	b.server.CutConnections()
-	b.becomes(t, 1, "curator_lock_losses_total", "cause", "suspended")
+	b.becomes(t, 1, "curator_lock_losses_total", "kind", "mutex", "cause", "suspended")
 	assert.ErrorIs(t, hold.Release(), lock.ErrSuspended)
-	b.is(t, 0, "curator_lock_held")
+	b.is(t, 0, "curator_lock_held", "kind", "mutex")
 }
 
 // TestGaugesComeBackToZero: whatever begins, ends once, in every recipe and whatever goes wrong.
@@ -255,17 +255,45 @@ func TestGaugesComeBackToZero(t *testing.T) {
 		}
 		break
 	}
-	b.is(t, 0, "curator_lock_waiting")
-	b.becomes(t, 0, "curator_lock_held") // of a loss it is told a little later
-	got, _ := b.value(t, "curator_lock_wait_seconds")
-	assert.Positive(t, got)
-	b.becomes(t, got, "curator_lock_hold_seconds")
-	lost := 0.0
-	for _, cause := range []string{"session_lost", "suspended", "node_deleted"} {
-		v, _ := b.value(t, "curator_lock_losses_total", "cause", cause)
-		lost += v
+	acquired, lost := 0.0, 0.0
+	for _, kind := range []string{"mutex", "lease", "read", "write"} {
+		of := []string{"kind", kind}
+		b.is(t, 0, "curator_lock_waiting", of...)
+		b.becomes(t, 0, "curator_lock_held", of...) // of a loss it is told a little later
+		got, _ := b.value(t, "curator_lock_wait_duration_seconds", of...)
+		assert.Positive(t, got, kind)
+		b.becomes(t, got, "curator_lock_hold_duration_seconds", of...)
+		acquired += got
+		for _, cause := range []string{"session_lost", "suspended", "node_deleted"} {
+			v, _ := b.value(t, "curator_lock_losses_total", "kind", kind, "cause", cause)
+			lost += v
+		}
 	}
-	t.Logf("%v acquired, %v of them lost", got, lost)
+	t.Logf("%v acquired, %v of them lost", acquired, lost)
+}
+
+// TestKindsHaveSeriesOfTheirOwn: readers, writers and a mutex on one path.
+func TestKindsHaveSeriesOfTheirOwn(t *testing.T) {
+	b := newBed(t, prometheus.WithLockLabel(func(path, _ string) string { return path }))
+	client := b.client(t)
+	rw, err := rwlock.New(client, "/lock")
+	require.NoError(t, err)
+	m, err := mutex.New(client, "/lock")
+	require.NoError(t, err)
+	nothing := func(context.Context) error { return nil }
+	require.NoError(t, m.Do(within(t), nothing))
+	require.NoError(t, rw.Write().Do(within(t), nothing))
+	first, err := rw.Read().Acquire(within(t))
+	require.NoError(t, err)
+	second, err := rw.Read().Acquire(within(t))
+	require.NoError(t, err)
+	for kind, want := range map[string]struct{ held, waits float64 }{"mutex": {0, 1}, "write": {0, 1}, "read": {2, 2}} {
+		of := []string{"lock", "/lock", "kind", kind}
+		b.is(t, want.held, "curator_lock_held", of...)
+		b.is(t, want.waits, "curator_lock_wait_duration_seconds", of...)
+	}
+	require.NoError(t, first.Release())
+	require.NoError(t, second.Release())
 }
 
 func TestRetriesAndResults(t *testing.T) {
@@ -276,10 +304,10 @@ func TestRetriesAndResults(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, lost.Met())
 	b.is(t, 1, "curator_operation_retries_total", "op", "exists")
-	b.is(t, 1, "curator_operation_seconds", "op", "exists", "result", "ok")
+	b.is(t, 1, "curator_operation_duration_seconds", "op", "exists", "result", "ok")
 	_, _, err = client.Get(within(t), "/a")
 	require.Error(t, err)
-	b.is(t, 1, "curator_operation_seconds", "op", "get", "result", "no_node")
+	b.is(t, 1, "curator_operation_duration_seconds", "op", "get", "result", "no_node")
 }
 
 func TestStatesOfSeveralClients(t *testing.T) {
@@ -306,8 +334,8 @@ func TestTheDefaultLabelOfLocksIsEmpty(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, m.Do(within(t), func(context.Context) error { return nil }))
 	}
-	b.is(t, 3, "curator_lock_wait_seconds")
-	b.is(t, 3, "curator_lock_hold_seconds")
+	b.is(t, 3, "curator_lock_wait_duration_seconds", "kind", "mutex")
+	b.is(t, 3, "curator_lock_hold_duration_seconds", "kind", "mutex")
 }
 
 func TestBuckets(t *testing.T) {
@@ -315,7 +343,7 @@ func TestBuckets(t *testing.T) {
 	_, _, err := b.client(t).Exists(within(t), "/a")
 	require.NoError(t, err)
 	var bounds []float64
-	for _, bucket := range b.series(t, "curator_operation_seconds", "op", "exists", "result", "ok").Histogram.GetBucket() {
+	for _, bucket := range b.series(t, "curator_operation_duration_seconds", "op", "exists", "result", "ok").Histogram.GetBucket() {
 		bounds = append(bounds, bucket.GetUpperBound())
 	}
 	assert.Equal(t, []float64{1, 60}, bounds)

@@ -7,23 +7,35 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
+	"time"
 
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/connectstring"
+	"github.com/gocurator/curator/internal/dialerrors"
 	"github.com/gocurator/curator/zktest"
 )
 
 // Servers returns a flag for the servers of a real ensemble. Call it before flag.Parse.
 func Servers() *string {
-	return flag.String("servers", "", "host:port,... of a ZooKeeper ensemble; empty: a server in this process")
+	return flag.String("servers", "", "`host:port,...` of a ZooKeeper ensemble; empty: a server in this process")
 }
 
-// Connect returns the servers to use, and what stops the one in this process, if any.
-func Connect(out io.Writer, servers string) (list []string, stop func(), err error) {
+// How long Connect waits for a server, and after which time it says so.
+const (
+	tellAfter = 2 * time.Second
+	patience  = 30 * time.Second
+)
+
+// Connect returns the servers to use, once one of them answers, and what stops the one in this process, if any. The
+// error says why none answers.
+func Connect(ctx context.Context, out io.Writer, servers string) (list []string, stop func(), err error) {
 	if servers != "" {
-		return strings.Split(servers, ","), func() {}, nil
+		list, err := reachable(ctx, out, servers)
+		return list, func() {}, err
 	}
 	server, err := zktest.Start()
 	if err != nil {
@@ -31,6 +43,30 @@ func Connect(out io.Writer, servers string) (list []string, stop func(), err err
 	}
 	fmt.Fprintf(out, "using an embedded ZooKeeper server at %s\n", server.Addr())
 	return []string{server.Addr()}, func() { _ = server.Close() }, nil
+}
+
+// reachable returns when a server answers, and says what it waits for if that takes a while.
+func reachable(ctx context.Context, out io.Writer, servers string) ([]string, error) {
+	list, chroot, err := connectstring.Parse(servers)
+	if err != nil {
+		return nil, err
+	}
+	if chroot != "" {
+		return nil, fmt.Errorf("-servers %s: the examples take no chroot", servers)
+	}
+	why := dialerrors.New(slog.DiscardHandler)
+	client, err := framework.New(list, framework.WithLogger(slog.New(why)))
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	defer time.AfterFunc(tellAfter, func() { fmt.Fprintf(out, "waiting for a ZooKeeper server at %s: %s\n", servers, why) }).Stop()
+	patient, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := client.WaitConnected(patient); err != nil {
+		return nil, fmt.Errorf("no ZooKeeper server answers at %s: %w: %s", servers, err, why)
+	}
+	return list, nil
 }
 
 // Main runs an example until it is done or interrupted, and exits.
