@@ -161,7 +161,7 @@ func TestRunGoesOn(t *testing.T) {
 					return f(w, client, ctx, term)
 				})
 				require.ErrorIs(t, err, errEnough)
-				require.NotErrorIs(t, err, lock.ErrSessionLost)
+				require.NotErrorIs(t, err, lock.ErrLost)
 				require.Equal(t, 4, terms)
 				w.soon()
 				require.Empty(t, w.nodes())
@@ -274,7 +274,7 @@ func TestLeadIsOneTerm(t *testing.T) { // CUR-LDR-13, without the option
 			require.NoError(t, w.server.ExpireSession(w.session(client)))
 			<-ctx.Done()
 			return nil
-		}), lock.ErrSuspended, "the loss is told")
+		}), lock.ErrLost, "the loss is told")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorIs(t, e.Lead(ctx, work(nil)), context.Canceled)
