@@ -2,7 +2,6 @@ package leader_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -94,7 +93,7 @@ func (s scenario) checkResign(t *testing.T, term *leader.Term) {
 		assert.False(t, s.server.Exists(term.Path()), "resigned, so the node is gone")
 		return
 	}
-	assert.True(t, errors.Is(err, lock.ErrSessionLost) || errors.Is(err, lock.ErrSuspended), "%v", err)
+	assert.ErrorIs(t, err, lock.ErrLost)
 }
 
 func TestCampaignWithAnyRequestFailing(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -175,12 +174,8 @@ func (e *Election) unreachable(err error) error {
 // transient reports whether something that failed with err may succeed when it is begun anew: with
 // another connection, another session, or another node.
 func transient(err error) bool {
-	return retry.Retryable(err) || slices.ContainsFunc([]error{
-		framework.ErrSessionLost,
-		framework.ErrSuspended,
-		lock.ErrNodeDeleted,
-		zk.ErrNoNode, // the election's path was deleted; it is made again
-	}, func(target error) bool { return errors.Is(err, target) })
+	// A missing node is the election's path that was deleted: it is made again.
+	return retry.Retryable(err) || errors.Is(err, lock.ErrLost) || errors.Is(err, zk.ErrNoNode)
 }
 
 // pauses are those between tries. They grow while tries fail soon after they began.

@@ -382,7 +382,7 @@ func regain(t *testing.T, bed *testbed.Bed) {
 		}
 		kill()
 		<-ctx.Done()
-		assert.True(t, errors.Is(term.Err(), lock.ErrSessionLost) || errors.Is(term.Err(), lock.ErrSuspended), "%v", term.Err())
+		assert.ErrorIs(t, term.Err(), lock.ErrLost)
 		return ctx.Err()
 	})
 	require.ErrorIs(t, err, errEnough)

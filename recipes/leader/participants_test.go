@@ -128,3 +128,18 @@ func TestObserverDoesNotMissWhoComesWhileItSetsItsWatch(t *testing.T) {
 		require.NoError(t, term.Resign())
 	})
 }
+
+// TestObserverIsToldOfTheNextLeader has one leader follow the other while the observer does not look.
+func TestObserverIsToldOfTheNextLeader(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		o := observe(t, testbed.Context(t), w.election())
+		first := campaign(t, w.election())
+		require.Equal(t, first.Path(), o.state().Leader.Path)
+		next := w.campaigning(t.Context(), w.election())
+		require.NoError(t, first.Resign())
+		second := elected(t, next)
+		require.Equal(t, second.Path(), o.state().Leader.Path)
+		require.NoError(t, second.Resign())
+		require.Equal(t, leader.State{}, o.state())
+	})
+}

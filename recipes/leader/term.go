@@ -33,9 +33,10 @@ func newTerm(e *Election, hold *lock.Hold) *Term {
 }
 
 // Context ends when the leadership may no longer be ours, at the latest before anyone else can
-// lead. context.Cause then says why: [ErrResigned], [lock.ErrSessionLost], [lock.ErrSuspended],
-// [lock.ErrNodeDeleted] or [lock.ErrClosed]. It has the values of the context that was given to
-// Campaign, but neither its deadline nor its end: those were for the waiting.
+// lead. context.Cause then says why: [ErrResigned], [lock.ErrClosed], or a loss, in which errors.Is
+// finds [lock.ErrLost]: [lock.ErrSessionLost], [lock.ErrSuspended] or [lock.ErrNodeDeleted]. It has the
+// values of the context that was given to Campaign, but neither its deadline nor its end: those were
+// for the waiting.
 func (t *Term) Context() context.Context { return t.ctx }
 
 // Done is Context().Done().

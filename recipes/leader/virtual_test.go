@@ -3,6 +3,7 @@ package leader_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -236,23 +237,21 @@ func TestATermEndsBeforeItsNodeGoes(t *testing.T) { // CURATOR-620; client-go's 
 			virtual(t, func(t *testing.T, w world) {
 				client := w.client()
 				e := electionOn(w.T, client, "/election")
-				var term *leader.Term
-				deleted := false
+				var began atomic.Pointer[leader.Term]
+				var deleted atomic.Bool
 				stop := w.server.Trace(func(event zktest.Event) {
-					if term == nil || event.Watch != "" {
-						return
-					}
-					if op := event.Request.Op; op == zktest.OpDelete {
-						deleted = true
+					term := began.Load()
+					if term != nil && event.Watch == "" && event.Request.Op == zktest.OpDelete {
+						deleted.Store(true)
 						assert.Error(w, term.Err(), "the node went first")
 					}
 				})
 				defer stop()
-				end(w.T, client, e, func(t *leader.Term) { term = t })
-				require.Error(w, term.Err())
+				end(w.T, client, e, began.Store)
+				require.Error(w, began.Load().Err())
 				w.soon()
 				require.Empty(w, w.nodes())
-				require.Equal(w, name != "close", deleted)
+				require.Equal(w, name != "close", deleted.Load())
 			})
 		})
 	}
