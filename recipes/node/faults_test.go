@@ -266,6 +266,49 @@ func TestCloseWaitsForACreateThatIsUnderWay(t *testing.T) { // CURATOR-297
 	})
 }
 
+// TestCloseWritesBeforeItLooks has the outcome of a create unknown. A read alone could show a state of before
+// the create, from a server that lags behind.
+func TestCloseWritesBeforeItLooks(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		subject, other := w.client(), w.client()
+		n := keep(t, subject, "/group/a", "a")
+		gate := w.BlockReplies(zktest.OnOp(zktest.OpCreate))
+		require.NoError(t, other.Delete(testbed.Context(t), "/group/a", -1))
+		testbed.Receive(t, gate.Arrived(), "the create")
+		var after []zktest.Op
+		w.Trace(func(e zktest.Event) {
+			if e.Watch == "" && !heartbeat(e.Request) {
+				after = append(after, e.Request.Op)
+			}
+		})
+		done := make(chan error, 1)
+		go func() { done <- n.Close() }()
+		synctest.Wait()
+		gate.Open()
+		require.NoError(t, testbed.Receive(t, done, "the end of Close"))
+		require.Equal(t, []zktest.Op{zktest.OpMulti, zktest.OpExists, zktest.OpDelete}, after)
+		require.Empty(t, w.nodes("/group"))
+	})
+}
+
+// TestPresentIsFalseBeforeCloseDeletes holds the deletion up.
+func TestPresentIsFalseBeforeCloseDeletes(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		m := join(t, w.client(), "/group", "a", "a")
+		gate := w.Block(zktest.OnOp(zktest.OpDelete))
+		done := make(chan error, 1)
+		go func() { done <- m.Close() }()
+		testbed.Receive(t, gate.Arrived(), "the deletion")
+		there, _ := m.Present()
+		require.False(t, there)
+		require.ErrorIs(t, m.Err(), node.ErrClosed)
+		require.Empty(t, m.Members())
+		require.Len(t, w.nodes("/group"), 1)
+		gate.Open()
+		require.NoError(t, testbed.Receive(t, done, "the end of Close"))
+	})
+}
+
 // TestCloseWithoutAServer returns when the session is over, whether the server is there by then or not.
 func TestCloseWithoutAServer(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {

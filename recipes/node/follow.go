@@ -216,13 +216,18 @@ func (g *group) read(ctx context.Context, path string, e *entry) (*framework.Wat
 	if err != nil {
 		return nil, err
 	}
+	g.take(e, data, stat)
+	return watch, nil
+}
+
+// take takes a child's data over, unless they are older than those that are known.
+func (g *group) take(e *entry, data []byte, stat *zk.Stat) {
 	g.set(func() {
 		e.current = stat.Mzxid >= e.mzxid // else the watch tells when our server has caught up
 		if e.current {
 			e.loaded, e.data, e.owner, e.mzxid = true, data, stat.EphemeralOwner, stat.Mzxid
 		}
 	})
-	return watch, nil
 }
 
 // await waits until watch fires, or ctx is done, and says what has happened.

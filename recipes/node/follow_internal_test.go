@@ -1,0 +1,45 @@
+package node
+
+import (
+	"context"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// TestAGroupNeverGoesBackInTime shows it what a server that lags behind would.
+func TestAGroupNeverGoesBackInTime(t *testing.T) {
+	client, err := framework.New([]string{"localhost:1"})
+	require.NoError(t, err)
+	g := &group{client: client, path: "/g", reads: make(chan struct{}, 1), entries: map[string]*entry{}, changed: make(chan struct{})}
+	g.ctx, g.stop = context.WithCancel(t.Context())
+	defer func() {
+		g.stop()
+		g.wg.Wait()
+		client.Close()
+	}()
+	g.adopt([]string{"a", "b"}, &zk.Stat{Pzxid: 7})
+	a := g.entries["a"]
+	require.NotNil(t, a)
+	g.adopt([]string{"a"}, &zk.Stat{Pzxid: 6})
+	require.Len(t, g.entries, 2, "b came later")
+	require.False(t, g.listed, "and the list is not up to date")
+	g.adopt([]string{"a"}, &zk.Stat{Pzxid: 8})
+	require.True(t, g.listed)
+	require.Len(t, g.entries, 1)
+	require.Same(t, a, g.entries["a"])
+
+	g.take(a, []byte("new"), &zk.Stat{Mzxid: 7})
+	fresh, changed := g.fresh()
+	require.True(t, fresh)
+	g.take(a, []byte("old"), &zk.Stat{Mzxid: 6})
+	require.Equal(t, "new", string(a.data))
+	fresh, _ = g.fresh()
+	require.False(t, fresh)
+	<-changed
+	g.take(a, []byte("newer"), &zk.Stat{Mzxid: 9})
+	require.Equal(t, "newer", string(a.data))
+}
