@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -153,5 +154,112 @@ func TestServerThatStaysBehind(t *testing.T) {
 		require.NoError(t, c.Sync(testbed.Context(t)))
 		same(t, other, c)
 		testbed.Eventually(t, func() bool { fresh, _ := c.Fresh(); return fresh }, "it is fresh again")
+	})
+}
+
+// holding is a client whose answers about one node take their time on the way to the cache, while events do not.
+type holding struct {
+	cache.Requests
+	path    string
+	arrived chan struct{} // gets a value when an answer is held
+	open    chan struct{} // gives one when it may go on
+}
+
+func newHolding(client *framework.Client, path string) *holding {
+	return &holding{Requests: client, path: path, arrived: make(chan struct{}, 100), open: make(chan struct{})}
+}
+
+func (h *holding) hold(ctx context.Context, path string) {
+	if path != h.path {
+		return
+	}
+	h.arrived <- struct{}{}
+	select {
+	case <-h.open:
+	case <-ctx.Done():
+	}
+}
+
+func (h *holding) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
+	data, stat, err := h.Requests.Get(ctx, path)
+	h.hold(ctx, path)
+	return data, stat, err
+}
+
+func (h *holding) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *framework.Watch, error) {
+	data, stat, w, err := h.Requests.GetW(ctx, path)
+	h.hold(ctx, path)
+	return data, stat, w, err
+}
+
+// sync is a Sync, and lets all answers through meanwhile.
+func (h *holding) sync(t *testing.T, c *cache.Cache) {
+	synced := make(chan error, 1)
+	go func() { synced <- c.Sync(testbed.Context(t)) }()
+	synctest.Wait() // it has asked the server, and waits for the cache
+	for {
+		select {
+		case h.open <- struct{}{}:
+		case err := <-synced:
+			require.NoError(t, err)
+			return
+		}
+	}
+}
+
+// held makes a cache of /r and /r/x, and holds up answers about path from then on. It is for a synctest bubble.
+func held(t *testing.T, path string, opts []cache.Option) (*framework.Client, *holding, *cache.Cache, *feed) {
+	server := zktest.NewServer(t, zktest.WithInMemory())
+	bed, dial := testbed.On(server), framework.WithDialer(server.DialContext)
+	subject, other := bed.Client(t, dial), bed.Client(t, dial)
+	create(t, other, "/r", "/r/x")
+	h := newHolding(subject, path)
+	c, err := cache.NewOn(h, "/r", opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	h.sync(t, c)
+	for len(h.arrived) > 0 {
+		<-h.arrived
+	}
+	changes := follow(t, c)
+	changes.want("created /r=/r", "created /r/x=/r/x")
+	return other, h, c, changes
+}
+
+// TestAnswerFromBeforeADeletionIsNotUsed has the answer of a read come after the event of the deletion that followed.
+func TestAnswerFromBeforeADeletionIsNotUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other, h, _, changes := held(t, "/r/x", nil)
+		set(t, other, "/r/x", "old")
+		testbed.Receive(t, h.arrived, "an answer about what is there")
+		remove(t, other, "/r/x")
+		changes.want("deleted /r/x=/r/x")
+		h.open <- struct{}{}
+		testbed.Receive(t, h.arrived, "another answer")
+		h.open <- struct{}{}
+		create(t, other, "/r/y")
+		changes.want("created /r/y=/r/y")
+	})
+}
+
+// TestSyncDoesNotTakeAnOldAnswer has an answer be on its way while the node changes again, and then a Sync begin.
+func TestSyncDoesNotTakeAnOldAnswer(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		for path, write := range map[string]func(t *testing.T, other *framework.Client){
+			"/r/x":   func(t *testing.T, other *framework.Client) { set(t, other, "/r/x", "old") },
+			"/r/new": func(t *testing.T, other *framework.Client) { create(t, other, "/r/new") },
+		} {
+			t.Run(path, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					other, h, c, _ := held(t, path, opts)
+					write(t, other)
+					testbed.Receive(t, h.arrived, "an answer")
+					set(t, other, path, "new")
+					h.sync(t, c)
+					n, _ := c.Get(path)
+					require.Equal(t, "new", string(n.Data))
+				})
+			})
+		}
 	})
 }
