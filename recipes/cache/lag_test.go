@@ -263,3 +263,72 @@ func TestSyncDoesNotTakeAnOldAnswer(t *testing.T) {
 		}
 	})
 }
+
+// TestChildOfANodeThatIsBeingRead has a child be created after its parent was read as a leaf, and before the answer
+// arrives.
+func TestChildOfANodeThatIsBeingRead(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		synctest.Test(t, func(t *testing.T) {
+			other, h, c, changes := held(t, "/r/new", opts)
+			create(t, other, "/r/new")
+			testbed.Receive(t, h.arrived, "an answer")
+			create(t, other, "/r/new/x")
+			synctest.Wait()
+			h.sync(t, c)
+			changes.want("created /r/new=/r/new", "created /r/new/x=/r/new/x")
+		})
+	})
+}
+
+// moving is a client that asks on the next connection when one is lost, and meets a server there that is behind.
+type moving struct {
+	cache.Requests
+	asked, answer chan struct{}
+}
+
+func (m *moving) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
+	if path != "/r/x" || m.asked == nil {
+		return m.Requests.Get(ctx, path)
+	}
+	close(m.asked)
+	m.asked = nil
+	<-m.answer
+	return nil, nil, zk.ErrNoNode
+}
+
+// TestAnswerOfAnotherConnectionIsNotUsed: it came before that one's server has caught up.
+func TestAnswerOfAnotherConnectionIsNotUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		bed, dial := testbed.On(server), framework.WithDialer(server.DialContext)
+		subject, other := bed.Client(t, dial), bed.Client(t, dial)
+		create(t, other, "/r", "/r/x")
+		m, busy := &moving{Requests: subject}, make(chan struct{})
+		c, err := cache.NewOn(m, "/r", cache.Filter(func(path string) bool {
+			if path == "/r/busy" {
+				<-busy // the cache does not see that the connection has ended
+			}
+			return true
+		}))
+		require.NoError(t, err)
+		defer c.Close()
+		require.NoError(t, c.Sync(testbed.Context(t)))
+		changes := follow(t, c)
+		changes.want("created /r=/r", "created /r/x=/r/x")
+
+		m.asked, m.answer = make(chan struct{}), make(chan struct{})
+		asked := m.asked
+		set(t, other, "/r/x", "new")
+		testbed.Receive(t, asked, "a read")
+		create(t, other, "/r/busy")
+		synctest.Wait()
+		server.CutConnections()
+		synctest.Wait()
+		fresh, _ := c.Fresh()
+		require.False(t, fresh, "also when the cache itself has not noticed")
+		close(m.answer)
+		synctest.Wait()
+		close(busy)
+		changes.want("changed /r/x=new", "created /r/busy=/r/busy")
+	})
+}
