@@ -208,8 +208,8 @@ func (h *holding) sync(t *testing.T, c *cache.Cache) {
 }
 
 // held makes a cache of /r and /r/x, and holds up answers about path from then on. It is for a synctest bubble.
-func held(t *testing.T, path string, opts []cache.Option) (*framework.Client, *holding, *cache.Cache, *feed) {
-	server := zktest.NewServer(t, zktest.WithInMemory())
+func held(t *testing.T, path string, opts []cache.Option, like ...zktest.Option) (*framework.Client, *holding, *cache.Cache, *feed) {
+	server := zktest.NewServer(t, append(like, zktest.WithInMemory())...)
 	bed, dial := testbed.On(server), framework.WithDialer(server.DialContext)
 	subject, other := bed.Client(t, dial), bed.Client(t, dial)
 	create(t, other, "/r", "/r/x")
@@ -330,5 +330,26 @@ func TestAnswerOfAnotherConnectionIsNotUsed(t *testing.T) {
 		synctest.Wait()
 		close(busy)
 		changes.want("changed /r/x=new", "created /r/busy=/r/busy")
+	})
+}
+
+// TestEventWithTheWrongPathWhileTheRootIsRead has a Keeper tell of a change below the root while the root is being read, so
+// that the event could be about the root.
+func TestEventWithTheWrongPathWhileTheRootIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other, h, _, changes := held(t, "/r", nil, zktest.LikeKeeper(zktest.KeeperRecent))
+		set(t, other, "/r", "new")
+		testbed.Receive(t, h.arrived, "an answer about the root")
+		set(t, other, "/r/x", "new")
+		synctest.Wait()
+		go func() {
+			for range 10 {
+				select {
+				case h.open <- struct{}{}:
+				case <-t.Context().Done():
+				}
+			}
+		}()
+		changes.want("changed /r=new", "changed /r/x=new")
 	})
 }

@@ -21,6 +21,8 @@ type loop struct {
 	rootWatch *framework.Watch    // the same, while there is no root
 	unheard   []listened          // nobody waits for their watches yet
 	err       error               // ends the loop
+
+	pathsAreRight bool // the server has reported an event with a path other than that of the watch
 }
 
 func newLoop(c *Cache, e *epoch) *loop {
