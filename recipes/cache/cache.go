@@ -35,12 +35,11 @@ type Cache struct {
 	path   string
 	cfg    config
 
-	ctx    context.Context // ends with Close or with the client
-	stop   context.CancelCauseFunc
-	wg     sync.WaitGroup // every goroutine of the cache
-	inbox  inbox
-	reads  atomic.Int64
-	silent int // AddWatch requests in a row that were not answered; used by run only
+	ctx   context.Context // ends with Close or with the client
+	stop  context.CancelCauseFunc
+	wg    sync.WaitGroup // every goroutine of the cache
+	inbox inbox
+	reads atomic.Int64
 
 	mu      sync.RWMutex // guards what follows; only run changes it, except for fresh and since
 	tree    tree

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
@@ -28,6 +29,38 @@ func eachMode(t *testing.T, test func(t *testing.T, opts []cache.Option)) {
 	for _, name := range []string{"persistent watch", "standard watches"} {
 		t.Run(name, func(t *testing.T) { test(t, slices.Clip(modes[name])) })
 	}
+}
+
+// TestCache is what a cache does while nothing goes wrong, in both ways of learning of changes.
+func TestCache(t *testing.T) {
+	var cases []testbed.Case
+	for _, c := range []struct {
+		name string
+		test func(t *testing.T, bed *testbed.Bed, opts []cache.Option)
+	}{
+		{"filled tree is loaded", testFilledTreeIsLoaded},
+		{"missing root is waited for and never made", testMissingRootIsWaitedForAndNeverMade},
+		{"each step is one change", testEachStepIsOneChange},
+		{"deleted and made again are two changes", testDeletedAndMadeAgainAreTwoChanges},
+		{"depth limits what is held", testDepthLimitsWhatIsHeld},
+		{"filter prunes", testFilterPrunes},
+		{"paths are those of the namespace", testPathsAreThoseOfTheNamespace},
+		{"without data changes are told", testWithoutDataChangesAreTold},
+		{"parents come first and go last", testParentsComeFirstAndGoLast},
+	} {
+		for _, mode := range []string{"persistent watch", "standard watches"} {
+			cases = append(cases, testbed.Case{Name: c.name + ", " + mode, Test: func(t *testing.T, bed *testbed.Bed) {
+				c.test(t, bed, slices.Clip(modes[mode]))
+			}})
+		}
+	}
+	testbed.Run(t, cases)
+}
+
+// alone is a client in a namespace of its own, so that tests on one ensemble can use the same paths.
+func alone(t *testing.T, bed *testbed.Bed) *framework.Client {
+	t.Helper()
+	return bed.Client(t, framework.WithNamespace(strings.TrimPrefix(testbed.Path(t), "/")))
 }
 
 // open makes a cache that is closed when the test ends.
@@ -126,201 +159,187 @@ func (f *feed) want(changes ...string) {
 }
 
 // CUR-CCH-01: every node of a filled tree is there, parents come before children.
-func TestFilledTreeIsLoaded(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
-		client := testbed.InProcess(t).Client(t)
-		create(t, client, "/r", "/r/b", "/r/b/x", "/r/a", "/r/a-1", "/r/c", "/other")
-		c := load(t, client, "/r", opts...)
-		require.Equal(t, []string{"/r=/r", "/r/a=/r/a", "/r/a-1=/r/a-1", "/r/b=/r/b", "/r/b/x=/r/b/x", "/r/c=/r/c"}, show(c))
-		follow(t, c).want("created /r=/r", "created /r/a=/r/a", "created /r/a-1=/r/a-1", "created /r/b=/r/b", "created /r/b/x=/r/b/x", "created /r/c=/r/c")
+func testFilledTreeIsLoaded(t *testing.T, bed *testbed.Bed, opts []cache.Option) {
+	client := alone(t, bed)
+	create(t, client, "/r", "/r/b", "/r/b/x", "/r/a", "/r/a-1", "/r/c", "/other")
+	c := load(t, client, "/r", opts...)
+	require.Equal(t, []string{"/r=/r", "/r/a=/r/a", "/r/a-1=/r/a-1", "/r/b=/r/b", "/r/b/x=/r/b/x", "/r/c=/r/c"}, show(c))
+	follow(t, c).want("created /r=/r", "created /r/a=/r/a", "created /r/a-1=/r/a-1", "created /r/b=/r/b", "created /r/b/x=/r/b/x", "created /r/c=/r/c")
 
-		n, ok := c.Get("/r/b/x")
-		require.True(t, ok)
-		_, stat, err := client.Get(testbed.Context(t), "/r/b/x")
-		require.NoError(t, err)
-		require.Equal(t, cache.Node{Path: "/r/b/x", Data: []byte("/r/b/x"), Stat: *stat}, n)
-		for _, path := range []string{"/r/d", "/r/b/", "/r/", "/other", "/", "", "/r/b/x/y", "/rx", "r"} {
-			_, ok := c.Get(path)
-			require.False(t, ok, path)
-		}
-		var names []string
-		for n := range c.Children("/r") {
-			names = append(names, n.Path)
-		}
-		require.Equal(t, []string{"/r/a", "/r/a-1", "/r/b", "/r/c"}, names)
-		for range c.Children("/r/c") {
-			t.Fatal("a leaf has no children")
-		}
-		fresh, _ := c.Fresh()
-		require.True(t, fresh)
-		stats := c.Stats()
-		require.Equal(t, 6, stats.Nodes)
-		require.EqualValues(t, 26, stats.Bytes)
-		require.EqualValues(t, 1, stats.Resyncs)
-		require.Zero(t, stats.Age)
-		require.Equal(t, len(opts) > 0, stats.StandardWatches)
-	})
+	n, ok := c.Get("/r/b/x")
+	require.True(t, ok)
+	_, stat, err := client.Get(testbed.Context(t), "/r/b/x")
+	require.NoError(t, err)
+	require.Equal(t, cache.Node{Path: "/r/b/x", Data: []byte("/r/b/x"), Stat: *stat}, n)
+	for _, path := range []string{"/r/d", "/r/b/", "/r/", "/other", "/", "", "/r/b/x/y", "/rx", "r"} {
+		_, ok := c.Get(path)
+		require.False(t, ok, path)
+	}
+	var names []string
+	for n := range c.Children("/r") {
+		names = append(names, n.Path)
+	}
+	require.Equal(t, []string{"/r/a", "/r/a-1", "/r/b", "/r/c"}, names)
+	for range c.Children("/r/c") {
+		t.Fatal("a leaf has no children")
+	}
+	fresh, _ := c.Fresh()
+	require.True(t, fresh)
+	stats := c.Stats()
+	require.Equal(t, 6, stats.Nodes)
+	require.EqualValues(t, 26, stats.Bytes)
+	require.EqualValues(t, 1, stats.Resyncs)
+	require.Zero(t, stats.Age)
+	require.Equal(t, len(opts) > 0, stats.StandardWatches)
 }
 
 // CUR-CCH-02, -03: a missing root is waited for, and never made. CURATOR-319.
-func TestMissingRootIsWaitedForAndNeverMade(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
-		client := testbed.InProcess(t).Client(t)
-		c := load(t, client, "/deep/down/root", opts...)
-		require.Empty(t, show(c))
-		there, _, err := client.Exists(testbed.Context(t), "/deep")
-		require.NoError(t, err)
-		require.False(t, there, "a cache makes nothing")
-		changes := follow(t, c)
-		create(t, client, "/deep/down/root", "/deep/down/root/x")
-		changes.want("created /deep/down/root=/deep/down/root", "created /deep/down/root/x=/deep/down/root/x")
-	})
+func testMissingRootIsWaitedForAndNeverMade(t *testing.T, bed *testbed.Bed, opts []cache.Option) {
+	client := alone(t, bed)
+	c := load(t, client, "/deep/down/root", opts...)
+	require.Empty(t, show(c))
+	there, _, err := client.Exists(testbed.Context(t), "/deep")
+	require.NoError(t, err)
+	require.False(t, there, "a cache makes nothing")
+	changes := follow(t, c)
+	create(t, client, "/deep/down/root", "/deep/down/root/x")
+	changes.want("created /deep/down/root=/deep/down/root", "created /deep/down/root/x=/deep/down/root/x")
 }
 
 // CUR-CCH-04: one change for each step, and the copy is as new as the change that tells.
-func TestEachStepIsOneChange(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
-		client := testbed.InProcess(t).Client(t)
-		create(t, client, "/r")
-		c := load(t, client, "/r", opts...)
-		changes := follow(t, c)
-		changes.want("created /r=/r")
-		create(t, client, "/r/one")
-		changes.want("created /r/one=/r/one")
-		set(t, client, "/r/one", "two")
-		changes.want("changed /r/one=two")
-		n, ok := c.Get("/r/one")
-		require.True(t, ok)
-		require.Equal(t, "two", string(n.Data))
-		require.EqualValues(t, 1, n.Stat.Version)
-		remove(t, client, "/r/one")
-		changes.want("deleted /r/one=two")
-		_, ok = c.Get("/r/one")
-		require.False(t, ok)
-	})
+func testEachStepIsOneChange(t *testing.T, bed *testbed.Bed, opts []cache.Option) {
+	client := alone(t, bed)
+	create(t, client, "/r")
+	c := load(t, client, "/r", opts...)
+	changes := follow(t, c)
+	changes.want("created /r=/r")
+	create(t, client, "/r/one")
+	changes.want("created /r/one=/r/one")
+	set(t, client, "/r/one", "two")
+	changes.want("changed /r/one=two")
+	n, ok := c.Get("/r/one")
+	require.True(t, ok)
+	require.Equal(t, "two", string(n.Data))
+	require.EqualValues(t, 1, n.Stat.Version)
+	remove(t, client, "/r/one")
+	changes.want("deleted /r/one=two")
+	_, ok = c.Get("/r/one")
+	require.False(t, ok)
 }
 
 // CUR-CCH-05: the root, too, can be deleted and made again.
-func TestDeletedAndMadeAgainAreTwoChanges(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
-		for _, path := range []string{"/r", "/r/child"} {
-			client := testbed.InProcess(t).Client(t)
+func testDeletedAndMadeAgainAreTwoChanges(t *testing.T, bed *testbed.Bed, opts []cache.Option) {
+	for _, path := range []string{"/r", "/r/child"} {
+		client := alone(t, bed)
+		create(t, client, path)
+		changes := follow(t, load(t, client, path, opts...))
+		changes.want("created " + path + "=" + path)
+		for range 2 {
+			remove(t, client, path)
+			changes.want("deleted " + path + "=" + path)
 			create(t, client, path)
-			changes := follow(t, load(t, client, path, opts...))
 			changes.want("created " + path + "=" + path)
-			for range 2 {
-				remove(t, client, path)
-				changes.want("deleted " + path + "=" + path)
-				create(t, client, path)
-				changes.want("created " + path + "=" + path)
-			}
 		}
-	})
+	}
 }
 
 // CUR-CCH-06, -07: depth counts from the root of the cache.
-func TestDepthLimitsWhatIsHeld(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
-		client := testbed.InProcess(t).Client(t)
-		create(t, client, "/a", "/a/r", "/a/r/x", "/a/r/x/y")
-		node := load(t, client, "/a/r", append(opts, cache.Depth(0))...)
-		children := load(t, client, "/a/r", append(opts, cache.Depth(1))...)
-		top := load(t, client, "/", append(opts, cache.Depth(1))...)
-		check := func(version string) {
-			t.Helper()
-			require.NoError(t, node.Sync(testbed.Context(t)))
-			require.NoError(t, children.Sync(testbed.Context(t)))
-			require.NoError(t, top.Sync(testbed.Context(t)))
-			require.Equal(t, []string{"/a/r=/a/r" + version}, show(node))
-			require.Equal(t, []string{"/a/r=/a/r" + version, "/a/r/x=/a/r/x" + version}, show(children))
-			require.Equal(t, []string{"/=", "/a=/a", "/zookeeper="}, show(top))
-		}
-		check("")
-		for _, path := range []string{"/a/r", "/a/r/x", "/a/r/x/y"} {
-			set(t, client, path, path+" 2")
-		}
-		create(t, client, "/a/r/x/z")
-		check(" 2")
-		for range children.Children("/a/r/x") {
-			t.Fatal("a node at the limit has no children")
-		}
-	})
+func testDepthLimitsWhatIsHeld(t *testing.T, bed *testbed.Bed, opts []cache.Option) {
+	client := alone(t, bed)
+	create(t, client, "/a", "/a/r", "/a/r/x", "/a/r/x/y")
+	node := load(t, client, "/a/r", append(opts, cache.Depth(0))...)
+	children := load(t, client, "/a/r", append(opts, cache.Depth(1))...)
+	var top []string
+	for n := range load(t, client, "/", append(opts, cache.Depth(1))...).All() {
+		top = append(top, n.Path)
+	}
+	require.Equal(t, []string{"/", "/a"}, top)
+	check := func(version string) {
+		t.Helper()
+		require.NoError(t, node.Sync(testbed.Context(t)))
+		require.NoError(t, children.Sync(testbed.Context(t)))
+		require.Equal(t, []string{"/a/r=/a/r" + version}, show(node))
+		require.Equal(t, []string{"/a/r=/a/r" + version, "/a/r/x=/a/r/x" + version}, show(children))
+	}
+	check("")
+	for _, path := range []string{"/a/r", "/a/r/x", "/a/r/x/y"} {
+		set(t, client, path, path+" 2")
+	}
+	create(t, client, "/a/r/x/z")
+	check(" 2")
+	for range children.Children("/a/r/x") {
+		t.Fatal("a node at the limit has no children")
+	}
 }
 
 // CUR-CCH-08: what is filtered out is absent with all that is below it.
-func TestFilterPrunes(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
-		client := testbed.InProcess(t).Client(t)
-		create(t, client, "/r", "/r/keep", "/r/keep/x", "/r/drop", "/r/drop/x", "/r/leaf", "/r/leaf/x")
-		c := load(t, client, "/r", append(opts, cache.Filter(func(path string) bool {
-			dir, _ := framework.Split(path)
-			return path != "/r/drop" && dir != "/r/leaf"
-		}))...)
-		require.Equal(t, []string{"/r=/r", "/r/keep=/r/keep", "/r/keep/x=/r/keep/x", "/r/leaf=/r/leaf"}, show(c))
-		create(t, client, "/r/drop/y", "/r/leaf/y", "/r/keep/y")
-		set(t, client, "/r/drop", "new")
-		set(t, client, "/r/drop/x", "new")
-		require.NoError(t, c.Sync(testbed.Context(t)))
-		require.Equal(t, []string{"/r=/r", "/r/keep=/r/keep", "/r/keep/x=/r/keep/x", "/r/keep/y=/r/keep/y", "/r/leaf=/r/leaf"}, show(c))
-	})
+func testFilterPrunes(t *testing.T, bed *testbed.Bed, opts []cache.Option) {
+	client := alone(t, bed)
+	create(t, client, "/r", "/r/keep", "/r/keep/x", "/r/drop", "/r/drop/x", "/r/leaf", "/r/leaf/x")
+	c := load(t, client, "/r", append(opts, cache.Filter(func(path string) bool {
+		dir, _ := framework.Split(path)
+		return path != "/r/drop" && dir != "/r/leaf"
+	}))...)
+	require.Equal(t, []string{"/r=/r", "/r/keep=/r/keep", "/r/keep/x=/r/keep/x", "/r/leaf=/r/leaf"}, show(c))
+	create(t, client, "/r/drop/y", "/r/leaf/y", "/r/keep/y")
+	set(t, client, "/r/drop", "new")
+	set(t, client, "/r/drop/x", "new")
+	require.NoError(t, c.Sync(testbed.Context(t)))
+	require.Equal(t, []string{"/r=/r", "/r/keep=/r/keep", "/r/keep/x=/r/keep/x", "/r/keep/y=/r/keep/y", "/r/leaf=/r/leaf"}, show(c))
 }
 
 // CUR-CCH-09: paths are those of the namespace.
-func TestPathsAreThoseOfTheNamespace(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
-		bed := testbed.InProcess(t)
-		all, inside := bed.Client(t), bed.Client(t, framework.WithNamespace("ns"))
-		create(t, all, "/ns", "/ns/a", "/beside")
-		c := load(t, inside, "/", opts...)
-		require.Equal(t, []string{"/=/ns", "/a=/ns/a"}, show(c))
-		changes := follow(t, c)
-		changes.want("created /=/ns", "created /a=/ns/a")
-		create(t, all, "/ns/b")
-		changes.want("created /b=/ns/b")
-		remove(t, all, "/ns/b")
-		changes.want("deleted /b=/ns/b")
-	})
+func testPathsAreThoseOfTheNamespace(t *testing.T, bed *testbed.Bed, opts []cache.Option) {
+	space := strings.TrimPrefix(testbed.Path(t), "/")
+	all := bed.Client(t, framework.WithNamespace(space))
+	inside, err := all.Namespace(space + "/ns")
+	require.NoError(t, err)
+	create(t, all, "/ns", "/ns/a", "/beside")
+	c := load(t, inside, "/", opts...)
+	require.Equal(t, []string{"/=/ns", "/a=/ns/a"}, show(c))
+	changes := follow(t, c)
+	changes.want("created /=/ns", "created /a=/ns/a")
+	create(t, all, "/ns/b")
+	changes.want("created /b=/ns/b")
+	remove(t, all, "/ns/b")
+	changes.want("deleted /b=/ns/b")
 }
 
 // CUR-CCH-10: without data, changes are still told.
-func TestWithoutDataChangesAreTold(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
-		client := testbed.InProcess(t).Client(t)
-		create(t, client, "/r", "/r/x/y")
-		c := load(t, client, "/r", append(opts, cache.WithoutData())...)
-		changes := follow(t, c)
-		changes.want("created /r=", "created /r/x=", "created /r/x/y=")
-		set(t, client, "/r/x", "new")
-		changes.want("changed /r/x=")
-		n, ok := c.Get("/r/x")
-		require.True(t, ok)
-		require.Nil(t, n.Data)
-		require.EqualValues(t, 1, n.Stat.Version)
-		require.EqualValues(t, 3, n.Stat.DataLength)
-		remove(t, client, "/r/x/y")
-		changes.want("deleted /r/x/y=")
-		create(t, client, "/r/z")
-		changes.want("created /r/z=")
-	})
+func testWithoutDataChangesAreTold(t *testing.T, bed *testbed.Bed, opts []cache.Option) {
+	client := alone(t, bed)
+	create(t, client, "/r", "/r/x/y")
+	c := load(t, client, "/r", append(opts, cache.WithoutData())...)
+	changes := follow(t, c)
+	changes.want("created /r=", "created /r/x=", "created /r/x/y=")
+	set(t, client, "/r/x", "new")
+	changes.want("changed /r/x=")
+	n, ok := c.Get("/r/x")
+	require.True(t, ok)
+	require.Nil(t, n.Data)
+	require.EqualValues(t, 1, n.Stat.Version)
+	require.EqualValues(t, 3, n.Stat.DataLength)
+	remove(t, client, "/r/x/y")
+	changes.want("deleted /r/x/y=")
+	create(t, client, "/r/z")
+	changes.want("created /r/z=")
 }
 
 // KZ-CCH-02: a tree appears from the top and goes from the bottom.
-func TestParentsComeFirstAndGoLast(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
-		client := testbed.InProcess(t).Client(t)
-		create(t, client, "/r")
-		c := load(t, client, "/r", opts...)
-		changes := follow(t, c)
-		changes.want("created /r=/r")
-		_, err := client.Multi(testbed.Context(t), &zk.CreateRequest{Path: "/r/a", Data: []byte("1")},
-			&zk.CreateRequest{Path: "/r/a/b", Data: []byte("2")}, &zk.CreateRequest{Path: "/r/a/b/c", Data: []byte("3")})
-		require.NoError(t, err)
-		changes.want("created /r/a=1", "created /r/a/b=2", "created /r/a/b/c=3")
-		_, err = client.Multi(testbed.Context(t), &zk.DeleteRequest{Path: "/r/a/b/c", Version: -1},
-			&zk.DeleteRequest{Path: "/r/a/b", Version: -1}, &zk.DeleteRequest{Path: "/r/a", Version: -1})
-		require.NoError(t, err)
-		changes.want("deleted /r/a/b/c=3", "deleted /r/a/b=2", "deleted /r/a=1")
-	})
+func testParentsComeFirstAndGoLast(t *testing.T, bed *testbed.Bed, opts []cache.Option) {
+	client := alone(t, bed)
+	create(t, client, "/r")
+	c := load(t, client, "/r", opts...)
+	changes := follow(t, c)
+	changes.want("created /r=/r")
+	_, err := client.Multi(testbed.Context(t), &zk.CreateRequest{Path: "/r/a", Data: []byte("1")},
+		&zk.CreateRequest{Path: "/r/a/b", Data: []byte("2")}, &zk.CreateRequest{Path: "/r/a/b/c", Data: []byte("3")})
+	require.NoError(t, err)
+	changes.want("created /r/a=1", "created /r/a/b=2", "created /r/a/b/c=3")
+	_, err = client.Multi(testbed.Context(t), &zk.DeleteRequest{Path: "/r/a/b/c", Version: -1},
+		&zk.DeleteRequest{Path: "/r/a/b", Version: -1}, &zk.DeleteRequest{Path: "/r/a", Version: -1})
+	require.NoError(t, err)
+	changes.want("deleted /r/a/b/c=3", "deleted /r/a/b=2", "deleted /r/a=1")
 }
 
 func TestBadArgumentsAreRefused(t *testing.T) {

@@ -201,25 +201,12 @@ func (c *Cache) arm(e *epoch) error {
 	if err == nil {
 		e.watch, e.down = w, w.Done()
 	}
-	return c.unanswered(err)
+	return err
 }
 
 // sentinel is a node that does not exist. A watch for it fires when the connection ends. Nobody needs to read
 // it, and all caches of a client share the watch.
 const sentinel = "/curator-cache-connection"
-
-// unanswered counts how often a connection ended instead of an answer to AddWatch. Some servers, ClickHouse Keeper
-// among them, answer an unknown request that way: after a second time in a row the cache does without.
-func (c *Cache) unanswered(err error) error {
-	if !retry.Unknown(err) || c.ctx.Err() != nil || errors.Is(err, framework.ErrClosed) {
-		c.silent = 0
-		return err
-	}
-	if c.silent++; c.silent < 2 {
-		return err
-	}
-	return framework.ErrWatchUnsupported
-}
 
 // barrier returns when the server has applied all that was committed before the call. It is a write, although one
 // that changes nothing: the server answers when the write has come back from the leader, behind all others. That

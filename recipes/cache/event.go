@@ -15,6 +15,7 @@ func (l *loop) event(e zk.Event) {
 		l.rootEvent(e)
 		return
 	}
+	l.pathsAreRight = true
 	n, t := l.c.tree.find(e.Path), l.tasks[e.Path]
 	switch e.Type {
 	case zk.EventNodeCreated:
@@ -53,7 +54,8 @@ func (l *loop) created(path string) {
 
 // rootEvent is event for the root. What it says is not believed but looked up: there are servers whose events
 // carry the path of the watch instead of that of the node. An event that was sent after the last read of the root
-// must find the root changed, so one that does not gives such a server away.
+// must find the root changed, so one that does not gives such a server away. If the root is being read there is no
+// telling; then everything is read again, unless the server has reported another path before.
 func (l *loop) rootEvent(e zk.Event) {
 	if e.Type == zk.EventNodeChildrenChanged {
 		return
@@ -62,8 +64,11 @@ func (l *loop) rootEvent(e zk.Event) {
 	if root != nil && e.Type == zk.EventNodeDeleted {
 		root.read = nil
 	}
-	t := l.want(l.c.path, ask{node: true, list: e.Type != zk.EventNodeDataChanged}, nil)
-	if root != nil && !reading && l.c.cfg.depth != 0 {
+	a := ask{node: true, list: e.Type != zk.EventNodeDataChanged}
+	recursive := l.c.cfg.depth != 0
+	a.deep = recursive && reading && !l.pathsAreRight
+	t := l.want(l.c.path, a, nil)
+	if recursive && !reading && root != nil {
 		t.expects = root.value
 	}
 }

@@ -376,3 +376,45 @@ func TestCacheEndsWithItsClient(t *testing.T) {
 		require.False(t, fresh)
 	})
 }
+
+// TestTreeThatIsMadeAgainGoesFirst: of a parent and a child that were made again, no new node comes before the old ones are
+// gone, whichever the cache hears of first.
+func TestTreeThatIsMadeAgainGoesFirst(t *testing.T) {
+	again := []string{"deleted /r/p/x=/r/p/x", "deleted /r/p=/r/p", "created /r/p=/r/p", "created /r/p/x=/r/p/x"}
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		server := zktest.NewServer(t)
+		subject, other, _ := pair(t, server)
+		create(t, other, "/r", "/r/p", "/r/p/x")
+		changes := follow(t, load(t, subject, "/r", opts...))
+		changes.want("created /r=/r", "created /r/p=/r/p", "created /r/p/x=/r/p/x")
+		root := follow(t, load(t, subject, "/r/p", opts...))
+		root.want("created /r/p=/r/p", "created /r/p/x=/r/p/x")
+		for range 50 {
+			_, err := other.Multi(testbed.Context(t),
+				&zk.DeleteRequest{Path: "/r/p/x", Version: -1}, &zk.DeleteRequest{Path: "/r/p", Version: -1},
+				&zk.CreateRequest{Path: "/r/p", Data: []byte("/r/p")}, &zk.CreateRequest{Path: "/r/p/x", Data: []byte("/r/p/x")})
+			require.NoError(t, err)
+			changes.want(again...)
+			root.want(again...)
+		}
+	})
+	t.Run("while there is no connection", func(t *testing.T) {
+		server := zktest.NewServer(t)
+		subject, other, of := pair(t, server)
+		create(t, other, "/r", "/r/p", "/r/p/x")
+		changes := follow(t, load(t, subject, "/r", cache.Concurrency(1)))
+		changes.want("created /r=/r", "created /r/p=/r/p", "created /r/p/x=/r/p/x")
+		gate, watch := server.Block(zktest.OnOp(zktest.OpGetData), of), server.Block(zktest.OnOp(zktest.OpAddWatch), of)
+		server.CutConnections()
+		testbed.Receive(t, watch.Arrived(), "the next connection")
+		remove(t, other, "/r/p/x", "/r/p")
+		create(t, other, "/r/p", "/r/p/x")
+		watch.Open()
+		testbed.Receive(t, gate.Arrived(), "the read of the root")
+		set(t, other, "/r/p/x", "x") // its event comes before the parent is read
+		gate.Open()
+		changes.want("deleted /r/p/x=/r/p/x", "deleted /r/p=/r/p", "created /r/p=/r/p", "created /r/p/x=x")
+		create(t, other, "/r/p/y")
+		changes.want("created /r/p/y=/r/p/y")
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -153,5 +154,202 @@ func TestServerThatStaysBehind(t *testing.T) {
 		require.NoError(t, c.Sync(testbed.Context(t)))
 		same(t, other, c)
 		testbed.Eventually(t, func() bool { fresh, _ := c.Fresh(); return fresh }, "it is fresh again")
+	})
+}
+
+// holding is a client whose answers about one node take their time on the way to the cache, while events do not.
+type holding struct {
+	cache.Requests
+	path    string
+	arrived chan struct{} // gets a value when an answer is held
+	open    chan struct{} // gives one when it may go on
+}
+
+func newHolding(client *framework.Client, path string) *holding {
+	return &holding{Requests: client, path: path, arrived: make(chan struct{}, 100), open: make(chan struct{})}
+}
+
+func (h *holding) hold(ctx context.Context, path string) {
+	if path != h.path {
+		return
+	}
+	h.arrived <- struct{}{}
+	select {
+	case <-h.open:
+	case <-ctx.Done():
+	}
+}
+
+func (h *holding) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
+	data, stat, err := h.Requests.Get(ctx, path)
+	h.hold(ctx, path)
+	return data, stat, err
+}
+
+func (h *holding) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *framework.Watch, error) {
+	data, stat, w, err := h.Requests.GetW(ctx, path)
+	h.hold(ctx, path)
+	return data, stat, w, err
+}
+
+// sync is a Sync, and lets all answers through meanwhile.
+func (h *holding) sync(t *testing.T, c *cache.Cache) {
+	synced := make(chan error, 1)
+	go func() { synced <- c.Sync(testbed.Context(t)) }()
+	synctest.Wait() // it has asked the server, and waits for the cache
+	for {
+		select {
+		case h.open <- struct{}{}:
+		case err := <-synced:
+			require.NoError(t, err)
+			return
+		}
+	}
+}
+
+// held makes a cache of /r and /r/x, and holds up answers about path from then on. It is for a synctest bubble.
+func held(t *testing.T, path string, opts []cache.Option, like ...zktest.Option) (*framework.Client, *holding, *cache.Cache, *feed) {
+	server := zktest.NewServer(t, append(like, zktest.WithInMemory())...)
+	bed, dial := testbed.On(server), framework.WithDialer(server.DialContext)
+	subject, other := bed.Client(t, dial), bed.Client(t, dial)
+	create(t, other, "/r", "/r/x")
+	h := newHolding(subject, path)
+	c, err := cache.NewOn(h, "/r", opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	h.sync(t, c)
+	for len(h.arrived) > 0 {
+		<-h.arrived
+	}
+	changes := follow(t, c)
+	changes.want("created /r=/r", "created /r/x=/r/x")
+	return other, h, c, changes
+}
+
+// TestAnswerFromBeforeADeletionIsNotUsed has the answer of a read come after the event of the deletion that followed.
+func TestAnswerFromBeforeADeletionIsNotUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other, h, _, changes := held(t, "/r/x", nil)
+		set(t, other, "/r/x", "old")
+		testbed.Receive(t, h.arrived, "an answer about what is there")
+		remove(t, other, "/r/x")
+		changes.want("deleted /r/x=/r/x")
+		h.open <- struct{}{}
+		testbed.Receive(t, h.arrived, "another answer")
+		h.open <- struct{}{}
+		create(t, other, "/r/y")
+		changes.want("created /r/y=/r/y")
+	})
+}
+
+// TestSyncDoesNotTakeAnOldAnswer has an answer be on its way while the node changes again, and then a Sync begin.
+func TestSyncDoesNotTakeAnOldAnswer(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		for path, write := range map[string]func(t *testing.T, other *framework.Client){
+			"/r/x":   func(t *testing.T, other *framework.Client) { set(t, other, "/r/x", "old") },
+			"/r/new": func(t *testing.T, other *framework.Client) { create(t, other, "/r/new") },
+		} {
+			t.Run(path, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					other, h, c, _ := held(t, path, opts)
+					write(t, other)
+					testbed.Receive(t, h.arrived, "an answer")
+					set(t, other, path, "new")
+					h.sync(t, c)
+					n, _ := c.Get(path)
+					require.Equal(t, "new", string(n.Data))
+				})
+			})
+		}
+	})
+}
+
+// TestChildOfANodeThatIsBeingRead has a child be created after its parent was read as a leaf, and before the answer
+// arrives.
+func TestChildOfANodeThatIsBeingRead(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		synctest.Test(t, func(t *testing.T) {
+			other, h, c, changes := held(t, "/r/new", opts)
+			create(t, other, "/r/new")
+			testbed.Receive(t, h.arrived, "an answer")
+			create(t, other, "/r/new/x")
+			synctest.Wait()
+			h.sync(t, c)
+			changes.want("created /r/new=/r/new", "created /r/new/x=/r/new/x")
+		})
+	})
+}
+
+// moving is a client that asks on the next connection when one is lost, and meets a server there that is behind.
+type moving struct {
+	cache.Requests
+	asked, answer chan struct{}
+}
+
+func (m *moving) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
+	if path != "/r/x" || m.asked == nil {
+		return m.Requests.Get(ctx, path)
+	}
+	close(m.asked)
+	m.asked = nil
+	<-m.answer
+	return nil, nil, zk.ErrNoNode
+}
+
+// TestAnswerOfAnotherConnectionIsNotUsed: it came before that one's server has caught up.
+func TestAnswerOfAnotherConnectionIsNotUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		bed, dial := testbed.On(server), framework.WithDialer(server.DialContext)
+		subject, other := bed.Client(t, dial), bed.Client(t, dial)
+		create(t, other, "/r", "/r/x")
+		m, busy := &moving{Requests: subject}, make(chan struct{})
+		c, err := cache.NewOn(m, "/r", cache.Filter(func(path string) bool {
+			if path == "/r/busy" {
+				<-busy // the cache does not see that the connection has ended
+			}
+			return true
+		}))
+		require.NoError(t, err)
+		defer c.Close()
+		require.NoError(t, c.Sync(testbed.Context(t)))
+		changes := follow(t, c)
+		changes.want("created /r=/r", "created /r/x=/r/x")
+
+		m.asked, m.answer = make(chan struct{}), make(chan struct{})
+		asked := m.asked
+		set(t, other, "/r/x", "new")
+		testbed.Receive(t, asked, "a read")
+		create(t, other, "/r/busy")
+		synctest.Wait()
+		server.CutConnections()
+		synctest.Wait()
+		fresh, _ := c.Fresh()
+		require.False(t, fresh, "also when the cache itself has not noticed")
+		close(m.answer)
+		synctest.Wait()
+		close(busy)
+		changes.want("changed /r/x=new", "created /r/busy=/r/busy")
+	})
+}
+
+// TestEventWithTheWrongPathWhileTheRootIsRead has a Keeper tell of a change below the root while the root is being read, so
+// that the event could be about the root.
+func TestEventWithTheWrongPathWhileTheRootIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other, h, _, changes := held(t, "/r", nil, zktest.LikeKeeper(zktest.KeeperRecent))
+		set(t, other, "/r", "new")
+		testbed.Receive(t, h.arrived, "an answer about the root")
+		set(t, other, "/r/x", "new")
+		synctest.Wait()
+		go func() {
+			for range 10 {
+				select {
+				case h.open <- struct{}{}:
+				case <-t.Context().Done():
+				}
+			}
+		}()
+		changes.want("changed /r=new", "changed /r/x=new")
 	})
 }

@@ -9,22 +9,25 @@ type loop struct {
 	c       *Cache
 	e       *epoch
 	oneShot bool
-	tasks   map[string]*task   // of all nodes that are to be read, are being read, or cannot be read
-	ready   []*task            // in order
-	blocked map[string][]*task // by the path of the parent that they wait for
-	flying  int                // tasks that are being read
-	peaked  bool               // tasks had many
+	tasks   map[string]*task         // of all nodes that are to be read, are being read, or cannot be read
+	ready   []*task                  // in order
+	blocked map[string][]blockedTask // by the path of the parent
+	flying  int                      // tasks that are being read
+	peaked  bool                     // tasks had many
 	loaded  bool
 
 	afterLoad []*wait             // they wait for the load
 	armed     map[*node]watchPair // with standard watches
 	rootWatch *framework.Watch    // the same, while there is no root
+	unheard   []listened          // nobody waits for their watches yet
 	err       error               // ends the loop
+
+	pathsAreRight bool // the server has reported an event with a path other than that of the watch
 }
 
 func newLoop(c *Cache, e *epoch) *loop {
 	return &loop{c: c, e: e, oneShot: e.watch == nil, tasks: make(map[string]*task),
-		blocked: make(map[string][]*task), armed: make(map[*node]watchPair)}
+		blocked: make(map[string][]blockedTask), armed: make(map[*node]watchPair)}
 }
 
 // run loads the tree and then follows it. It returns when the epoch ends.
@@ -34,6 +37,7 @@ func (l *loop) run() error {
 	load.release()
 	for {
 		l.start()
+		l.hear()
 		select {
 		case <-l.e.down:
 			return errDown
@@ -91,6 +95,7 @@ func (l *loop) start() {
 		l.ready[0] = nil
 		l.ready = l.ready[1:]
 		t.state = flying
+		t.reads++
 		t.asked, t.wanted = t.wanted, ask{}
 		l.flying++
 		q := l.query(t)
@@ -141,7 +146,7 @@ func (l *loop) settle(t *task, r answer) {
 		return
 	}
 	l.finish(t)
-	l.unblock(t.path)
+	l.unblock(t)
 }
 
 // finish ends a read. If the path was wanted again meanwhile, it is read again.

@@ -3,6 +3,7 @@ package cache_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -22,29 +23,65 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// The model check: three writers make, change and delete nodes at random, while connections are cut, sessions end,
-// the network stands still and requests fail. No cache may ever show a node that is older than what it has shown before. When
-// all is calm each is equal to the tree, and so is what its changes give.
+// The model check: three writers make, change and delete nodes at random, while connections are cut, sessions end, requests
+// fail, and members of the ensemble stop, stand still, lag and lose each other. No cache may ever show a node that is older than
+// what it has shown before. When all is calm each is equal to the tree, and so is what its changes give.
 
-const (
-	modelRuns  = 12
-	modelSteps = 250 // of each writer
-)
+const modelSteps = 250 // of each writer
+
+var modelRuns = flag.Int("cache.runs", 6, "how many runs of random faults on each kind of server")
 
 func TestModel(t *testing.T) {
-	for range modelRuns {
-		seed := rand.Uint64()
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { modelRun(t, seed) }) })
+	for name, start := range map[string]func(t *testing.T, seed uint64) *world{
+		"ensemble": ensembleWorld,
+		"keeper":   keeperWorld,
+	} {
+		for range *modelRuns {
+			seed := rand.Uint64()
+			t.Run(fmt.Sprintf("%s/seed %d", name, seed), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { modelRun(t, start(t, seed), seed) })
+			})
+		}
 	}
 }
 
-func modelRun(t *testing.T, seed uint64) {
-	server := zktest.NewServer(t, zktest.WithInMemory())
-	bed := testbed.On(server)
-	client := func() *framework.Client {
-		return bed.Client(t, framework.WithDialer(server.DialContext), framework.WithRetryPolicy(retry.NTimes(2, 10*time.Millisecond)),
-			framework.WithConnectionTimeout(time.Second))
+// world is the servers of a run.
+type world struct {
+	members []*zktest.Server
+	cluster *zktest.Cluster // nil if there is one server
+	dial    framework.DialFunc
+	expire  func(id int64) error
+}
+
+func ensembleWorld(t *testing.T, seed uint64) *world {
+	c := zktest.NewCluster(t, 3, zktest.WithInMemory(), zktest.WithSeed(seed), zktest.WithLag(100*time.Millisecond))
+	return &world{c.Members(), c, c.DialContext, c.ExpireSession}
+}
+
+func keeperWorld(t *testing.T, _ uint64) *world {
+	s := zktest.NewServer(t, zktest.WithInMemory(), zktest.LikeKeeper(zktest.KeeperRecent))
+	return &world{[]*zktest.Server{s}, nil, s.DialContext, s.ExpireSession}
+}
+
+// all stands for all members of the ensemble.
+const all = -1
+
+// client is a client of one member, or of all. Where there is one server it is that.
+func (w *world) client(t *testing.T, member int) *framework.Client {
+	var servers []string
+	for i, m := range w.members {
+		if member == all || member == i || len(w.members) == 1 {
+			servers = append(servers, m.Addr())
+		}
 	}
+	client, err := framework.New(servers, framework.WithDialer(w.dial), framework.WithSessionTimeout(10*time.Second),
+		framework.WithRetryPolicy(retry.NTimes(2, 10*time.Millisecond)), framework.WithConnectionTimeout(time.Second))
+	require.NoError(t, err)
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func modelRun(t *testing.T, w *world, seed uint64) {
 	everything := func(string) bool { return true }
 	withoutB := func(path string) bool { return !strings.Contains(path, "b") }
 	subjects := []*subject{
@@ -55,26 +92,28 @@ func modelRun(t *testing.T, seed uint64) {
 		{name: "node", holds: func(path string) bool { return path == "/r" }, opts: []cache.Option{cache.Depth(0), cache.StandardWatches()}},
 		{name: "filter", holds: withoutB, opts: []cache.Option{cache.Filter(withoutB)}},
 	}
-	for _, s := range subjects {
-		s.begin(t, client())
+	for n, s := range subjects {
+		s.begin(t, w.client(t, []int{0, 1, 2, all, all, all}[n]))
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
 	var writers, faults sync.WaitGroup
 	for n := range 3 {
-		w := writer{client(), rand.New(rand.NewPCG(seed, uint64(n)))}
+		w := writer{w.client(t, n), rand.New(rand.NewPCG(seed, uint64(n)))}
 		writers.Go(func() {
 			for range modelSteps {
 				w.step(ctx)
 			}
 		})
 	}
-	faults.Go(func() { trouble(ctx, server, rand.New(rand.NewPCG(seed, 99))) })
+	faults.Go(func() { w.trouble(ctx, t, rand.New(rand.NewPCG(seed, 99))) })
 	writers.Wait()
 	cancel()
 	faults.Wait()
 
-	truth := client()
+	time.Sleep(5 * time.Minute) // sessions end, members catch up
+	truth := w.client(t, all)
+	testbed.CatchUp(t, truth)
 	for _, s := range subjects {
 		s.check(t, truth)
 	}
@@ -122,28 +161,64 @@ func (w writer) deleteAll(ctx context.Context, path string) {
 func upTo(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
 
 // trouble makes faults until ctx is done, and then ends them.
-func trouble(ctx context.Context, server *zktest.Server, r *rand.Rand) {
-	defer server.Thaw()
+func (w *world) trouble(ctx context.Context, t *testing.T, r *rand.Rand) {
 	for ctx.Err() == nil {
-		sessions := server.Sessions()
-		victim := sessions[r.IntN(len(sessions))].ID
-		switch r.IntN(6) {
-		case 0:
-			server.CutConnections()
-		case 1:
-			_ = server.ExpireSession(victim)
-		case 2, 3:
-			server.Inject(zktest.Fault(1+r.IntN(4)), r.IntN(20))
-		case 4:
-			remove := server.Delay(upTo(r, 50*time.Millisecond), zktest.OnSession(victim))
-			time.Sleep(upTo(r, 200*time.Millisecond))
-			remove()
-		case 5:
-			server.Freeze(victim)
-			time.Sleep(upTo(r, 15*time.Second)) // longer than a session lives
-			server.Thaw(victim)
+		m := w.members[r.IntN(len(w.members))]
+		sessions := m.Sessions()
+		if w.cluster != nil && r.IntN(2) == 0 {
+			w.troubleMembers(t, m, r)
+		} else if len(sessions) > 0 {
+			w.troubleClients(m, sessions[r.IntN(len(sessions))].ID, r)
 		}
 		time.Sleep(upTo(r, 300*time.Millisecond))
+	}
+	for _, m := range w.members {
+		m.Thaw()
+		m.Resume()
+		require.NoError(t, m.Restart())
+	}
+	if w.cluster != nil {
+		w.cluster.Heal()
+		_, err := w.cluster.WaitLeader(context.Background())
+		require.NoError(t, err)
+	}
+}
+
+func (w *world) troubleClients(m *zktest.Server, victim int64, r *rand.Rand) {
+	switch r.IntN(6) {
+	case 0:
+		m.CutConnections()
+	case 1:
+		_ = w.expire(victim) // there may be no leader
+	case 2, 3:
+		m.Inject(zktest.Fault(1+r.IntN(4)), r.IntN(20))
+	case 4:
+		remove := m.Delay(upTo(r, 50*time.Millisecond), zktest.OnSession(victim))
+		time.Sleep(upTo(r, 200*time.Millisecond))
+		remove()
+	case 5:
+		m.Freeze(victim)
+		time.Sleep(upTo(r, 15*time.Second)) // longer than a session lives
+		m.Thaw(victim)
+	}
+}
+
+func (w *world) troubleMembers(t *testing.T, m *zktest.Server, r *rand.Rand) {
+	switch r.IntN(5) {
+	case 0:
+		m.Stop()
+		time.Sleep(upTo(r, time.Second))
+		require.NoError(t, m.Restart())
+	case 1:
+		m.Pause()
+		time.Sleep(upTo(r, 2*time.Second))
+		m.Resume()
+	case 2:
+		require.NoError(t, w.cluster.Partition(m))
+		time.Sleep(upTo(r, 10*time.Second))
+		w.cluster.Heal()
+	case 3, 4:
+		require.NoError(t, w.cluster.Lag(m, upTo(r, 2*time.Second)))
 	}
 }
 

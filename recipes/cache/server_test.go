@@ -2,10 +2,7 @@ package cache_test
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
-	"io"
-	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,80 +16,27 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// otherServer changes what a client and a server say to each other, frame by frame; nil ends the connection.
-type otherServer struct {
-	request, answer func(frame []byte) []byte
-}
-
-func (o otherServer) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	server, err := new(net.Dialer).DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	client, proxy := net.Pipe()
-	relay := func(from, to net.Conn, change func([]byte) []byte) {
-		defer from.Close()
-		defer to.Close()
-		for first := true; ; first = false {
-			frame := make([]byte, 4)
-			if _, err := io.ReadFull(from, frame); err != nil {
-				return
-			}
-			frame = append(frame, make([]byte, binary.BigEndian.Uint32(frame))...)
-			if _, err := io.ReadFull(from, frame[4:]); err != nil {
-				return
-			}
-			if change != nil && !first {
-				frame = change(frame)
-			}
-			if frame == nil {
-				return
-			}
-			binary.BigEndian.PutUint32(frame, uint32(len(frame)-4))
-			if _, err := to.Write(frame); err != nil {
-				return
-			}
-		}
-	}
-	go relay(proxy, server, o.request) // both end when either side is closed
-	go relay(server, proxy, o.answer)
-	return client, nil
-}
-
-// op is the operation of a request.
-func op(frame []byte) *[4]byte { return (*[4]byte)(frame[8:]) }
-
-const addWatch = 106
-
 // TestServersWithoutPersistentWatches finds out by itself what a server can do.
 func TestServersWithoutPersistentWatches(t *testing.T) {
-	asked := func(frame []byte) bool { return binary.BigEndian.Uint32(op(frame)[:]) == addWatch }
-	for name, o := range map[string]otherServer{
-		"answers that it does not know them": {request: func(frame []byte) []byte {
-			if asked(frame) {
-				binary.BigEndian.PutUint32(op(frame)[:], 999)
-			}
-			return frame
-		}},
-		"hangs up": {request: func(frame []byte) []byte {
-			if asked(frame) {
-				return nil
-			}
-			return frame
-		}},
-		"reports events with the path of the watch": {answer: func(frame []byte) []byte {
-			if int32(binary.BigEndian.Uint32(frame[4:])) != -1 {
-				return frame
-			}
-			frame = append(frame[:28:28], 0, 0, 0, 2) // header, type and state stay
-			return append(frame, "/r"...)
-		}},
+	for name, start := range map[string]func(t *testing.T) *zktest.Server{
+		"answers that it does not know them": func(t *testing.T) *zktest.Server {
+			server := zktest.NewServer(t)
+			server.Tamper(func(_ zktest.Request, answer []byte) []byte {
+				copy(answer[16:], []byte{0xff, 0xff, 0xff, 0xfa}) // -6, unimplemented
+				return answer
+			}, zktest.OnOp(zktest.OpAddWatch))
+			return server
+		},
+		"hangs up": func(t *testing.T) *zktest.Server {
+			return zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperOld))
+		},
+		"reports events with the path of the watch": func(t *testing.T) *zktest.Server {
+			return zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperRecent))
+		},
 	} {
 		for _, step := range []string{"create", "set", "delete"} {
 			t.Run(name+", "+step, func(t *testing.T) {
-				server := zktest.NewServer(t)
-				bed := testbed.On(server)
-				other, subject := bed.Client(t), bed.Client(t, framework.WithDialer(o.dial))
+				subject, other, _ := pair(t, start(t))
 				create(t, other, "/r", "/r/a", "/r/a/x")
 				c := load(t, subject, "/r")
 				same(t, other, c)
@@ -110,11 +54,9 @@ func TestServersWithoutPersistentWatches(t *testing.T) {
 					changes.want("deleted /r/a/x=/r/a/x")
 				}
 				require.True(t, c.Stats().StandardWatches)
-				if o.answer == nil { // this proxy takes standard watches' events apart, too
-					set(t, other, "/r/a", "new")
-					require.NoError(t, c.Sync(testbed.Context(t)))
-					same(t, other, c)
-				}
+				set(t, other, "/r/a", "new")
+				require.NoError(t, c.Sync(testbed.Context(t)))
+				same(t, other, c)
 			})
 		}
 	}

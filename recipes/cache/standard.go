@@ -1,6 +1,9 @@
 package cache
 
 import (
+	"reflect"
+	"slices"
+
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
@@ -46,28 +49,56 @@ func done(w *framework.Watch) <-chan struct{} {
 	return w.Done()
 }
 
-// listen has a node that was read, read again when one of its standard watches fires. The goroutine that waits
-// for them ends with the epoch.
+// listened is a node whose watches are waited for.
+type listened struct {
+	path string
+	pair watchPair
+}
+
+// listen has a node that was read, read again when one of its standard watches fires.
 func (l *loop) listen(path string) {
 	if !l.oneShot {
 		return
 	}
-	pair, found := l.watchesOf(path)
-	if !found {
-		return
+	if pair, found := l.watchesOf(path); found {
+		l.unheard = append(l.unheard, listened{path, pair})
 	}
-	l.c.wg.Go(func() {
-		select {
-		case <-done(pair.data):
-		case <-done(pair.children):
-		case <-l.e.ctx.Done():
+}
+
+// hearGroup is how many nodes one goroutine waits for: a goroutine costs more than all the rest of a node.
+const hearGroup = 16
+
+// hear starts goroutines for what listen has collected. During a load it waits until there is enough for a group.
+func (l *loop) hear() {
+	for len(l.unheard) >= hearGroup || len(l.unheard) > 0 && len(l.ready) == 0 {
+		group := slices.Clone(l.unheard[:min(hearGroup, len(l.unheard))])
+		l.unheard = l.unheard[len(group):]
+		l.c.wg.Go(func() { l.await(group) }) // ends with the epoch, or when all have fired
+	}
+	if len(l.unheard) == 0 {
+		l.unheard = nil
+	}
+}
+
+// await has each node of a group read again when one of its watches has fired.
+func (l *loop) await(group []listened) {
+	receive := func(c <-chan struct{}) reflect.SelectCase {
+		return reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(c)}
+	}
+	cases := []reflect.SelectCase{receive(l.e.ctx.Done())}
+	for _, h := range group {
+		cases = append(cases, receive(done(h.pair.data)), receive(done(h.pair.children)))
+	}
+	for range group {
+		fired, _, _ := reflect.Select(cases)
+		if fired == 0 || !l.e.alive() {
 			return
 		}
-		if !l.e.alive() {
-			return
-		}
-		l.c.inbox.post(note{l.e, func(l *loop) { l.reread(path, pair) }})
-	})
+		n := (fired - 1) / 2
+		h := group[n]
+		l.c.inbox.post(note{l.e, func(l *loop) { l.reread(h.path, h.pair) }})
+		cases[1+2*n].Chan, cases[2+2*n].Chan = reflect.Value{}, reflect.Value{}
+	}
 }
 
 // watchesOf returns the watches that are set for path.

@@ -14,6 +14,7 @@ type task struct {
 	asked   ask       // what is being asked for
 	useless bool      // the node was deleted after the request was sent
 	expects *value    // what the node was when an event said that it has changed
+	reads   int       // that were begun
 	heat    int       // how much faster it changes than it can be read
 	ended   time.Time // when it was last read, in the state cooling
 	czxid   int64     // of the node as it was found when it had to wait for its parent
@@ -129,21 +130,37 @@ func (l *loop) stopTimers() {
 	}
 }
 
+// blockedTask waits for a read of its parent that begins after the first so many.
+type blockedTask struct {
+	*task
+	after int
+}
+
 // block has a task wait until the parent has been read, and then read its node again.
 func (l *loop) block(t *task, a ask) {
 	t.keep(a)
 	t.state = blocked
 	dir, _ := framework.Split(t.path)
-	l.blocked[dir] = append(l.blocked[dir], t)
-	l.want(dir, ask{node: true}, nil)
+	parent := l.want(dir, ask{node: true}, nil)
+	l.blocked[dir] = append(l.blocked[dir], blockedTask{t, parent.reads})
 }
 
-func (l *loop) unblock(path string) {
-	for _, t := range l.blocked[path] {
-		t.state = ready
-		l.ready = append(l.ready, t)
+// unblock has those read again that have waited for the read of t that has ended.
+func (l *loop) unblock(t *task) {
+	var rest []blockedTask
+	for _, b := range l.blocked[t.path] {
+		if t.reads <= b.after {
+			rest = append(rest, b)
+			continue
+		}
+		b.state = ready
+		l.ready = append(l.ready, b.task)
 	}
-	delete(l.blocked, path)
+	if rest == nil {
+		delete(l.blocked, t.path)
+	} else {
+		l.blocked[t.path] = rest
+	}
 }
 
 // keep has the next read do what the last one did not.
