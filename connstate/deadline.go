@@ -7,7 +7,7 @@ import (
 
 // Deadline knows the earliest instant at which the servers may end our session, and so give
 // away what it owns. It is arithmetic on instants that the caller passes: it has no
-// goroutine and no timer, and never asks for the time.
+// goroutine and no timer, and asks the system only whether the machine was suspended.
 //
 // A server ends a session when it has heard nothing of it for the negotiated timeout. We do
 // not see when it heard us; but a request that was answered was heard no earlier than it
@@ -27,17 +27,28 @@ import (
 //
 // Where it matters (strict), a request therefore counts only when it is proven: when another
 // one, which the leader had a hand in, was sent a while after the first was answered,
-// and was answered itself. The while is a quarter of the timeout. A server grants no timeout
-// shorter than two of its ticks, unless told otherwise, so that is at least half a tick;
-// what it is more than that is room for a ping that is late on its way to the follower.
+// and was answered itself. The while is 9/32 of the timeout. A server grants no timeout
+// shorter than two of its ticks, unless told otherwise, so that is at least half a tick. What it is
+// more than that is room for a ping that is late on its way to the follower: a sixteenth of a
+// tick, 125 ms by default, with a timeout of two ticks, and half a tick and more with four.
 // A connect request counts at once: the leader makes the session, or confirms it.
 //
-// The price of being strict: if an answer through the leader comes every eighth of the timeout,
+// The price of being strict: if an answer through the leader comes every 3/32 of the timeout,
 // what is proven was sent no longer ago than
 //
-//	timeout/4 + timeout/8 + the longest pause between requests, or timeout/16 if that is more
+//	timeout*3/8 + the longest pause between requests, or timeout/16 if that is more
 //
-// and two round trips: half the timeout if there are no other requests.
+// and two round trips: 15/32 of the timeout if there are no other requests.
+//
+// # Suspended machines
+//
+// Go's clock, and so every instant here, stands still while the machine is suspended to memory or
+// disk; that of the servers does not. Linux has a second clock, CLOCK_BOOTTIME, that goes on. At
+// each call a Deadline compares the two. If more time has passed than Go's clock says, it moves the
+// instants that it knows back by the difference, and answers to requests that were sent before
+// count for nothing. It cannot act while nobody looks: whoever depends on a session learns at the next
+// look after the machine went on. On other systems a suspended machine is not noticed before a
+// server tells.
 //
 // All methods are safe for concurrent use, and none allocates.
 type Deadline struct {
@@ -50,15 +61,17 @@ type Deadline struct {
 	samples [samples]sample
 	first   int // of the ring
 	count   int
+	slept   time.Duration // how long the machine had been suspended at the last call
+	woke    time.Time     // when it was last noticed that it had been
 }
 
 // sample is a request that was answered and may be proven later.
 type sample struct{ sent, answered time.Time }
 
 const (
-	// forward is the part of the timeout after which a follower must have passed on
+	// forward is after how many 32nds of the timeout a follower must have passed on
 	// what it noted.
-	forward = 4
+	forward = 9
 
 	// spacing is the part of the timeout that lies between a sample and the next but one,
 	// at least. So twice as many reach back a timeout, and older ones are of no use.
@@ -67,14 +80,21 @@ const (
 
 	// margin is the part of the timeout by which our clock may be slower than theirs.
 	margin = 50
+
+	// tolerance is by how much the system's clocks may seem to differ because they are not read at
+	// the same instant.
+	tolerance = 20 * time.Millisecond
 )
+
+// suspended is how long the machine has been suspended. Tests replace it.
+var suspended = slept
 
 // NewDeadline makes a deadline for a session with the given timeout, whose connect request
 // was sent at sent. percent is the part of the timeout after which to take it for lost,
 // 1 to 100; what is out of range is brought into it. Curator calls it simulated session
 // expiration.
 func NewDeadline(timeout time.Duration, sent time.Time, percent int) *Deadline {
-	d := &Deadline{percent: time.Duration(min(max(percent, 1), 100))}
+	d := &Deadline{percent: time.Duration(min(max(percent, 1), 100)), slept: suspended()}
 	d.Attached(timeout, sent)
 	return d
 }
@@ -84,6 +104,9 @@ func (d *Deadline) Attached(timeout time.Duration, sent time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.timeout = timeout
+	if d.wake(); sent.Before(d.woke) {
+		return
+	}
 	// What is still unproven on the old connection may never have been passed on. There is
 	// no need to forget it: it was sent before this, and so has nothing to add.
 	d.last, d.proven = later(d.last, sent), later(d.proven, sent)
@@ -95,6 +118,9 @@ func (d *Deadline) Attached(timeout time.Duration, sent time.Time) {
 func (d *Deadline) Answered(sent, received time.Time, viaLeader bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.wake(); sent.Before(d.woke) {
+		return
+	}
 	d.last = later(d.last, sent)
 	if viaLeader {
 		d.prove(sent)
@@ -102,9 +128,21 @@ func (d *Deadline) Answered(sent, received time.Time, viaLeader bool) {
 	d.keep(sample{sent, received})
 }
 
+// wake notices that the machine was suspended.
+func (d *Deadline) wake() {
+	more := suspended() - d.slept
+	if more <= tolerance {
+		return
+	}
+	d.slept += more
+	d.woke = time.Now()
+	d.last, d.proven = d.last.Add(-more), d.proven.Add(-more)
+	d.first, d.count = 0, 0
+}
+
 // prove counts all requests that were answered long enough before sent.
 func (d *Deadline) prove(sent time.Time) {
-	for d.count > 0 && sent.Sub(d.at(0).answered) >= d.timeout/forward {
+	for d.count > 0 && sent.Sub(d.at(0).answered) >= d.timeout/32*forward {
 		d.proven = later(d.proven, d.at(0).sent)
 		d.drop()
 	}
@@ -141,6 +179,7 @@ func (d *Deadline) drop() {
 func (d *Deadline) At(strict bool) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.wake()
 	heard := d.last
 	if strict {
 		heard = d.proven

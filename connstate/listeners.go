@@ -21,7 +21,8 @@ type listener struct {
 
 // Listen has f called with every new state from now on, not with the one in force: in
 // order, one at a time, on a goroutine of the machine's. f may block, and may call the
-// machine. A panic of f is reported, and f stays. The error is [ErrNilListener] if f is nil.
+// machine. A panic of f is reported, and f stays. The error is [ErrNilListener] if f is nil, and
+// [ErrClosed] after Close.
 //
 // remove ends that, and may be called again. It does not wait: one call of f may still be
 // running when it returns, or just be about to.
@@ -32,6 +33,9 @@ func (m *Machine) Listen(f func(State)) (remove func(), err error) {
 	l := &listener{f: f}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.closed {
+		return nil, ErrClosed
+	}
 	m.listeners[l] = struct{}{}
 	return func() {
 		m.mu.Lock()

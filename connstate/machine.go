@@ -24,6 +24,7 @@ type Machine struct {
 
 	mu        sync.Mutex // guards what follows, and the queues of the listeners
 	state     State
+	reached   bool          // there was a connection
 	changed   chan struct{} // closed when the state changes, and then replaced; or by Close
 	listeners map[*listener]struct{}
 	closed    bool
@@ -52,20 +53,36 @@ func (m *Machine) State() State {
 // Set moves to a state. It does not wait for listeners. Callers say only what they see,
 // Connected, Suspended, Lost or ReadOnly: a second Connected becomes Reconnected,
 // Lost goes through Suspended, and what is no transition is ignored. So is everything after
-// Close.
+// Close, and trouble before the first connection: see Absent.
 func (m *Machine) Set(to State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return
 	}
-	if to == Connected && m.state != 0 {
+	if !m.reached && !to.IsConnected() {
+		return // see Absent
+	}
+	if to == Connected && m.reached {
 		to = Reconnected
 	}
+	m.reached = m.reached || to.IsConnected()
 	if to == Lost && m.state.IsConnected() {
 		m.move(Suspended)
 	}
 	m.move(to)
+}
+
+// Absent moves to a state for a client that has had no connection so far: Suspended, and later Lost. It
+// reports false, and does nothing, if there has been one.
+func (m *Machine) Absent(to State) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.reached || m.closed {
+		return false
+	}
+	m.move(to)
+	return true
 }
 
 // move makes one step, if it is one. m.mu is held.

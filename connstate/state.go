@@ -9,7 +9,8 @@ import (
 type State int
 
 const (
-	// Connected is the first connection of a client. It comes once.
+	// Connected is the first connection of a client. It comes once, and is nearly always the first state: a
+	// client that has not reached any server for long is Suspended and Lost before.
 	Connected State = iota + 1
 
 	// Suspended means that the connection is lost, while the session may live. Locks may
@@ -32,11 +33,11 @@ const (
 
 // next lists every transition there is. Anything else is no news.
 var next = map[State][]State{
-	0:           {Connected, ReadOnly},
+	0:           {Connected, Suspended, ReadOnly},
 	Connected:   {Suspended, ReadOnly},
-	Suspended:   {Reconnected, Lost, ReadOnly},
+	Suspended:   {Connected, Reconnected, Lost, ReadOnly},
 	Reconnected: {Suspended, ReadOnly},
-	Lost:        {Reconnected, ReadOnly},
+	Lost:        {Connected, Reconnected, ReadOnly},
 	ReadOnly:    {Suspended, Reconnected},
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -15,19 +16,44 @@ import (
 	"github.com/gocurator/curator/internal/conn"
 )
 
-// Pauses between rounds over all servers in which none could be used.
+// Pauses between rounds over all servers in which none could be used, and after connections that
+// ended young.
 const (
 	minConnectPause = 50 * time.Millisecond
 	maxConnectPause = time.Second
 )
 
-// connect tries one server after another until a connection has a session: the
-// current one if it lives, otherwise a new one. It fails only when the client is closed.
-func (c *core) connect() (*link, error) {
-	pause := backoff.NewExponentialBackOff(
+const (
+	// settled is how long a connection must have lasted for the next to be made without a pause.
+	settled = time.Second
+
+	// remembered is for how long a server that failed is tried after the others.
+	remembered = 30 * time.Second
+)
+
+// connector finds a server and a session. It belongs to the goroutine of run.
+type connector struct {
+	core   *core
+	rounds backoff.BackOff      // pauses between rounds in which no server could be used
+	young  backoff.BackOff      // pauses after connections that ended young
+	failed map[string]time.Time // servers, and when they failed last
+}
+
+func newConnector(c *core) *connector {
+	return &connector{core: c, rounds: connectPauses(), young: connectPauses(), failed: make(map[string]time.Time)}
+}
+
+func connectPauses() backoff.BackOff {
+	return backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(minConnectPause),
 		backoff.WithMaxInterval(maxConnectPause),
 		backoff.WithMaxElapsedTime(0)) // for ever
+}
+
+// connect tries one server after another until a connection has a session: the
+// current one if it lives, otherwise a new one. It fails only when the client is closed.
+func (f *connector) connect() (*link, error) {
+	c := f.core
 	for {
 		// Whatever is waited for here, the end of the session must not wait as well.
 		ctx := c.ctx
@@ -42,28 +68,80 @@ func (c *core) connect() (*link, error) {
 			continue // the error is that of ctx
 		}
 		if err != nil {
+			c.because(fmt.Errorf("server list: %w", err))
 			c.cfg.log.Warn("no server list", "reason", err)
 		}
-		for _, i := range rand.Perm(len(servers)) {
-			l, err := c.connectTo(servers[i], len(servers))
-			if err == nil {
-				return l, nil
-			}
-			if c.ctx.Err() != nil {
-				return nil, ErrClosed
-			}
-			c.cfg.log.Debug("cannot use server", "server", servers[i], "reason", err)
-			if errors.Is(err, zk.ErrAuthFailed) {
-				c.set(func() { c.authErr = err })
-			}
+		if l, err := f.round(f.ordered(servers)); l != nil || err != nil {
+			f.rounds.Reset()
+			return l, err
 		}
-		select {
-		case <-time.After(pause.NextBackOff()):
-		case <-ctx.Done():
-			if c.ctx.Err() != nil {
-				return nil, ErrClosed
-			}
+		pause(ctx, f.rounds.NextBackOff())
+	}
+}
+
+// round tries each server once. It returns neither if none can be used.
+func (f *connector) round(servers []string) (*link, error) {
+	c := f.core
+	for i, server := range servers {
+		l, err := f.connectTo(server, len(servers)-i)
+		if err == nil {
+			delete(f.failed, server)
+			return l, nil
 		}
+		if c.ctx.Err() != nil {
+			return nil, ErrClosed
+		}
+		f.failed[server] = time.Now()
+		c.because(fmt.Errorf("%s: %w", server, err))
+		c.cfg.log.Debug("cannot use server", "server", server, "reason", err)
+		if errors.Is(err, zk.ErrAuthFailed) {
+			c.set(func() { c.authErr = err })
+		}
+	}
+	return nil, nil
+}
+
+// ordered puts servers in random order, those that failed not long ago last.
+func (f *connector) ordered(servers []string) []string {
+	for server, at := range f.failed {
+		if time.Since(at) > remembered {
+			delete(f.failed, server)
+		}
+	}
+	servers = slices.Clone(servers)
+	rand.Shuffle(len(servers), func(i, j int) { servers[i], servers[j] = servers[j], servers[i] })
+	slices.SortStableFunc(servers, func(a, b string) int { return f.failed[a].Compare(f.failed[b]) })
+	return servers
+}
+
+// ended looks at a connection that has ended, and pauses if it was young: a server that grants
+// sessions and hangs up must not be asked hundreds of times a second. The pauses grow while
+// connections are of no use at all.
+func (f *connector) ended(l *link) {
+	if errors.Is(l.conn.Err(), conn.ErrSilent) {
+		f.failed[l.server] = time.Now()
+	}
+	young := time.Since(l.began) < settled
+	if !young || l.useful.Load() {
+		f.young.Reset()
+	}
+	if !young {
+		return
+	}
+	ctx := f.core.ctx
+	if session := f.core.living(); session != nil {
+		ctx = session.Context()
+	}
+	pause(ctx, f.young.NextBackOff())
+}
+
+// pause waits for d, or until ctx is done.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 
@@ -78,39 +156,47 @@ func (c *core) living() *Session {
 	return session
 }
 
-// connectTo asks one of n servers for a session.
-func (c *core) connectTo(server string, n int) (*link, error) {
-	server, err := withPort(server)
+// because notes why there is no connection.
+func (c *core) because(why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.why = why
+}
+
+// Limits of how long one server may take to grant a session.
+const (
+	minServerTime = 100 * time.Millisecond
+	maxServerTime = 10 * time.Second
+)
+
+// timeFor is how long one server may take when n are left to be tried. While there is a session
+// every one of them gets its chance before the session's time is up.
+func (c *core) timeFor(session *Session, n int) time.Duration {
+	if session == nil {
+		return min(max(c.cfg.sessionTimeout/time.Duration(n+1), time.Second), maxServerTime)
+	}
+	return min(max(session.left()/time.Duration(n+1), minServerTime), maxServerTime)
+}
+
+// connectTo asks a server for a session, when n are left to be tried.
+func (f *connector) connectTo(server string, n int) (*link, error) {
+	c := f.core
+	address, err := withPort(server)
 	if err != nil {
 		return nil, err
 	}
 	session := c.living()
-	hello := conn.Hello{}
-	parent, timeout := c.ctx, c.cfg.sessionTimeout
-	if session != nil {
-		hello = session.ask()
-		parent, timeout = session.Context(), session.Timeout()
-	}
-	hello.Timeout, hello.Auths = c.cfg.sessionTimeout, c.cfg.auths
-	// Every server gets its chance before the session's time is up, as in the
-	// Java client; and none can hold us for long.
-	ctx, cancel := context.WithTimeout(parent, min(max(timeout/time.Duration(n+1), time.Second), 10*time.Second))
-	defer cancel()
-
-	nc, err := c.dial(ctx, server)
-	if err != nil {
-		return nil, err
-	}
-	opened, err := conn.Open(ctx, nc, hello)
-	if err == nil && session != nil && opened.Grant.Session != hello.Session {
-		opened.Close(errLeft)
-		err = conn.ErrExpired
-	}
-	if err != nil {
-		if session != nil && errors.Is(err, conn.ErrExpired) {
-			session.over(fmt.Errorf("%w: %w", ErrSessionLost, zk.ErrSessionExpired))
-			c.dropIfOver(session)
+	opened, err := c.open(address, session, c.timeFor(session, n))
+	if session != nil && (errors.Is(err, conn.ErrExpired) || err == nil && opened.Grant.Session != session.ID()) {
+		session.over(fmt.Errorf("%w: %w", ErrSessionLost, zk.ErrSessionExpired))
+		c.dropIfOver(session)
+		session = nil
+		// ZooKeeper hangs up. ClickHouse Keeper has made a new session, which will do.
+		if err != nil {
+			opened, err = c.open(address, nil, c.timeFor(nil, n))
 		}
+	}
+	if err != nil {
 		return nil, err
 	}
 	if session == nil {
@@ -123,19 +209,37 @@ func (c *core) connectTo(server string, n int) (*link, error) {
 	return newLink(session, server, opened), nil
 }
 
+// open makes a connection with a session, which is a new one if session is nil.
+func (c *core) open(address string, session *Session, limit time.Duration) (*conn.Conn, error) {
+	hello := conn.Hello{}
+	parent := c.ctx
+	if session != nil {
+		hello = session.ask()
+		parent = session.Context()
+	}
+	hello.Timeout, hello.Auths = c.cfg.sessionTimeout, c.cfg.auths
+	ctx, cancel := context.WithTimeout(parent, limit)
+	defer cancel()
+	nc, err := c.dial(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	return conn.Open(ctx, nc, hello)
+}
+
 // dial opens a connection, with TLS if it was asked for.
 func (c *core) dial(ctx context.Context, server string) (net.Conn, error) {
-	conn, err := c.cfg.dial(ctx, "tcp", server)
+	nc, err := c.cfg.dial(ctx, "tcp", server)
 	if err != nil || c.cfg.tls == nil {
-		return conn, err
+		return nc, err
 	}
 	conf := c.cfg.tls.Clone()
 	if conf.ServerName == "" {
 		conf.ServerName, _, _ = net.SplitHostPort(server)
 	}
-	secure := tls.Client(conn, conf)
+	secure := tls.Client(nc, conf)
 	if err := secure.HandshakeContext(ctx); err != nil {
-		conn.Close()
+		nc.Close()
 		return nil, err
 	}
 	return secure, nil

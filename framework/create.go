@@ -125,6 +125,9 @@ func Protected() CreateOption {
 func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...CreateOption) (string, error) {
 	o := creation{}
 	for _, opt := range opts {
+		if opt == nil {
+			return "", opError("create", path, fmt.Errorf("%w: nil option", ErrBadArgument))
+		}
 		if err := opt(&o); err != nil {
 			return "", opError("create", path, err)
 		}
@@ -177,47 +180,61 @@ func (c *core) createProtected(ctx context.Context, asked, path string, data []b
 	dir, name := Split(path)
 	var (
 		created string
-		session *Session // that the id belongs to
-		id      string
-		maybe   bool // a create with this id was sent and not answered
+		node    *unwanted // of the session that its id belongs to
+		maybe   bool      // a create with this id was sent and not answered
 	)
 	err := c.do(ctx, "create", asked, func(l *link) error {
-		if maybe && session == l.session {
+		if maybe && node.session == l.session {
 			var err error
-			if created, err = c.findOwn(ctx, l, dir, id); err != nil || created != "" {
+			if created, err = c.findOwn(ctx, l, dir, node.id); err != nil || created != "" {
 				return err
 			}
 		}
-		if maybe || session != l.session {
+		if maybe {
 			// It is not there now, but it may still come: from a server that stood
 			// still, say, with our request in its hands. So each request has an id of
 			// its own, and what bears an old one is not wanted any more.
-			if maybe {
-				c.sweep(session, dir, id)
-			}
-			session, id, maybe = l.session, newID(), false
+			c.sweeper.sweep(node, "")
+		} else if node != nil {
+			c.sweeper.forget(node)
 		}
-		owner, attempt := session, id
-		late := func(path string, err error) {
-			// Nobody waits for this node any more.
-			if err == nil {
-				c.removeInBackground(path)
-			} else if retry.Unknown(err) {
-				c.sweep(owner, dir, attempt)
-			}
+		maybe = false
+		node = &unwanted{session: l.session, dir: dir, id: newID(), persistent: o.mode != Ephemeral && o.mode != EphemeralSequential}
+		if node.persistent {
+			c.sweeper.expect(node) // the end of the session does not remove it, so Close must
 		}
 		var err error
-		created, err = c.createOn(ctx, l, Join(dir, protectedName(id, name)), data, o, late)
+		created, err = c.createOn(ctx, l, Join(dir, protectedName(node.id, name)), data, o, c.unwantedLater(node))
 		// Not ctx.Err(): ctx may have ended just after the connection did, and then nobody
 		// else knows of the node.
 		var given unanswered
-		maybe = retry.Unknown(err) && !errors.As(err, &given) // else late sees to it
+		if maybe = retry.Unknown(err); errors.As(err, &given) {
+			maybe, node = false, nil // unwantedLater sees to it
+		}
 		return err
 	})
-	if err != nil && maybe {
-		c.sweep(session, dir, id)
+	switch {
+	case node == nil:
+	case err != nil && maybe:
+		c.sweeper.sweep(node, "")
+	case !c.sweeper.forget(node) && err == nil && node.persistent:
+		return "", ErrClosed // Close has removed it, or is about to
 	}
 	return created, err
+}
+
+// unwantedLater returns what gets the answer to a create that nobody waits for any more.
+func (c *core) unwantedLater(node *unwanted) func(string, error) {
+	return func(path string, err error) {
+		switch {
+		case err == nil:
+			c.sweeper.sweep(node, path)
+		case retry.Unknown(err):
+			c.sweeper.sweep(node, "")
+		default:
+			c.sweeper.forget(node)
+		}
+	}
 }
 
 // findOwn looks below dir for the node that this session made with id. It returns
@@ -240,7 +257,7 @@ func (c *core) findOwn(ctx context.Context, l *link, dir, id string) (string, er
 			return "", err
 		}
 		if owner := stat.EphemeralOwner; owner != 0 && owner != l.session.ID() {
-			c.removeInBackground(path)
+			c.removeInBackground(path, nil)
 			continue
 		}
 		return path, nil
@@ -283,6 +300,10 @@ func (c *core) createOn(ctx context.Context, l *link, path string, data []byte, 
 		}
 		dir, _ := Split(path)
 		if err := c.makeParent(ctx, l, dir, o.parentsAs); err != nil {
+			var given unanswered
+			if errors.As(err, &given) {
+				err = given.error // the create itself was answered
+			}
 			return "", err
 		}
 	}
@@ -350,14 +371,30 @@ func hasID(child, id string) bool {
 }
 
 // Unprotected takes the protection off a node's name: the part that Create was
-// asked for, and the id. A name that is not protected comes back as it is, without
+// asked for, and the id, which is a UUID. Any other name comes back as it is, without
 // an id.
 func Unprotected(child string) (name, id string) {
 	rest, found := strings.CutPrefix(child, protectedPrefix)
-	if !found || len(rest) <= idLength || rest[idLength] != '-' {
+	if !found || len(rest) <= idLength || rest[idLength] != '-' || !isID(rest[:idLength]) {
 		return child, ""
 	}
 	return rest[idLength+1:], rest[:idLength]
+}
+
+// isID reports whether s, of idLength bytes, is written as a UUID is.
+func isID(s string) bool {
+	for i, c := range []byte(s) {
+		switch {
+		case i == 8 || i == 13 || i == 18 || i == 23:
+			if c != '-' {
+				return false
+			}
+		case c >= '0' && c <= '9', c >= 'a' && c <= 'f', c >= 'A' && c <= 'F':
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // newID returns a random UUID (RFC 9562, version 4) as Java prints it.

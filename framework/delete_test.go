@@ -71,6 +71,33 @@ func TestPlainDeleteThatFailedIsNotCarriedOutLater(t *testing.T) { // CUR-CLI-29
 	})
 }
 
+// TestTwoDeletesOfOneNodeDoNotBothSucceed has a delete's reply be lost, and another client delete the node that was
+// made again: whether ours did it is not known, and must not be claimed.
+func TestTwoDeletesOfOneNodeDoNotBothSucceed(t *testing.T) { // issue 10, B5
+	server := zktest.NewServer(t)
+	client, other := newClient(t, server), newClient(t, server)
+	_, err := client.Create(t.Context(), "/n", nil)
+	require.NoError(t, err)
+	server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpDelete))
+	gate := server.Block(zktest.OnOp(zktest.OpDelete), func(zktest.Request) bool { return len(server.Sessions()) == 2 })
+	defer gate.Open()
+	result := make(chan error, 1)
+	go func() { result <- client.Delete(testbed.Context(t), "/n", -1) }()
+	testbed.Receive(t, gate.Arrived(), "a delete")
+	gate.Open()
+	ours, theirs := testbed.Receive(t, result, "our delete"), other.Delete(testbed.Context(t), "/n", -1)
+	require.NoError(t, ours, "nobody else was there")
+	require.ErrorIs(t, theirs, zk.ErrNoNode)
+	require.False(t, retry.Unknown(theirs))
+
+	_, err = client.Create(t.Context(), "/n", nil)
+	require.NoError(t, err)
+	server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpDelete))
+	err = client.Delete(testbed.Context(t), "/n", -1)
+	require.ErrorIs(t, err, zk.ErrNoNode)
+	require.True(t, retry.Unknown(err), "it may have been us")
+}
+
 func TestDeleteThatLosesItsReplyHasDeleted(t *testing.T) { // CUR-CLI-38
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
@@ -78,7 +105,9 @@ func TestDeleteThatLosesItsReplyHasDeleted(t *testing.T) { // CUR-CLI-38
 		_, err := client.Create(testbed.Context(t), "/n", nil)
 		require.NoError(t, err)
 		injected := server.Inject(fault, 0, zktest.OnOp(zktest.OpDelete))
-		require.NoError(t, client.Delete(testbed.Context(t), "/n", 0), fault)
+		found, err := client.DeleteIfExists(testbed.Context(t), "/n", 0)
+		require.NoError(t, err, fault)
+		require.True(t, found, "or it may have been")
 		require.True(t, injected.Met())
 	}
 	server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpDelete))

@@ -1,6 +1,10 @@
 package framework
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+)
 
 var (
 	// ErrClosed means that the client was closed, before the call or during it.
@@ -34,6 +38,39 @@ type lossError struct{ text string }
 func (e *lossError) Error() string { return e.text }
 func (e *lossError) Unwrap() error { return ErrLost }
 
+// Retryable makes [retry.Retryable] false, whatever is wrapped beside: what is lost stays lost.
+func (e *lossError) Retryable() bool { return false }
+
+// unreachable is the error of a wait for a connection. It wraps zk.ErrNoServer and, if the wait was given up,
+// the error of the context. Why no server could be used is in the text only: it says
+// nothing about the request, which was not sent.
+type unreachable struct{ given, why error }
+
+// unreachable is why there is no connection. given is the error of the caller's context, or nil.
+func (c *core) unreachable(given error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &unreachable{given, c.why}
+}
+
+func (u *unreachable) Error() string {
+	text := zk.ErrNoServer.Error()
+	if u.why != nil {
+		text += ": " + u.why.Error()
+	}
+	if u.given != nil {
+		text = u.given.Error() + ": " + text
+	}
+	return text
+}
+
+func (u *unreachable) Unwrap() []error {
+	if u.given == nil {
+		return []error{zk.ErrNoServer}
+	}
+	return []error{u.given, zk.ErrNoServer}
+}
+
 // OpError says which operation failed, and on which path (as the caller wrote
 // it, without the namespace). Err keeps what ZooKeeper said, so errors.Is(err,
 // zk.ErrNoNode) works.
@@ -43,7 +80,12 @@ type OpError struct {
 	Err  error
 }
 
-func (e *OpError) Error() string { return e.Op + " " + e.Path + ": " + e.Err.Error() }
+func (e *OpError) Error() string {
+	if e.Path == "" {
+		return e.Op + ": " + e.Err.Error() // of a Multi without operations
+	}
+	return e.Op + " " + e.Path + ": " + e.Err.Error()
+}
 
 func (e *OpError) Unwrap() error { return e.Err }
 

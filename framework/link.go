@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -18,6 +19,8 @@ type link struct {
 	conn    *conn.Conn
 	down    <-chan struct{} // closed when the connection is of no more use
 	began   time.Time
+	useful  atomic.Bool // a request was answered
+	beating atomic.Bool // a heartbeat is not answered yet
 	watches watches
 }
 
@@ -25,7 +28,10 @@ type link struct {
 func newLink(s *Session, server string, c *conn.Conn) *link {
 	l := &link{session: s, server: server, conn: c, down: c.Down(), began: time.Now()}
 	l.watches.link = l
-	c.Start(conn.Handlers{Answered: s.answered, Event: l.watches.notify})
+	c.Start(conn.Handlers{Event: l.watches.notify, Answered: func(a conn.Answer) {
+		l.useful.Store(true)
+		s.answered(a)
+	}})
 	return l
 }
 

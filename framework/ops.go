@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cenkalti/backoff/v4"
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/internal/ctxerr"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -123,15 +125,16 @@ func (c *core) do(ctx context.Context, op, path string, attempt func(l *link) er
 // repeat is do, and counts the attempts unless attempts is nil.
 func (c *core) repeat(ctx context.Context, attempt func(l *link) error, attempts *int) error {
 	pinned := sessionOf(ctx)
+	var used *link // by the last attempt
 	try := func() error {
 		if attempts != nil {
 			*attempts++
 		}
-		l, err := c.awaitLink(ctx, pinned, c.cfg.connectionTimeout)
-		if err != nil {
+		var err error
+		if used, err = c.awaitLink(ctx, pinned, c.cfg.connectionTimeout); err != nil {
 			return err
 		}
-		return attempt(l)
+		return attempt(used)
 	}
 	err := try()
 	if !retry.Retryable(err) {
@@ -142,7 +145,8 @@ func (c *core) repeat(ctx context.Context, attempt func(l *link) error, attempts
 	ctx, cancel := c.untilClosed(ctx)
 	defer cancel()
 	first := true
-	err = retry.Do(ctx, c.cfg.policy, func() error {
+	pause := func(ctx context.Context, d time.Duration) error { return c.pause(ctx, d, used) }
+	err = retry.DoPausing(ctx, c.cfg.policy, pause, func() error {
 		if first {
 			first = false
 			return err
@@ -153,6 +157,29 @@ func (c *core) repeat(ctx context.Context, attempt func(l *link) error, attempts
 		return backoff.Permanent(fmt.Errorf("%w: %w", ErrClosed, err))
 	}
 	return err
+}
+
+// pause waits for d, or until there is another connection than the one that was used.
+func (c *core) pause(ctx context.Context, d time.Duration, used *link) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		c.mu.Lock()
+		l, changed := c.link, c.changed
+		c.mu.Unlock()
+		if ctx.Err() != nil {
+			return ctxerr.Of(ctx)
+		}
+		if l != nil && l != used && l.up() {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return nil
+		case <-ctx.Done():
+		}
+	}
 }
 
 // untilClosed returns a context that ends with ctx or, with cause ErrClosed, with the client.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -39,11 +38,6 @@ type config struct {
 	log               *slog.Logger
 	observers         []Observer
 }
-
-// ServerList names the servers to connect to, as host:port or host (port 2181).
-// It is asked again each time all the servers it named were tried in vain, so it
-// may follow DNS or a registry. It must return when ctx is done.
-type ServerList func(ctx context.Context) ([]string, error)
 
 // ACLProvider says which ACL a node gets that is created without one. It is
 // asked with the path on the server, namespace included. No answer (nil) means
@@ -220,7 +214,7 @@ func WithExpirationPercent(percent int) Option {
 }
 
 // WithLogger sets where the client reports: states at Info, the loss of a session or of a lock and trouble
-// in the background at Warn, go-zookeeper's own lines at Debug. The default is nowhere.
+// in the background at Warn, servers that cannot be used at Debug. The default is nowhere.
 func WithLogger(log *slog.Logger) Option {
 	return func(c *config) error {
 		if log == nil {
@@ -229,34 +223,4 @@ func WithLogger(log *slog.Logger) Option {
 		c.log = log
 		return nil
 	}
-}
-
-// fixedServers is the server list of New's first argument.
-func fixedServers(servers []string) (ServerList, error) {
-	list := make([]string, len(servers))
-	for i, s := range servers {
-		address, err := withPort(s)
-		if err != nil {
-			return nil, err
-		}
-		list[i] = address
-	}
-	return func(context.Context) ([]string, error) { return list, nil }, nil
-}
-
-// withPort completes an address with ZooKeeper's default port.
-func withPort(server string) (string, error) {
-	server = strings.TrimSpace(server)
-	host, port, err := net.SplitHostPort(server)
-	if err != nil {
-		// Not host:port; it may be a host alone.
-		host, port = strings.Trim(server, "[]"), strconv.Itoa(zk.DefaultPort)
-		if strings.Contains(host, ":") && net.ParseIP(host) == nil {
-			return "", fmt.Errorf("%w: server %q: %w", ErrBadArgument, server, err)
-		}
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); host == "" || err != nil || n == 0 {
-		return "", fmt.Errorf("%w: server %q is not host:port", ErrBadArgument, server)
-	}
-	return net.JoinHostPort(host, port), nil
 }

@@ -22,6 +22,7 @@ type question[T any] struct {
 	written func()         // when it has been written
 	settle  func(error)    // when it has been answered, whether anybody waits or not
 	late    func(T, error) // gets the answer that nobody waits for any more
+	last    bool           // see [conn.Request]
 }
 
 // ask sends a request on l and returns what parse makes of its answer. When ctx is done or the
@@ -33,7 +34,7 @@ func ask[T any](ctx context.Context, l *link, q question[T]) (T, error) {
 // send sends a request. It does not block.
 func send[T any](l *link, q question[T]) *exchange[T] {
 	x := &exchange[T]{question: q, sent: time.Now(), answered: make(chan struct{}, 1)}
-	x.request = conn.Request{Op: q.op, Frame: q.frame, Written: q.written, Handler: x}
+	x.request = conn.Request{Op: q.op, Frame: q.frame, Written: q.written, Handler: x, Last: q.last}
 	l.conn.Send(&x.request)
 	return x
 }
@@ -88,6 +89,17 @@ func (x *exchange[T]) wait(ctx context.Context, l *link) (T, error) {
 		return none, unanswered{ErrClosed}
 	}
 	return none, unanswered{ctxerr.Of(ctx)}
+}
+
+// waitOnly is wait for what the client does while it closes.
+func (x *exchange[T]) waitOnly(ctx context.Context) (T, error) {
+	select {
+	case <-x.answered:
+		return x.value, x.err
+	case <-ctx.Done():
+		var none T
+		return none, unanswered{ctxerr.Of(ctx)}
+	}
 }
 
 // unanswered is the error of a request that was given up before its answer came.

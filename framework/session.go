@@ -92,7 +92,7 @@ func (s *Session) Context() context.Context { return s.ctx }
 // is being called. If there is trouble already, Depend returns it instead.
 //
 // While somebody depends on a session, the client checks it with the leader of the
-// ensemble, and not just with its own server, several times per timeout.
+// ensemble, and not just with its own server, ten times per timeout.
 func (s *Session) Depend(policy connstate.ErrorPolicy, tell func(cause error)) (stop func() bool, err error) {
 	d := &dependent{policy, tell}
 	s.mu.Lock()
@@ -111,7 +111,7 @@ func (s *Session) Depend(policy connstate.ErrorPolicy, tell func(cause error)) (
 		return nil, ErrSuspended
 	}
 	s.dependents[d] = struct{}{}
-	if look := time.Now().Add(s.grant.Timeout / heartbeats); due.Before(s.nextLook) || look.Before(s.nextLook) {
+	if look := time.Now().Add(heartbeat(s.grant.Timeout)); due.Before(s.nextLook) || look.Before(s.nextLook) {
 		s.wake()
 	}
 	return func() bool {
@@ -123,9 +123,9 @@ func (s *Session) Depend(policy connstate.ErrorPolicy, tell func(cause error)) (
 	}, nil
 }
 
-// heartbeats is how many times per session timeout a session is confirmed with the
-// leader while somebody depends on it.
-const heartbeats = 8
+// heartbeat is how often a session is confirmed with the leader while somebody depends on it: ten
+// times per timeout. Three of them are as long as an answer waits for its proof, see [connstate.Deadline].
+func heartbeat(timeout time.Duration) time.Duration { return timeout * 3 / 32 }
 
 // attach notes that a server granted the session (again) on a connection.
 func (s *Session) attach(g conn.Grant, sent time.Time) {
@@ -134,6 +134,13 @@ func (s *Session) attach(g conn.Grant, sent time.Time) {
 	defer s.mu.Unlock()
 	s.grant = g
 	s.wake()
+}
+
+// left is how long the session lives on if nothing is heard.
+func (s *Session) left() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Until(s.deadline.At(len(s.dependents) > 0))
 }
 
 // ask returns what to say to the next server, to go on with the session there.
@@ -193,6 +200,7 @@ func (s *Session) over(cause error) {
 	for d := range tell {
 		d.tell(s.Err())
 	}
+	s.core.sweeper.poke()
 }
 
 // wake makes watch look at the clock again.
@@ -219,7 +227,7 @@ func (s *Session) watch() {
 		now := time.Now()
 		s.mu.Lock()
 		needed := len(s.dependents) > 0
-		interval := s.grant.Timeout / heartbeats
+		interval := heartbeat(s.grant.Timeout)
 		due := s.deadline.At(needed)
 		look := due
 		beat := needed && !now.Before(lastBeat.Add(interval))

@@ -170,7 +170,7 @@ func TestOnlyThoseWhoDependOnASessionCostTheLeaderAnything(t *testing.T) {
 		require.NoError(t, err)
 		server.ResetCounts()
 		time.Sleep(time.Minute)
-		require.InDelta(t, 48, server.Requests().Requests[zktest.OpSync], 4, "eight times per timeout")
+		require.InDelta(t, 64, server.Requests().Requests[zktest.OpSync], 4, "ten times per timeout")
 		require.NoError(t, session.Err())
 		require.True(t, stop())
 		require.False(t, stop())

@@ -29,6 +29,9 @@ import (
 // Errors are found through wrapping and joining; one of those that mean no wins
 // over any that mean yes, and an unheard-of one over none.
 //
+// An error with a method Retryable() bool that returns false means no, too, for all that
+// it wraps and is wrapped with.
+//
 // An expired session is worth a retry for the request, not for what the session
 // held: its ephemeral nodes and its watches are gone.
 //
@@ -116,6 +119,9 @@ func judge(err error) verdict {
 		if err == v.err {
 			return v.verdict
 		}
+	}
+	if e, ok := err.(interface{ Retryable() bool }); ok && !e.Retryable() {
+		return final
 	}
 	switch err.(type) {
 	case *backoff.PermanentError:

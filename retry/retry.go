@@ -44,7 +44,7 @@ var ErrExhausted = errors.New("retries exhausted")
 
 // errArguments stands in for a panic. It is not exported, because it tells of
 // a mistake in the calling code, which no code can handle.
-var errArguments = errors.New("retry: nil context or operation")
+var errArguments = errors.New("retry: nil context, pause or operation")
 
 // Notify hears of each repetition that [Do] is about to make: the failure that
 // calls for it, the pause that comes first, and the number of calls made so far
@@ -76,7 +76,16 @@ type Notify func(err error, pause time.Duration, calls int)
 //
 // Do may be called from any number of goroutines. It starts none.
 func Do(ctx context.Context, p Policy, op func() error, notify ...Notify) error {
-	if ctx == nil || op == nil {
+	return DoPausing(ctx, p, ctxerr.Sleep, op, notify...)
+}
+
+// Pause waits for d, or until ctx is done: then its error wraps ctx.Err() and ctx's cause. It may
+// return early, with nil, if it knows that waiting is of no more use.
+type Pause func(ctx context.Context, d time.Duration) error
+
+// DoPausing is [Do] with pauses that can be cut short: because a connection is back, say.
+func DoPausing(ctx context.Context, p Policy, pause Pause, op func() error, notify ...Notify) error {
+	if ctx == nil || op == nil || pause == nil {
 		return errArguments
 	}
 	if ctx.Err() != nil {
@@ -96,8 +105,8 @@ func Do(ctx context.Context, p Policy, op func() error, notify ...Notify) error 
 		if ctx.Err() != nil {
 			return failure(fmt.Errorf("%w: %w", ctxerr.Of(ctx), err), unknown)
 		}
-		pause := pauses.NextBackOff()
-		if pause < 0 { // backoff.Stop
+		length := pauses.NextBackOff()
+		if length < 0 { // backoff.Stop
 			if calls > 1 {
 				err = fmt.Errorf("%w after %d calls: %w", ErrExhausted, calls, err)
 			}
@@ -105,10 +114,10 @@ func Do(ctx context.Context, p Policy, op func() error, notify ...Notify) error 
 		}
 		for _, tell := range notify {
 			if tell != nil {
-				tell(err, pause, calls)
+				tell(err, length, calls)
 			}
 		}
-		if ended := ctxerr.Sleep(ctx, pause); ended != nil {
+		if ended := pause(ctx, length); ended != nil {
 			return failure(fmt.Errorf("%w: %w", ended, err), unknown)
 		}
 	}

@@ -48,6 +48,7 @@ type Conn struct {
 	unanswered int // bytes of those
 	outbox     []*Request
 	lastXid    int32
+	draining   bool
 	closed     bool
 	cause      error // why it was closed; may be nil
 }
@@ -72,6 +73,7 @@ type Request struct {
 	Frame   []byte  // begun by [Begin]; it belongs to the connection from Send on
 	Written func()  // nil, or called when it has been written; it must not block
 	Handler Handler // gets the answer
+	Last    bool    // it may be sent after Drain
 }
 
 // Handler gets the answer to one request.
@@ -140,11 +142,18 @@ func (c *Conn) Close(cause error) {
 	_ = nc.Close()
 }
 
+// Drain lets no request be sent any more that is not marked as Last: they get zk.ErrNoServer.
+func (c *Conn) Drain() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.draining = true
+}
+
 // CloseSession tells the server that the session is over, after all requests that were sent
 // before, and closes the connection when it has answered or ctx is done.
 func (c *Conn) CloseSession(ctx context.Context) {
 	answered := make(told, 1)
-	c.Send(&Request{Op: proto.OpCloseSession, Frame: Begin(0), Handler: answered})
+	c.Send(&Request{Op: proto.OpCloseSession, Frame: Begin(0), Handler: answered, Last: true})
 	select {
 	case <-answered:
 		c.Close(nil)
@@ -166,7 +175,7 @@ const maxDirect = 4 << 10
 // comes to it. It does not block. Requests of one goroutine are sent in the order of its calls.
 func (c *Conn) Send(r *Request) {
 	c.mu.Lock()
-	if c.closed {
+	if c.closed || c.draining && !r.Last && r.Op != proto.OpPing {
 		c.mu.Unlock()
 		r.Handler.Reply(nil, zk.ErrNoServer) // it was not sent
 		return

@@ -1,0 +1,35 @@
+package connstate
+
+import (
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// The clocks of Linux that differ by the time for which the machine was suspended.
+const (
+	clockMonotonic = 1
+	clockBoottime  = 7
+)
+
+// slept is how long the machine has been suspended since it was started, as far as the system tells.
+func slept() time.Duration {
+	for range 10 {
+		before, ok1 := clock(clockMonotonic)
+		boot, ok2 := clock(clockBoottime)
+		after, _ := clock(clockMonotonic)
+		if !ok1 || !ok2 {
+			return 0
+		}
+		if after-before < time.Millisecond { // nobody came in between
+			return boot - before
+		}
+	}
+	return 0
+}
+
+func clock(id uintptr) (time.Duration, bool) {
+	var t syscall.Timespec
+	_, _, errno := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, id, uintptr(unsafe.Pointer(&t)), 0)
+	return time.Duration(t.Nano()), errno == 0
+}

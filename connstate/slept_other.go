@@ -1,0 +1,8 @@
+//go:build !linux
+
+package connstate
+
+import "time"
+
+// slept is how long the machine has been suspended. It is not known here.
+func slept() time.Duration { return 0 }

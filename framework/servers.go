@@ -1,0 +1,81 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// ServerList names the servers to connect to, as host:port or host (port 2181).
+// It is asked again each time all the servers it named were tried in vain, so it
+// may follow DNS or a registry. It must return when ctx is done.
+type ServerList func(ctx context.Context) ([]string, error)
+
+// ParseConnectString takes a connect string as Java's clients write it apart:
+// "zk1:2181,zk2:2181/app/a" are two servers and the chroot "app/a". Give the latter to
+// [WithNamespace], which does the same: all paths are below it. It is empty if there is none. Unlike
+// Java's chroot it need not exist when nodes are created with their parents.
+//
+//	servers, chroot, err := framework.ParseConnectString(os.Getenv("ZOOKEEPER"))
+//	if err != nil { ... }
+//	client, err := framework.New(servers, framework.WithNamespace(chroot))
+//
+// Errors are [ErrBadArgument] and [ErrBadPath].
+func ParseConnectString(s string) (servers []string, chroot string, err error) {
+	hosts, chroot, _ := strings.Cut(strings.TrimSpace(s), "/")
+	chroot = strings.TrimSuffix(chroot, "/")
+	if err := validateNamespace(chroot); err != nil {
+		return nil, "", fmt.Errorf("connect string %q: %w", s, err)
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		if strings.TrimSpace(host) == "" {
+			continue // as Java does
+		}
+		server, err := withPort(host)
+		if err != nil {
+			return nil, "", fmt.Errorf("connect string %q: %w", s, err)
+		}
+		servers = append(servers, server)
+	}
+	if len(servers) == 0 {
+		return nil, "", fmt.Errorf("%w: connect string %q names no server", ErrBadArgument, s)
+	}
+	return servers, chroot, nil
+}
+
+// fixedServers is the server list of New's first argument.
+func fixedServers(servers []string) (ServerList, error) {
+	list := make([]string, len(servers))
+	for i, s := range servers {
+		address, err := withPort(s)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = address
+	}
+	return func(context.Context) ([]string, error) { return list, nil }, nil
+}
+
+// withPort completes an address with ZooKeeper's default port.
+func withPort(server string) (string, error) {
+	server = strings.TrimSpace(server)
+	if strings.ContainsAny(server, ",/") {
+		return "", fmt.Errorf("%w: server %q is a connect string: see ParseConnectString", ErrBadArgument, server)
+	}
+	host, port, err := net.SplitHostPort(server)
+	if err != nil {
+		// Not host:port; it may be a host alone.
+		host, port = strings.Trim(server, "[]"), strconv.Itoa(zk.DefaultPort)
+		if strings.Contains(host, ":") && net.ParseIP(host) == nil {
+			return "", fmt.Errorf("%w: server %q: %w", ErrBadArgument, server, err)
+		}
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); host == "" || err != nil || n == 0 {
+		return "", fmt.Errorf("%w: server %q is not host:port", ErrBadArgument, server)
+	}
+	return net.JoinHostPort(host, port), nil
+}

@@ -1,0 +1,241 @@
+package framework_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/zktest"
+)
+
+// The server, as ZooKeeper 3.8, keeps one mode for a connection and a path, and the later request wins. These
+// tests have every pair of watches on one path, in both orders, and see that none is lost.
+
+// watching is one way to watch /a, and what is to be seen there.
+type watching struct {
+	name string
+	// begin sets the watch; seen returns what it has told since.
+	begin func(t *testing.T, client *framework.Client) (seen func() []string, end func())
+	data  bool // it tells of changes of data
+	list  bool // it tells of changes of the list of children
+	once  bool
+}
+
+func onceWatch(read func(ctx context.Context, client *framework.Client) (*framework.Watch, error)) func(t *testing.T, client *framework.Client) (func() []string, func()) {
+	return func(t *testing.T, client *framework.Client) (func() []string, func()) {
+		w, err := read(t.Context(), client)
+		require.NoError(t, err)
+		return func() []string {
+			select {
+			case <-w.Done():
+				return []string{w.Event().Type.String() + " " + w.Event().Path}
+			default:
+				return nil
+			}
+		}, func() {}
+	}
+}
+
+func stayingWatch(mode framework.WatchMode) func(t *testing.T, client *framework.Client) (func() []string, func()) {
+	return func(t *testing.T, client *framework.Client) (func() []string, func()) {
+		var seen events
+		w, err := client.AddWatch(t.Context(), "/a", mode, seen.add)
+		require.NoError(t, err)
+		return seen.list, w.Remove
+	}
+}
+
+var ways = []watching{
+	{name: "get", data: true, once: true, begin: onceWatch(func(ctx context.Context, c *framework.Client) (*framework.Watch, error) {
+		_, _, w, err := c.GetW(ctx, "/a")
+		return w, err
+	})},
+	{name: "exists", data: true, once: true, begin: onceWatch(func(ctx context.Context, c *framework.Client) (*framework.Watch, error) {
+		_, _, w, err := c.ExistsW(ctx, "/a")
+		return w, err
+	})},
+	{name: "children", list: true, once: true, begin: onceWatch(func(ctx context.Context, c *framework.Client) (*framework.Watch, error) {
+		_, _, w, err := c.ChildrenW(ctx, "/a")
+		return w, err
+	})},
+	{name: "persistent", data: true, list: true, begin: stayingWatch(framework.WatchPersistent)},
+	{name: "recursive", data: true, begin: stayingWatch(framework.WatchRecursive)},
+}
+
+// change changes data and children of /a, so that every watch on it has something to tell.
+func change(t *testing.T, client *framework.Client, child string) {
+	_, err := client.Set(t.Context(), "/a", nil, -1)
+	require.NoError(t, err)
+	_, err = client.Create(t.Context(), "/a/"+child, nil)
+	require.NoError(t, err)
+}
+
+// check says what a watch must have told after n changes.
+func (w watching) check(t *testing.T, told []string, n int, when string) {
+	t.Helper()
+	count := func(what string) (n int) {
+		for _, s := range told {
+			if s == what {
+				n++
+			}
+		}
+		return n
+	}
+	if w.once {
+		n = min(n, 1)
+	}
+	changed, list := 0, 0
+	if w.data {
+		changed = n
+	}
+	if w.list {
+		list = n
+	}
+	require.Equal(t, changed, count("EventNodeDataChanged /a"), "%s of %s: %v", when, w.name, told)
+	require.Equal(t, list, count("EventNodeChildrenChanged /a"), "%s of %s: %v", when, w.name, told)
+}
+
+func TestWatchesOnOnePathDoNotDisturbEachOther(t *testing.T) {
+	for _, first := range ways {
+		for _, second := range ways {
+			t.Run(first.name+" and "+second.name, func(t *testing.T) {
+				server := zktest.NewServer(t)
+				client := newClient(t, server)
+				_, err := client.Create(t.Context(), "/a", nil)
+				require.NoError(t, err)
+				seen1, end1 := first.begin(t, client)
+				seen2, end2 := second.begin(t, client)
+				change(t, client, "x")
+				first.check(t, seen1(), 1, "the first")
+				second.check(t, seen2(), 1, "the second")
+				change(t, client, "y")
+				first.check(t, seen1(), 2, "the first, again,")
+				second.check(t, seen2(), 2, "the second, again,")
+				end1()
+				again, _ := second.begin(t, client) // after the first was removed
+				change(t, client, "z")
+				second.check(t, seen2(), 3, "the second, after the first's end,")
+				second.check(t, again(), 1, "another second")
+				end2()
+			})
+		}
+	}
+}
+
+// TestRemovingAWatchTakesNoOtherAway has a watch that fires once rely on a persistent one that is removed.
+func TestRemovingAWatchTakesNoOtherAway(t *testing.T) {
+	for _, once := range ways[:3] {
+		for _, stays := range ways[3:] {
+			t.Run(once.name+" without "+stays.name, func(t *testing.T) {
+				server := zktest.NewServer(t)
+				client := newClient(t, server)
+				_, err := client.Create(t.Context(), "/a", nil)
+				require.NoError(t, err)
+				_, remove := stays.begin(t, client)
+				seen, _ := once.begin(t, client)
+				remove()
+				require.NoError(t, client.Sync(t.Context(), "/")) // nothing goes
+				require.Positive(t, server.WatchCount())
+				change(t, client, "x")
+				once.check(t, seen(), 1, "the watch")
+				testbed.Eventually(t, func() bool { return server.WatchCount() == 0 }, "nobody needs anything any more")
+				later, _ := once.begin(t, client)
+				change(t, client, "y")
+				once.check(t, later(), 1, "a later watch")
+			})
+		}
+	}
+}
+
+// TestAWatchOnNothingIsServedToo waits for a node to be created, beside persistent watches.
+func TestAWatchOnNothingIsServedToo(t *testing.T) {
+	for _, stays := range ways[3:] {
+		client := newClient(t, zktest.NewServer(t))
+		ctx := testbed.Context(t)
+		_, _ = stays.begin(t, client)
+		found, _, w, err := client.ExistsW(ctx, "/a")
+		require.NoError(t, err)
+		require.False(t, found)
+		_, _, _, err = client.GetW(ctx, "/a")
+		require.ErrorIs(t, err, zk.ErrNoNode)
+		_, err = client.Create(ctx, "/a", nil)
+		require.NoError(t, err)
+		testbed.Receive(t, w.Done(), "the creation")
+		require.Equal(t, zk.EventNodeCreated, w.Event().Type)
+	}
+}
+
+// TestAddWatchThatFailsMakesOthersLookAgain has reads rely on a persistent watch that the server then refuses.
+func TestAddWatchThatFailsMakesOthersLookAgain(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	ctx := testbed.Context(t)
+	gate := server.Block(zktest.OnOp(zktest.OpAddWatch))
+	result := make(chan error, 1)
+	go func() {
+		_, err := client.AddWatch(ctx, "/a", framework.WatchPersistent, func(zk.Event) {})
+		result <- err
+	}()
+	testbed.Receive(t, gate.Arrived(), "the watch")
+	looked := make(chan *framework.Watch, 1)
+	go func() {
+		_, _, w, _ := client.ExistsW(ctx, "/a")
+		looked <- w
+	}()
+	time.Sleep(10 * time.Millisecond) // it has been sent, or the test shows less
+	gate.Open()
+	require.NoError(t, testbed.Receive(t, result, "the answer"))
+	w := testbed.Receive(t, looked, "the look")
+	_, err := client.Create(ctx, "/a", nil)
+	require.NoError(t, err)
+	testbed.Receive(t, w.Done(), "the creation")
+}
+
+// TestWatchesUnderLoad has many goroutines add, remove and use watches on one path while it changes. Each looks
+// until it has seen the last change.
+func TestWatchesUnderLoad(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, writer := newClient(t, server), newClient(t, server)
+	ctx := testbed.Context(t)
+	_, err := writer.Create(ctx, "/a", []byte("0"))
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for {
+				var staying *framework.PersistentWatch
+				if i%2 == 0 {
+					staying, _ = client.AddWatch(ctx, "/a", framework.WatchMode(i/2%2), func(zk.Event) {})
+				}
+				data, _, w, err := client.GetW(ctx, "/a")
+				if staying != nil {
+					staying.Remove()
+				}
+				if err != nil || string(data) == "end" {
+					return
+				}
+				select {
+				case <-w.Done():
+				case <-ctx.Done():
+					t.Error("a change was missed")
+					return
+				}
+			}
+		})
+	}
+	for range 300 {
+		_, err := writer.Set(ctx, "/a", []byte("0"), -1)
+		require.NoError(t, err)
+	}
+	_, err = writer.Set(ctx, "/a", []byte("end"), -1)
+	require.NoError(t, err)
+	wg.Wait()
+	require.NoError(t, writer.Delete(ctx, "/a", -1)) // the last looks have set watches too
+	testbed.Eventually(t, func() bool { return server.WatchCount() == 0 }, "nothing stays behind")
+}
