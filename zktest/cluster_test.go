@@ -465,3 +465,30 @@ func TestWaitForALeaderEndsWithItsContext(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	})
 }
+
+func TestWritesOfOneClientAreUnderWayTogether(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		f := follower(t, c)
+		a := raw(t, f, nil)
+		mustCreate(t, a, "/n", 0)
+		require.NoError(t, c.Lag(f, time.Second))
+		began := time.Now()
+		var frames []byte
+		for i := range 5 {
+			_, b := a.request(opSetData, setData("/n", fmt.Sprint(i)))
+			frames = append(frames, *new(buffer).bytes(b)...)
+		}
+		_, b := a.request(opGetData, watched("/n", false))
+		_, err := a.conn.Write(append(frames, *new(buffer).bytes(b)...))
+		require.NoError(t, err)
+		for i := range 5 {
+			r, err := a.answer(a.xid - 5 + int32(i))
+			require.NoError(t, err)
+			require.Zero(t, r.code)
+		}
+		r, err := a.answer(a.xid)
+		require.NoError(t, err)
+		require.Equal(t, "4", string((&cursor{b: r.body}).bytes()), "a read waits for the writes before it")
+		require.Equal(t, time.Second, time.Since(began))
+	})
+}
