@@ -90,7 +90,7 @@ func TestWriteOnItsWayIsLostWithTheLeader(t *testing.T) {
 		mustCreate(t, a, "/n", 0)
 		answered := make(chan error, 1)
 		go func() {
-			_, err := a.call(opSetData, setData("/n", "lost"))
+			_, err := a.call(opSetData, setBody("/n", "lost"))
 			answered <- err
 		}()
 		synctest.Wait()
@@ -100,7 +100,7 @@ func TestWriteOnItsWayIsLostWithTheLeader(t *testing.T) {
 		data, err := elected(t, c).Get("/n")
 		require.NoError(t, err)
 		require.Empty(t, data)
-	}, zktest.WithLatency(5*time.Second))
+	}, zktest.WithMemberLatency(5*time.Second))
 }
 
 // TestMembersGoOnWithTheirData stops all members and starts them again.

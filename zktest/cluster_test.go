@@ -24,7 +24,7 @@ func virtual(t *testing.T, n int, test func(t *testing.T, c *zktest.Cluster), op
 	})
 }
 
-func setData(path, data string) buffer {
+func setBody(path, data string) buffer {
 	var b buffer
 	b.text(path).bytes([]byte(data)).int(-1)
 	return b
@@ -51,7 +51,7 @@ func get(t *testing.T, c *rawClient, path string) string {
 // set writes a node's data.
 func set(t *testing.T, c *rawClient, path, data string) {
 	t.Helper()
-	r, err := c.call(opSetData, setData(path, data))
+	r, err := c.call(opSetData, setBody(path, data))
 	require.NoError(t, err)
 	require.Zero(t, r.code)
 }
@@ -136,7 +136,7 @@ func TestWriteOfAnIsolatedLeaderIsLost(t *testing.T) {
 		a := raw(t, old, nil)
 		mustCreate(t, a, "/n", 0)
 		require.NoError(t, c.Partition(old))
-		_, err := a.call(opSetData, setData("/n", "lost"))
+		_, err := a.call(opSetData, setBody("/n", "lost"))
 		require.Error(t, err, "no answer")
 		next := elected(t, c)
 		require.NotEqual(t, old, next)
@@ -159,7 +159,7 @@ func TestWriteThatSomeHaveSurvivesIfTheyVote(t *testing.T) {
 		require.NoError(t, c.Partition(old, with))
 		var b buffer
 		b.int(1).int(opSetData)
-		require.NoError(t, a.write(append(b, setData("/n", "survives")...)))
+		require.NoError(t, a.write(append(b, setBody("/n", "survives")...)))
 		time.Sleep(time.Second)
 		data, err := old.Get("/n")
 		require.NoError(t, err)
@@ -203,7 +203,7 @@ func TestSessionMovesAndTheOldConnectionCannotWrite(t *testing.T) {
 		moved := raw(t, leader(t, c), a)
 		require.Equal(t, a.id, moved.id)
 		require.Equal(t, "", get(t, a, "/n"), "reads are served")
-		_, err := a.call(opSetData, setData("/n", "late"))
+		_, err := a.call(opSetData, setBody("/n", "late"))
 		require.Error(t, err)
 		require.Equal(t, "", get(t, moved, "/n"))
 		mustCreate(t, moved, "/m", 1)
@@ -277,7 +277,7 @@ func TestPausedLeaderIsReplacedAndCannotWrite(t *testing.T) {
 		set(t, b, "/n", "new")
 		old.Resume()
 		require.Equal(t, "", get(t, a, "/n"), "stale")
-		_, err := a.call(opSetData, setData("/n", "late"))
+		_, err := a.call(opSetData, setBody("/n", "late"))
 		require.Error(t, err)
 		require.Equal(t, "new", get(t, b, "/n"))
 		time.Sleep(time.Second)
@@ -475,7 +475,7 @@ func TestWritesOfOneClientAreUnderWayTogether(t *testing.T) {
 		began := time.Now()
 		var frames []byte
 		for i := range 5 {
-			_, b := a.request(opSetData, setData("/n", fmt.Sprint(i)))
+			_, b := a.request(opSetData, setBody("/n", fmt.Sprint(i)))
 			frames = append(frames, *new(buffer).bytes(b)...)
 		}
 		_, b := a.request(opGetData, watched("/n", false))
