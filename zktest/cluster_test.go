@@ -395,14 +395,60 @@ func TestMembersSayWhatTheyAre(t *testing.T) {
 	require.Equal(t, map[string]int{"leader": 1, "follower": 2}, modes)
 }
 
-func TestSequenceIsSetInAllMembers(t *testing.T) {
+func TestNodesOfATestAreMadeInAllMembers(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 		f := follower(t, c)
-		mustCreate(t, raw(t, f, nil), "/q", 0)
+		require.NoError(t, c.Lag(f, time.Second))
+		data := []byte("data")
+		require.NoError(t, f.Create("/q/x", data))
+		require.Equal(t, "/q \"\"\n/q/x \"data\"\n", f.Tree(), "when it returns")
+		clear(data) // it is the caller's
+		require.ErrorIs(t, f.Create("/q/x", nil), zktest.ErrNodeExists)
 		require.NoError(t, f.SetSequence("/q", 41))
 		for i, m := range c.Members() {
 			require.Equal(t, fmt.Sprintf("/q/n-%010d", 41+i), mustCreate(t, raw(t, m, nil), "/q/n-", 2))
 		}
+		time.Sleep(time.Second)
+		for _, m := range c.Members() {
+			require.Equal(t, f.Tree(), m.Tree())
+		}
+		require.ErrorContains(t, f.Load([]zktest.Node{{Path: "/ok"}, {Path: "/bad/../x"}}), "/bad/../x")
+		require.False(t, f.Exists("/ok"))
+		f.Flush()
+		require.Empty(t, f.Tree())
+	})
+}
+
+func TestNodesOfATestNeedALeader(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		f := follower(t, c)
+		require.NoError(t, c.Partition(f))
+		require.ErrorIs(t, f.Create("/n", nil), zktest.ErrNoLeader, "it is cut off before it has applied that")
+		require.ErrorIs(t, f.Create("/m", nil), zktest.ErrNoLeader)
+		require.True(t, leader(t, c).Exists("/n"))
+		require.False(t, leader(t, c).Exists("/m"))
+		f.Stop()
+		require.ErrorIs(t, f.Delete("/n"), zktest.ErrNoLeader)
+	})
+}
+
+func TestMembersHaveOneClock(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		a := raw(t, follower(t, c), nil)
+		mustCreate(t, a, "/owned", 1)
+		follower(t, c).Advance(5 * time.Second)
+		time.Sleep(time.Second)
+		require.True(t, leader(t, c).Exists("/owned"))
+		follower(t, c).Advance(time.Hour)
+		time.Sleep(time.Second)
+		for _, m := range c.Members() {
+			require.Empty(t, m.Tree())
+			require.Empty(t, m.Sessions())
+		}
+		mustCreate(t, raw(t, follower(t, c), nil), "/later", 0)
+		stat, err := leader(t, c).Stat("/later")
+		require.NoError(t, err)
+		require.Greater(t, stat.Ctime, time.Now().Add(time.Hour).UnixMilli())
 	})
 }
 
@@ -491,4 +537,15 @@ func TestWritesOfOneClientAreUnderWayTogether(t *testing.T) {
 		require.Equal(t, "4", string((&cursor{b: r.body}).bytes()), "a read waits for the writes before it")
 		require.Equal(t, time.Second, time.Since(began))
 	})
+}
+
+func TestClusterLikeKeeper(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		for _, m := range c.Members() {
+			a := raw(t, m, nil)
+			require.Equal(t, "server.1=127.0.0.1:2181;participant;1\nserver.2=127.0.0.1:2182;participant;1\nserver.3=127.0.0.1:2183;participant;1",
+				get(t, a, "/keeper/config"))
+			require.NotEqual(t, a.id, raw(t, m, a).id, "a session is never restored")
+		}
+	}, zktest.LikeKeeper(zktest.KeeperRecent))
 }
