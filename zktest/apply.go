@@ -20,6 +20,7 @@ type entry struct {
 // result is what came of an entry.
 type result struct {
 	code   code
+	failed string // where an edit did
 	body   []byte // of the reply
 	events []event
 }
@@ -48,7 +49,7 @@ func (t *tree) apply(e *entry) result {
 	if code != ok {
 		x.rollback()
 	}
-	return result{code, w.buf, x.events}
+	return result{code, x.failed, w.buf, x.events}
 }
 
 // operation is one operation of a transaction.

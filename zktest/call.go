@@ -25,22 +25,21 @@ func (q *call) answer(zxid int64, res result) {
 	}
 }
 
-// await waits for the answer, and until the gates let it pass. It reports whether the connection goes
-// on. Server.mu is held, and is let go.
-func (c *conn) await(q *call) bool {
+// finish waits for the answer, and until the gates let it pass. It reports whether the connection goes
+// on. Server.mu is held, and is let go. The answer to a write in a cluster is not waited for: the next
+// write may follow at once, and gets its answer later.
+func (c *conn) finish(q *call) bool {
 	s := c.server
 	if !q.answered {
 		q.done = make(chan struct{})
 	}
 	s.unlock()
-	if q.done != nil {
-		select {
-		case <-q.done:
-		case <-c.done:
-			return false
-		case <-s.done:
-			return false
-		}
+	if q.done != nil && q.request.Op.writes() && len(q.gates) == 0 && q.fault == 0 {
+		c.pending = q
+		return true
+	}
+	if !c.await(q) {
+		return false
 	}
 	if len(q.gates) > 0 && q.fault == 0 {
 		if !s.wait(q.gates) {
@@ -51,6 +50,20 @@ func (c *conn) await(q *call) bool {
 		s.unlock()
 	}
 	return q.goesOn
+}
+
+// await waits until a request is answered. It reports false if the connection ends before.
+func (c *conn) await(q *call) bool {
+	if q == nil || q.done == nil {
+		return true
+	}
+	select {
+	case <-q.done:
+		return true
+	case <-c.done:
+	case <-c.server.done:
+	}
+	return false
 }
 
 // send puts the answer out, behind a gate if need be. Server.mu is held.
@@ -73,7 +86,7 @@ func (c *conn) handle(record []byte) bool {
 		return false
 	}
 	request := describe(c.session.id, op, head.buf)
-	if !s.pass(request) {
+	if !s.pass(request) || !op.writes() && !c.await(c.pending) {
 		return false
 	}
 	hits, gates, tampers := s.hits(request), s.replyGates(request), s.tampering(request)
@@ -105,7 +118,7 @@ func (c *conn) handle(record []byte) bool {
 	s.count(op)
 	q := &call{conn: c, request: request, xid: xid, fault: fault, gates: gates, tampers: tampers, then: (*call).reply}
 	c.carryOut(q, head.buf)
-	return c.await(q)
+	return c.finish(q)
 }
 
 // carryOut has a request answered, now or when its transaction is applied. Server.mu is held.

@@ -6,11 +6,15 @@ import "time"
 // nobody: sessions end whose time is over by then, connected or not, TTL nodes grow old, and
 // containers are checked. The times in later stats are ahead by as much. It is for time that a
 // test does not want to wait; in a testing/synctest bubble time passes by itself. A negative d is
-// taken for 0.
+// taken for 0. The members of a cluster have one clock.
 func (s *Server) Advance(d time.Duration) {
 	d = max(d, 0)
 	s.mu.Lock()
 	defer s.unlock()
+	if s.member != nil {
+		s.member.cluster.advance(d)
+		return
+	}
 	s.hearAll()
 	s.ahead += d
 	s.tracker.shift(-d)

@@ -35,7 +35,8 @@ type Cluster struct {
 
 	// Guarded by mu.
 	random   *rand.Rand
-	log      []*entry // committed transactions, from number base on
+	ahead    time.Duration // see Server.Advance
+	log      []*entry      // committed transactions, from number base on
 	base     int
 	baseZxid int64 // of the last transaction before base
 	epoch    int64
@@ -104,6 +105,7 @@ func StartCluster(n int, opts ...Option) (*Cluster, error) {
 		}
 	}
 	c.mu.Lock()
+	c.keeperConfig()
 	c.decide()
 	c.every(cfg.tick/2, c.halfTick)
 	c.every(cfg.containerScan, c.reap)

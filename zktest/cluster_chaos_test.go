@@ -68,6 +68,8 @@ func disturb(t *testing.T, seed uint64, latency time.Duration) {
 	}
 	for _, m := range c.Members() {
 		require.Equal(t, next.Tree(), m.Tree())
+		require.NotContains(t, m.Tree(), "ephemeral", "all sessions are over")
+		require.Empty(t, m.Sessions())
 	}
 }
 
@@ -120,7 +122,8 @@ func (w *writer) run(t *testing.T, stop <-chan struct{}) {
 		if w.client == nil && !w.connect() {
 			continue
 		}
-		r, err := w.client.call(opCreate, create("/q/"+w.name+"-", 2))
+		flags := int32(2 + w.random.IntN(2))
+		r, err := w.client.call(opCreate, create("/q/"+w.name+"-", flags))
 		if err != nil {
 			w.client.conn.Close()
 			w.client = nil
@@ -130,7 +133,9 @@ func (w *writer) run(t *testing.T, stop <-chan struct{}) {
 			t.Errorf("code %d, zxid %x after %x", r.code, r.zxid, w.zxid)
 		}
 		w.zxid = r.zxid
-		w.answered = append(w.answered, (&cursor{b: r.body}).text())
+		if flags == 2 {
+			w.answered = append(w.answered, (&cursor{b: r.body}).text())
+		}
 	}
 }
 

@@ -141,12 +141,23 @@ func (c *Cluster) halfTick() {
 	c.trim()
 }
 
+// advance moves the clock of all members.
+func (c *Cluster) advance(d time.Duration) {
+	c.halfTick() // what was heard was heard before
+	c.ahead += d
+	for _, t := range c.terms {
+		t.tracker.shift(-d)
+	}
+	c.halfTick()
+	c.reap()
+}
+
 // reap has the leader delete the containers and TTL nodes that are to go.
 func (c *Cluster) reap() {
 	if !c.led() {
 		return
 	}
-	for _, path := range c.term.leader.tree.reapDue(time.Now()) {
+	for _, path := range c.term.leader.tree.reapDue(time.Now().Add(c.ahead)) {
 		c.term.receive(&entry{edit: func(x *txn) code { return x.reap(path) }})
 	}
 }

@@ -96,6 +96,36 @@ func (m *member) sync(q *call, body []byte) {
 	m.toLeader(func(t *term) { t.afterOutstanding(func() { t.tell(m, then) }) })
 }
 
+// edit hands the leader a transaction that the test wants, and waits until this member has applied it.
+// The lock is held, and is let go. Errors are ErrNoLeader and ErrClosed.
+func (m *member) edit(e *entry) error {
+	c, q := m.cluster, e.origin
+	t := c.term
+	if !c.led() || m.term != t {
+		c.unlock()
+		return ErrNoLeader
+	}
+	q.done = make(chan struct{})
+	t.receive(e)
+	for {
+		answered, lost, changed := q.answered, m.term != t, c.changed
+		c.unlock()
+		switch {
+		case answered:
+			return nil
+		case lost:
+			return ErrNoLeader
+		}
+		select {
+		case <-q.done:
+		case <-changed:
+		case <-m.Server.done:
+			return ErrClosed
+		}
+		c.mu.Lock()
+	}
+}
+
 // accept takes an entry that the leader proposes into the log.
 func (m *member) accept(e *entry) { m.tail = append(m.tail, e) }
 
@@ -175,6 +205,7 @@ func (m *member) look() {
 		l.drop()
 	}
 	m.cluster.elect()
+	m.cluster.announce()
 }
 
 // resumed is called when a pause is over.

@@ -37,7 +37,7 @@ func WithLag(d time.Duration) Option {
 // WithMemberLatency has each message between two members of a [Cluster] take a random time of up to d. The
 // default is 0. What is on its way when the leader is lost is lost with it.
 func WithMemberLatency(d time.Duration) Option {
-	return notNegative("latency", d, func(c *config) { c.cluster.latency, c.cluster.used = d, "WithMemberLatency" })
+	return notNegative("member latency", d, func(c *config) { c.cluster.latency, c.cluster.used = d, "WithMemberLatency" })
 }
 
 // WithElectionTime sets how long a [Cluster] takes at most to elect a leader, once a majority of members look for

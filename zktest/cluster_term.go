@@ -167,7 +167,7 @@ func (t *term) receive(e *entry) {
 		t.tracker.close(e.session)
 	}
 	t.count++
-	e.zxid, e.time = t.epoch<<32|t.count, now
+	e.zxid, e.time = t.epoch<<32|t.count, now.Add(t.cluster.ahead)
 	t.outstanding = append(t.outstanding, &proposal{entry: e})
 	t.leader.accept(e)
 	for _, l := range t.links {

@@ -24,7 +24,7 @@ func virtual(t *testing.T, n int, test func(t *testing.T, c *zktest.Cluster), op
 	})
 }
 
-func setData(path, data string) buffer {
+func setBody(path, data string) buffer {
 	var b buffer
 	b.text(path).bytes([]byte(data)).int(-1)
 	return b
@@ -51,7 +51,7 @@ func get(t *testing.T, c *rawClient, path string) string {
 // set writes a node's data.
 func set(t *testing.T, c *rawClient, path, data string) {
 	t.Helper()
-	r, err := c.call(opSetData, setData(path, data))
+	r, err := c.call(opSetData, setBody(path, data))
 	require.NoError(t, err)
 	require.Zero(t, r.code)
 }
@@ -136,7 +136,7 @@ func TestWriteOfAnIsolatedLeaderIsLost(t *testing.T) {
 		a := raw(t, old, nil)
 		mustCreate(t, a, "/n", 0)
 		require.NoError(t, c.Partition(old))
-		_, err := a.call(opSetData, setData("/n", "lost"))
+		_, err := a.call(opSetData, setBody("/n", "lost"))
 		require.Error(t, err, "no answer")
 		next := elected(t, c)
 		require.NotEqual(t, old, next)
@@ -159,7 +159,7 @@ func TestWriteThatSomeHaveSurvivesIfTheyVote(t *testing.T) {
 		require.NoError(t, c.Partition(old, with))
 		var b buffer
 		b.int(1).int(opSetData)
-		require.NoError(t, a.write(append(b, setData("/n", "survives")...)))
+		require.NoError(t, a.write(append(b, setBody("/n", "survives")...)))
 		time.Sleep(time.Second)
 		data, err := old.Get("/n")
 		require.NoError(t, err)
@@ -203,7 +203,7 @@ func TestSessionMovesAndTheOldConnectionCannotWrite(t *testing.T) {
 		moved := raw(t, leader(t, c), a)
 		require.Equal(t, a.id, moved.id)
 		require.Equal(t, "", get(t, a, "/n"), "reads are served")
-		_, err := a.call(opSetData, setData("/n", "late"))
+		_, err := a.call(opSetData, setBody("/n", "late"))
 		require.Error(t, err)
 		require.Equal(t, "", get(t, moved, "/n"))
 		mustCreate(t, moved, "/m", 1)
@@ -277,7 +277,7 @@ func TestPausedLeaderIsReplacedAndCannotWrite(t *testing.T) {
 		set(t, b, "/n", "new")
 		old.Resume()
 		require.Equal(t, "", get(t, a, "/n"), "stale")
-		_, err := a.call(opSetData, setData("/n", "late"))
+		_, err := a.call(opSetData, setBody("/n", "late"))
 		require.Error(t, err)
 		require.Equal(t, "new", get(t, b, "/n"))
 		time.Sleep(time.Second)
@@ -395,14 +395,60 @@ func TestMembersSayWhatTheyAre(t *testing.T) {
 	require.Equal(t, map[string]int{"leader": 1, "follower": 2}, modes)
 }
 
-func TestSequenceIsSetInAllMembers(t *testing.T) {
+func TestNodesOfATestAreMadeInAllMembers(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 		f := follower(t, c)
-		mustCreate(t, raw(t, f, nil), "/q", 0)
+		require.NoError(t, c.Lag(f, time.Second))
+		data := []byte("data")
+		require.NoError(t, f.Create("/q/x", data))
+		require.Equal(t, "/q \"\"\n/q/x \"data\"\n", f.Tree(), "when it returns")
+		clear(data) // it is the caller's
+		require.ErrorIs(t, f.Create("/q/x", nil), zktest.ErrNodeExists)
 		require.NoError(t, f.SetSequence("/q", 41))
 		for i, m := range c.Members() {
 			require.Equal(t, fmt.Sprintf("/q/n-%010d", 41+i), mustCreate(t, raw(t, m, nil), "/q/n-", 2))
 		}
+		time.Sleep(time.Second)
+		for _, m := range c.Members() {
+			require.Equal(t, f.Tree(), m.Tree())
+		}
+		require.ErrorContains(t, f.Load([]zktest.Node{{Path: "/ok"}, {Path: "/bad/../x"}}), "/bad/../x")
+		require.False(t, f.Exists("/ok"))
+		f.Flush()
+		require.Empty(t, f.Tree())
+	})
+}
+
+func TestNodesOfATestNeedALeader(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		f := follower(t, c)
+		require.NoError(t, c.Partition(f))
+		require.ErrorIs(t, f.Create("/n", nil), zktest.ErrNoLeader, "it is cut off before it has applied that")
+		require.ErrorIs(t, f.Create("/m", nil), zktest.ErrNoLeader)
+		require.True(t, leader(t, c).Exists("/n"))
+		require.False(t, leader(t, c).Exists("/m"))
+		f.Stop()
+		require.ErrorIs(t, f.Delete("/n"), zktest.ErrNoLeader)
+	})
+}
+
+func TestMembersHaveOneClock(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		a := raw(t, follower(t, c), nil)
+		mustCreate(t, a, "/owned", 1)
+		follower(t, c).Advance(5 * time.Second)
+		time.Sleep(time.Second)
+		require.True(t, leader(t, c).Exists("/owned"))
+		follower(t, c).Advance(time.Hour)
+		time.Sleep(time.Second)
+		for _, m := range c.Members() {
+			require.Empty(t, m.Tree())
+			require.Empty(t, m.Sessions())
+		}
+		mustCreate(t, raw(t, follower(t, c), nil), "/later", 0)
+		stat, err := leader(t, c).Stat("/later")
+		require.NoError(t, err)
+		require.Greater(t, stat.Ctime, time.Now().Add(time.Hour).UnixMilli())
 	})
 }
 
@@ -464,4 +510,42 @@ func TestWaitForALeaderEndsWithItsContext(t *testing.T) {
 		_, err := c.WaitLeader(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	})
+}
+
+func TestWritesOfOneClientAreUnderWayTogether(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		f := follower(t, c)
+		a := raw(t, f, nil)
+		mustCreate(t, a, "/n", 0)
+		require.NoError(t, c.Lag(f, time.Second))
+		began := time.Now()
+		var frames []byte
+		for i := range 5 {
+			_, b := a.request(opSetData, setBody("/n", fmt.Sprint(i)))
+			frames = append(frames, *new(buffer).bytes(b)...)
+		}
+		_, b := a.request(opGetData, watched("/n", false))
+		_, err := a.conn.Write(append(frames, *new(buffer).bytes(b)...))
+		require.NoError(t, err)
+		for i := range 5 {
+			r, err := a.answer(a.xid - 5 + int32(i))
+			require.NoError(t, err)
+			require.Zero(t, r.code)
+		}
+		r, err := a.answer(a.xid)
+		require.NoError(t, err)
+		require.Equal(t, "4", string((&cursor{b: r.body}).bytes()), "a read waits for the writes before it")
+		require.Equal(t, time.Second, time.Since(began))
+	})
+}
+
+func TestClusterLikeKeeper(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		for _, m := range c.Members() {
+			a := raw(t, m, nil)
+			require.Equal(t, "server.1=127.0.0.1:2181;participant;1\nserver.2=127.0.0.1:2182;participant;1\nserver.3=127.0.0.1:2183;participant;1",
+				get(t, a, "/keeper/config"))
+			require.NotEqual(t, a.id, raw(t, m, a).id, "a session is never restored")
+		}
+	}, zktest.LikeKeeper(zktest.KeeperRecent))
 }

@@ -146,7 +146,7 @@ func readsOwnWrites(t *testing.T, s system) {
 			for _, r := range []struct {
 				op   int32
 				body buffer
-			}{{opSetData, setData(path, fmt.Sprint(i))}, {opGetData, watched(path, false)}} {
+			}{{opSetData, setBody(path, fmt.Sprint(i))}, {opGetData, watched(path, false)}} {
 				_, b := c.request(r.op, r.body)
 				frames = append(frames, *new(buffer).bytes(b)...)
 			}
@@ -207,7 +207,7 @@ func zxidNeverGoesBack(t *testing.T, s system) {
 	mustCreate(t, writer, s.root+"/n", 0)
 	wg.Go(func() {
 		for !stop.Load() {
-			if _, err := writer.call(opSetData, setData(s.root+"/n", "x")); err != nil {
+			if _, err := writer.call(opSetData, setBody(s.root+"/n", "x")); err != nil {
 				t.Errorf("set: %v", err)
 				return
 			}
@@ -318,7 +318,7 @@ func movedSessionCannotWrite(t *testing.T, s system) {
 		moved := s.resume(t, server+1, old)
 		require.Equal(t, old.id, moved.id)
 		set(t, moved, path, "moved")
-		r, err := old.call(opSetData, setData(path, "late"))
+		r, err := old.call(opSetData, setBody(path, "late"))
 		require.True(t, err != nil || r.code == codeSessionMoved, "answer %d", r.code)
 		s.sync(t, moved)
 		require.Equal(t, "moved", get(t, moved, path))

@@ -24,6 +24,8 @@ type conn struct {
 	arrivals arrivals // of those, if there is a latency
 	out      queue    // answers and events
 
+	pending *call // the last write of a cluster that was not waited for; it is serve's alone
+
 	// Noted without Server.mu, so that a client is heard while long work goes on.
 	heardAt  atomic.Int64 // nanoseconds since Server.made; 0: not since the last look
 	blocked  atomic.Bool  // the link is frozen, or the server paused
@@ -247,7 +249,7 @@ func (c *conn) connect(record []byte) bool {
 	default:
 		s.resumeSession(h, q)
 	}
-	return c.await(q)
+	return c.finish(q)
 }
 
 // welcome gives a session to the connection and answers the handshake, or does what a fault wants

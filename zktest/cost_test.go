@@ -103,3 +103,40 @@ func BenchmarkListChildren(b *testing.B) {
 		do(b, c, opGetChildren, list)
 	}
 }
+
+// TestCostDoesNotGrowWithWhatIsNotTouched compares the fastest of several tries, so that a busy machine does
+// not matter. Before watches had an index the first took 100 times as long.
+func TestCostDoesNotGrowWithWhatIsNotTouched(t *testing.T) {
+	s := zktest.NewServer(t, zktest.WithInMemory())
+	c, other := raw(t, s, nil), raw(t, s, nil)
+	mustCreate(t, c, "/n", 0)
+	fastest := func(f func()) time.Duration {
+		best := time.Hour
+		for range 20 {
+			began := time.Now()
+			f()
+			best = min(best, time.Since(began))
+		}
+		return best
+	}
+	sets := func() {
+		for range 5 {
+			set(t, c, "/n", "x")
+		}
+	}
+	session := func() {
+		owner := raw(t, s, nil)
+		mustCreate(t, owner, "/n/owned", 1)
+		_, err := owner.call(opClose, nil)
+		require.NoError(t, err)
+	}
+	setsAlone, sessionAlone := fastest(sets), fastest(session)
+	mustCreate(t, c, "/many", 0)
+	for i := range 50_000 {
+		path := mustCreate(t, c, fmt.Sprintf("/many/%d", i), 0)
+		_, err := other.call(opExists, watched(path, true))
+		require.NoError(t, err)
+	}
+	require.Less(t, fastest(sets), 10*setsAlone)
+	require.Less(t, fastest(session), 10*sessionAlone)
+}

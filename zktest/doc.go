@@ -77,8 +77,7 @@
 // [WithReconfig]. SASL and X.509 authentication are refused, and there are no chroots but those
 // that clients make by themselves. Nothing is written to a disk, nothing is throttled, and the number
 // of connections has no limit. For the rest it does what ZooKeeper 3.8 does, and a test compares
-// the two. A cluster has no observers, read-only members or weights. A member carries out one write of a
-// connection at a time, where a real one has several under way. These differ, too:
+// the two. A cluster has no observers, read-only members or weights. These differ, too:
 //
 //   - Quotas are counted, and enforced with [WithEnforcedQuotas]. A soft quota that is exceeded
 //     is not logged, and the root cannot have one.

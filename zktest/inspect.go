@@ -101,23 +101,16 @@ func (s *Server) watchCount() int {
 }
 
 // SetSequence makes the next sequential node below parent get this number. Real counters
-// are signed, begin at 0 and only move up; this one may be set to anything. In a cluster it is a
-// transaction, which holds for what reaches the leader later. Errors are [ErrNoNode] and [ErrNoLeader].
+// are signed, begin at 0 and only move up; this one may be set to anything. It is a
+// transaction. Errors are [ErrNoNode] and [ErrNoLeader].
 func (s *Server) SetSequence(parent string, next int32) error {
-	s.mu.Lock()
-	defer s.unlock()
-	n, err := s.find(parent)
-	if err != nil {
-		return err
-	}
-	if s.member == nil {
+	return s.edit("set the sequence of", parent, func(x *txn) code {
+		n := x.tree.nodes[parent]
+		if n == nil {
+			return errNoNode
+		}
+		x.save(n)
 		n.stat.Cversion = next
-		return nil
-	}
-	c := s.member.cluster
-	if !c.led() {
-		return ErrNoLeader
-	}
-	c.term.receive(&entry{edit: func(x *txn) code { return x.setSequence(parent, next) }})
-	return nil
+		return ok
+	})
 }

@@ -3,6 +3,7 @@ package zktest
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // KeeperAge says which ClickHouse Keeper a server is like. See [LikeKeeper].
@@ -129,7 +130,25 @@ func (s *Server) keeperConfig() {
 	if s.cfg.keeper == 0 {
 		return
 	}
-	s.tree.nodes["/keeper/config"].data = []byte("server.1=" + s.addr + ";participant;1")
+	s.tree.nodes["/keeper/config"].data = []byte(keeperLine(1, s.addr))
+}
+
+// keeperConfig is that of a cluster: a line for each member. The lock is held.
+func (c *Cluster) keeperConfig() {
+	if c.cfg.keeper == 0 {
+		return
+	}
+	var lines []string
+	for i, m := range c.members {
+		lines = append(lines, keeperLine(i+1, m.addr))
+	}
+	for _, m := range c.members {
+		m.tree.nodes["/keeper/config"].data = []byte(strings.Join(lines, "\n"))
+	}
+}
+
+func keeperLine(number int, addr string) string {
+	return fmt.Sprintf("server.%d=%s;participant;1", number, addr)
 }
 
 // told is the path that an event carries which a recursive watch of this path has heard of.

@@ -34,21 +34,25 @@ type Node struct {
 
 // Create makes a persistent node to which everybody has access, and those above it that are
 // missing, in one transaction: watches fire. Errors are [ErrNodeExists], and those of paths that
-// are not valid, of parents that are ephemeral, and of a quota.
+// are not valid, of parents that are ephemeral, and of a quota. On a member of a cluster this and all
+// other changes by the test are transactions of the leader. They return when this member has applied
+// them; the error is [ErrNoLeader] if it has no leader, or loses it meanwhile.
 func (s *Server) Create(path string, data []byte) error {
+	data = slices.Clone(data)
 	return s.edit("create", path, func(x *txn) code {
 		if x.tree.nodes[path] != nil {
 			return errNodeExists
 		}
-		return x.createAll(newNode{path: path, data: slices.Clone(data), acl: openACL})
+		return x.createAll(newNode{path: path, data: data, acl: openACL})
 	})
 }
 
 // Set changes a node's data in a transaction: watches fire. Errors are [ErrNoNode], and that of a
 // quota.
 func (s *Server) Set(path string, data []byte) error {
+	data = slices.Clone(data)
 	return s.edit("set", path, func(x *txn) code {
-		_, code := x.setData(path, slices.Clone(data), -1, everyRight)
+		_, code := x.setData(path, data, -1, everyRight)
 		return code
 	})
 }
@@ -70,9 +74,9 @@ func (s *Server) Delete(path string) error {
 
 // Flush deletes all nodes but the server's own, in one transaction: watches fire. The numbers of
 // sequential nodes begin at 0 again. Sessions, watches on what is not there, faults and counts stay, and
-// zxids go on.
+// zxids go on. A cluster without a leader keeps its nodes.
 func (s *Server) Flush() {
-	// The error is always nil: the edit always succeeds.
+	// The edit always succeeds; in a cluster without a leader there is none.
 	_ = s.edit("flush", "/", func(x *txn) code {
 		for _, path := range slices.Backward(slices.Sorted(maps.Keys(x.tree.nodes))) {
 			n := x.tree.nodes[path]
@@ -115,11 +119,13 @@ func (s *Server) Load(nodes []Node) error {
 	// Parents first, or they would be made as missing ones.
 	ordered := slices.SortedStableFunc(slices.Values(nodes), func(a, b Node) int { return cmp.Compare(a.Path, b.Path) })
 	ordered = slices.DeleteFunc(ordered, func(n Node) bool { return n.Owner != 0 })
-	failed := ""
-	err := s.edit("load", "/", func(x *txn) code {
+	for i, n := range ordered {
+		ordered[i].Data = slices.Clone(n.Data)
+	}
+	return s.edit("load", "/", func(x *txn) code {
 		for _, n := range ordered {
 			if code := x.load(n); code != ok {
-				failed = n.Path
+				x.failed = n.Path
 				return code
 			}
 		}
@@ -130,10 +136,6 @@ func (s *Server) Load(nodes []Node) error {
 		}
 		return ok
 	})
-	if err != nil {
-		return fmt.Errorf("%w (at %s)", err, failed)
-	}
-	return nil
 }
 
 // everyRight is who a test is.
@@ -177,23 +179,30 @@ func (x *txn) load(m Node) code {
 	}
 	code := ok
 	if x.tree.nodes[m.Path] == nil {
-		code = x.createAll(newNode{path: m.Path, data: slices.Clone(m.Data), acl: list, container: m.Container, ttl: m.TTL})
-	} else if _, code = x.setData(m.Path, slices.Clone(m.Data), -1, everyRight); code == ok {
+		code = x.createAll(newNode{path: m.Path, data: m.Data, acl: list, container: m.Container, ttl: m.TTL})
+	} else if _, code = x.setData(m.Path, m.Data, -1, everyRight); code == ok {
 		_, code = x.setACL(m.Path, list, -1, everyRight)
 	}
 	return code
 }
 
-// edit carries a transaction of the test's own out.
+// edit carries a transaction of the test's own out. In a cluster each member calls change, some later
+// than this returns.
 func (s *Server) edit(what, path string, change func(*txn) code) error {
 	s.mu.Lock()
-	defer s.unlock()
-	outcome := ok
-	s.submit(&entry{edit: func(x *txn) code {
-		outcome = change(x)
-		return outcome
-	}})
-	return editError(what, path, outcome)
+	var res result
+	q := &call{then: func(_ *call, _ int64, r result) { res = r }}
+	e := &entry{edit: change, at: s, origin: q}
+	if s.member == nil {
+		s.submit(e)
+		s.unlock()
+	} else if err := s.member.edit(e); err != nil {
+		return fmt.Errorf("%w: %s %s", err, what, path)
+	}
+	if res.failed != "" {
+		path = res.failed
+	}
+	return editError(what, path, res.code)
 }
 
 // editError is the error of a code.

@@ -14,6 +14,7 @@ type txn struct {
 	zxid     int64
 	now      int64 // in milliseconds since 1970
 	session  int64
+	failed   string // the path at which an edit failed
 	who      []identity
 	counters map[*node]int32
 
@@ -245,15 +246,4 @@ func (x *txn) removeOwned(owner int64) {
 	for _, path := range x.tree.owned(owner) {
 		x.remove(path)
 	}
-}
-
-// setSequence sets the number of the next sequential child.
-func (x *txn) setSequence(parent string, next int32) code {
-	n := x.tree.nodes[parent]
-	if n == nil {
-		return errNoNode
-	}
-	x.save(n)
-	n.stat.Cversion = next
-	return ok
 }

@@ -103,7 +103,11 @@ func (s *Server) dumpText() string {
 // expires is when a session ends if it is not heard any more, in nanoseconds since 1970. s.mu is
 // held.
 func (s *Server) expires(id int64) int64 {
-	if t := s.tracker.sessions[id]; t != nil {
+	trusted := s.tracker
+	if s.member != nil && s.member.term != nil {
+		trusted = s.member.term.tracker
+	}
+	if t := trusted.sessions[id]; t != nil {
 		return t.expires.UnixNano()
 	}
 	return time.Now().UnixNano()
