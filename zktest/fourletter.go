@@ -100,7 +100,11 @@ func (s *Server) outstanding() int {
 func (s *Server) clientsText(long bool) string {
 	var b strings.Builder
 	for _, c := range s.connsInOrder() {
-		fmt.Fprintf(&b, " /%s[1](queued=%d,recved=%d,sent=%d", c.net.RemoteAddr(), c.in.len(), c.received.Load(), c.traffic.sent)
+		interest := 1
+		if c.session == nil {
+			interest = 0 // who asks with a word is not listened to any more
+		}
+		fmt.Fprintf(&b, " /%s[%d](queued=%d,recved=%d,sent=%d", c.net.RemoteAddr(), interest, c.in.len(), c.received.Load(), c.traffic.sent)
 		if long && c.session != nil {
 			fmt.Fprintf(&b, ",sid=%#x,lop=%s,est=%d,to=%d", c.session.id, c.last.short(), c.since.UnixMilli(), c.session.timeout.Milliseconds())
 			if c.last != 0 { // or it has been reset

@@ -18,7 +18,12 @@ import (
 )
 
 // at opens a session at an address, or goes on with one.
-func at(t *testing.T, addr string, old *rawClient) *rawClient {
+func at(t interface {
+	require.TestingT
+	Helper()
+	Cleanup(func())
+}, addr string, old *rawClient,
+) *rawClient {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
 	require.NoError(t, err)

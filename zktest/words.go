@@ -97,7 +97,7 @@ func (s *Server) dumpText() string {
 		fmt.Sprintf("ephemeral nodes dump:\nSessions with Ephemerals (%d):\n", len(owned)) +
 		lists(grouped(owned, func(id int64, _ int) string { return sessionText(id) + ":" })) +
 		fmt.Sprintf("Connections dump:\nConnections Sets (%d)/(%d):\n", len(conns), len(s.conns)) +
-		lists(grouped(conns, expires)) + "\n"
+		lists(grouped(conns, expires))
 }
 
 // expires is when a session ends if it is not heard any more, in nanoseconds since 1970. s.mu is

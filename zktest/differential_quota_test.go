@@ -1,0 +1,213 @@
+package zktest_test
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/gocurator/curator/internal/testbed/ensemble"
+	"github.com/gocurator/curator/zktest"
+)
+
+// TestQuotasAreThoseOfARealServer sends the same random operations under quotas to our server
+// and to a real one, and compares the answers and what was counted. So it does with the
+// super user, and with the four-letter words whose text we print.
+func TestQuotasAreThoseOfARealServer(t *testing.T) {
+	if seed := flag.Lookup("rapid.seed").Value; seed.String() == "0" {
+		require.NoError(t, seed.Set("1")) // the same operations in every run
+	}
+	flags := ensemble.WithEnv("JVMFLAGS", "-Dzookeeper.enforceQuota=true -Dznode.container.checkIntervalMs=86400000 "+
+		"-Dzookeeper.DigestAuthenticationProvider.superDigest="+zktest.Digest("super:secret"))
+	compareQuotas(t, ensemble.Start(t, ensemble.WithServers(1), flags).Servers()[0])
+}
+
+// compareQuotas compares our server with one at this address. Both are new.
+func compareQuotas(t *testing.T, address string) {
+	ours := zktest.NewServer(t, zktest.WithEnforcedQuotas(), zktest.WithSuperDigest(zktest.Digest("super:secret")))
+	run := 0
+	rapid.Check(t, func(t *rapid.T) {
+		run++
+		d := quotaDrawing{t, fmt.Sprintf("/run%d", run)}
+		a, b := at(t, address, nil), at(t, ours.Addr(), nil)
+		defer a.conn.Close()
+		defer b.conn.Close()
+		for i := range rapid.IntRange(5, 60).Draw(t, "operations") {
+			name, op, body := d.step()
+			want, got := d.do(a, op, body), d.do(b, op, body)
+			if want != got {
+				t.Fatalf("step %d, %s:\nreal: %s\nours: %s", i, name, want, got)
+			}
+			t.Logf("%s = %s", name, want)
+		}
+	})
+	for _, credentials := range []string{"super:secret", "super:wrong"} {
+		require.Equal(t, super(t, address, credentials), super(t, ours.Addr(), credentials), credentials)
+	}
+	require.Equal(t, wordsOf(t, address), wordsOf(t, ours.Addr()))
+}
+
+// quotaDrawing draws operations on a few nodes below root, two of which may have a quota.
+type quotaDrawing struct {
+	t    *rapid.T
+	root string
+}
+
+func (d quotaDrawing) pick(what string, from ...string) string {
+	return rapid.SampledFrom(from).Draw(d.t, what)
+}
+
+func (d quotaDrawing) step() (name string, op int32, body buffer) {
+	node := func() string { return d.root + d.pick("node", "", "/a", "/b", "/a/c", "/a/d", "/a/c/e") }
+	data := func() string { return d.pick("data", "", "1", "four", "tenletters") }
+	quotaDir := "/zookeeper/quota" + d.root
+	path, value := node(), data()
+	switch kind := d.pick("kind", "create", "create", "create", "set", "set", "delete", "multi", "quota", "quota", "limits", "stats", "unlimit"); kind {
+	case "set":
+		return fmt.Sprintf("set %s %q", path, value), opSetData, setData(path, value)
+	case "delete":
+		return "delete " + path, opDelete, deletion(path)
+	case "multi":
+		var multi buffer
+		for range rapid.IntRange(1, 3).Draw(d.t, "parts") {
+			part := node()
+			name += " " + part
+			multi.int(opCreate).bool(false).int(-1)
+			multi = append(multi, creationOf(part, data())...)
+		}
+		return "multi" + name, opMulti, *multi.int(-1).bool(true).int(-1)
+	case "quota":
+		path = quotaDir + d.pick("part", "", "/a", "/zookeeper_limits", "/zookeeper_stats", "/a/zookeeper_limits", "/a/zookeeper_stats")
+		value = d.limits()
+	case "limits":
+		path, value = quotaDir+d.pick("part", "/zookeeper_limits", "/a/zookeeper_limits"), d.limits()
+		return fmt.Sprintf("set %s %q", path, value), opSetData, setData(path, value)
+	case "stats":
+		path, value = quotaDir+d.pick("part", "/zookeeper_stats", "/a/zookeeper_stats"), d.pick("stats", "count=0,bytes=0", "count=1,bytes=2")
+		return fmt.Sprintf("set %s %q", path, value), opSetData, setData(path, value)
+	case "unlimit":
+		path = quotaDir + d.pick("part", "/zookeeper_limits", "/zookeeper_stats", "/a/zookeeper_limits", "/a/zookeeper_stats")
+		return "delete " + path, opDelete, deletion(path)
+	}
+	return fmt.Sprintf("create %s %q", path, value), opCreate, creationOf(path, value)
+}
+
+// limits are valid, for a real server may die of others.
+func (d quotaDrawing) limits() string {
+	return d.pick("limits", "count=1,bytes=1", "countHardLimit=3", "byteHardLimit=12", "count=2,bytes=-1;byteHardLimit=6;countHardLimit=4",
+		"countHardLimit=-1", "count=1,bytes=1;byteHardLimit=-1;countHardLimit=2;;", "other=1;countHardLimit=+2", "countHardLimit=0;byteHardLimit=0", "")
+}
+
+// do sends a request and prints the answer, and all that is counted.
+func (d quotaDrawing) do(c *rawClient, op int32, body buffer) string {
+	r, err := c.call(op, body)
+	if err != nil {
+		d.t.Fatalf("%v", err)
+	}
+	out := fmt.Sprintf("code %d", r.code)
+	if op == opMulti {
+		out += fmt.Sprintf(" %x", r.body)
+	}
+	for _, path := range []string{"", "/a"} {
+		look := pathOf("/zookeeper/quota" + d.root + path + "/zookeeper_stats")
+		r, err := c.call(opGetData, *look.bool(false))
+		if err != nil {
+			d.t.Fatalf("%v", err)
+		}
+		if r.code == 0 {
+			body := &cursor{b: r.body}
+			out += fmt.Sprintf("; counted %s", body.data())
+			for range 4 {
+				body.long() // zxids and times
+			}
+			out += fmt.Sprintf(" at version %d", body.int())
+		}
+	}
+	return out
+}
+
+func creationOf(path, data string) buffer {
+	b := pathOf(path)
+	return *b.bytes([]byte(data)).int(1).int(31).text("world").text("anyone").int(0)
+}
+
+func deletion(path string) buffer {
+	b := pathOf(path)
+	return *b.int(-1)
+}
+
+// super prints what a client may do with nodes that are closed to it.
+func super(t *testing.T, address, credentials string) (seen []string) {
+	c := at(t, address, nil)
+	closed := "/closed-" + strings.ReplaceAll(credentials, ":", "-")
+	call := func(name string, op int32, body buffer) *cursor {
+		r, err := c.call(op, body)
+		require.NoError(t, err)
+		seen = append(seen, fmt.Sprintf("%s: %d", name, r.code))
+		return &cursor{b: r.body}
+	}
+	var auth buffer
+	call("auth", opAuth, *auth.int(0).text("digest").bytes([]byte(credentials)))
+	seen = append(seen, call("who", opWhoAmI, nil).who())
+	b := pathOf(closed)
+	call("create", opCreate, *b.bytes(nil).int(1).int(31).text("digest").text("no:body").int(0))
+	call("set", opSetData, setData(closed, "x"))
+	b = pathOf(closed)
+	call("get", opGetData, *b.bool(false))
+	seen = append(seen, call("getACL", opGetACL, pathOf(closed)).acls())
+	call("child", opCreate, create(closed+"/child", 0))
+	call("check", opSetData, setData("/zookeeper/config", ""))
+	b = pathOf(closed + "/super")
+	call("access list of super", opCreate, *b.bytes(nil).int(1).int(31).text("super").text("").int(0))
+	b = nil
+	b.text("server.2=127.0.0.1:1:2;3").bytes(nil).bytes(nil).long(-1)
+	call("reconfig", opReconfig, b)
+	call("delete child", opDelete, deletion(closed+"/child"))
+	call("open", opSetACL, *ptr(pathOf(closed)).int(1).int(31).text("world").text("anyone").int(-1))
+	call("delete", opDelete, deletion(closed))
+	return seen
+}
+
+// wordsOf prints four-letter words in a state that is the same on both servers, but for ids,
+// times and addresses.
+func wordsOf(t *testing.T, address string) (seen []string) {
+	ask := func(word string) string {
+		conn, err := net.Dial("tcp", address)
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = io.WriteString(conn, word)
+		require.NoError(t, err)
+		text, err := io.ReadAll(conn)
+		require.NoError(t, err)
+		return string(text)
+	}
+	c := at(t, address, nil)
+	mustCreate(t, c, "/words", 0)
+	mustCreate(t, c, "/words/owned", 1)
+	for _, path := range []string{"/words", "/none"} {
+		b := pathOf(path)
+		_, err := c.call(opExists, *b.bool(true))
+		require.NoError(t, err)
+	}
+	_, err := c.call(opAddWatch, addWatch("/words/owned", 1))
+	require.NoError(t, err)
+	_, err = c.call(opGetChildren, *ptr(pathOf("/words")).bool(true))
+	require.NoError(t, err)
+	own := fmt.Sprintf("%#x", c.id)
+	volatile := regexp.MustCompile(`\w{3} \w{3} \d\d [\d:]+ \S+ \d{4}|=?0x[0-9a-f]+|127\.0\.0\.1:\d+|\d+ expire|\(\d+\)/\(\d+\)|=\d+`)
+	for _, word := range []string{"ruok", "isro", "wchs", "wchc", "wchp", "crst", "srst", "dump", "cons"} {
+		text := strings.ReplaceAll(ask(word), own, "ours")
+		lines := map[string]bool{} // in any order, and other sessions may still be there
+		for line := range strings.Lines(text) {
+			lines[volatile.ReplaceAllString(line, "…")] = true
+		}
+		seen = append(seen, fmt.Sprintf("%s: %v", word, lines))
+	}
+	return seen
+}
