@@ -70,7 +70,7 @@ func (d quotaDrawing) step() (name string, op int32, body buffer) {
 	path, value := node(), data()
 	switch kind := d.pick("kind", "create", "create", "create", "set", "set", "delete", "multi", "quota", "quota", "limits", "stats", "unlimit"); kind {
 	case "set":
-		return fmt.Sprintf("set %s %q", path, value), opSetData, setData(path, value)
+		return fmt.Sprintf("set %s %q", path, value), opSetData, setBody(path, value)
 	case "delete":
 		return "delete " + path, opDelete, deletion(path)
 	case "multi":
@@ -87,10 +87,10 @@ func (d quotaDrawing) step() (name string, op int32, body buffer) {
 		value = d.limits()
 	case "limits":
 		path, value = quotaDir+d.pick("part", "/zookeeper_limits", "/a/zookeeper_limits"), d.limits()
-		return fmt.Sprintf("set %s %q", path, value), opSetData, setData(path, value)
+		return fmt.Sprintf("set %s %q", path, value), opSetData, setBody(path, value)
 	case "stats":
 		path, value = quotaDir+d.pick("part", "/zookeeper_stats", "/a/zookeeper_stats"), d.pick("stats", "count=0,bytes=0", "count=1,bytes=2")
-		return fmt.Sprintf("set %s %q", path, value), opSetData, setData(path, value)
+		return fmt.Sprintf("set %s %q", path, value), opSetData, setBody(path, value)
 	case "unlimit":
 		path = quotaDir + d.pick("part", "/zookeeper_limits", "/zookeeper_stats", "/a/zookeeper_limits", "/a/zookeeper_stats")
 		return "delete " + path, opDelete, deletion(path)
@@ -157,12 +157,12 @@ func super(t *testing.T, address, credentials string) (seen []string) {
 	seen = append(seen, call("who", opWhoAmI, nil).who())
 	b := pathOf(closed)
 	call("create", opCreate, *b.bytes(nil).int(1).int(31).text("digest").text("no:body").int(0))
-	call("set", opSetData, setData(closed, "x"))
+	call("set", opSetData, setBody(closed, "x"))
 	b = pathOf(closed)
 	call("get", opGetData, *b.bool(false))
 	seen = append(seen, call("getACL", opGetACL, pathOf(closed)).acls())
 	call("child", opCreate, create(closed+"/child", 0))
-	call("check", opSetData, setData("/zookeeper/config", ""))
+	call("check", opSetData, setBody("/zookeeper/config", ""))
 	b = pathOf(closed + "/super")
 	call("access list of super", opCreate, *b.bytes(nil).int(1).int(31).text("super").text("").int(0))
 	b = nil

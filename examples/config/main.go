@@ -41,7 +41,7 @@ func main() {
 	flag.Parse()
 
 	demo.Main(func(ctx context.Context) error {
-		list, stop, err := demo.Connect(s.out, *servers)
+		list, stop, err := demo.Connect(ctx, s.out, *servers)
 		if err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ func main() {
 	flag.Parse()
 
 	demo.Main(func(ctx context.Context) error {
-		list, stop, err := demo.Connect(os.Stdout, *servers)
+		list, stop, err := demo.Connect(ctx, os.Stdout, *servers)
 		if err != nil {
 			return err
 		}

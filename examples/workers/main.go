@@ -34,7 +34,7 @@ func main() {
 	flag.Parse()
 
 	demo.Main(func(ctx context.Context) error {
-		list, stop, err := demo.Connect(p.out, *servers)
+		list, stop, err := demo.Connect(ctx, p.out, *servers)
 		if err != nil {
 			return err
 		}
