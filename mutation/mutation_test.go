@@ -10,6 +10,7 @@
 package mutation
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -35,152 +36,182 @@ type mutation struct {
 	test  string // that must fail
 }
 
-// edit replaces what must be in the file exactly once.
-type edit struct{ old, new string }
+// edit replaces what must be in the file exactly once. The file is that of the mutation unless in names another.
+type edit struct{ old, new, in string }
 
 var mutations = []mutation{
 	{
 		name: "a node of an old session is accepted",
 		file: "framework/create.go",
 		edits: []edit{
-			{"if maybe && session == l.session {", "if maybe {"},
-			{"owner != 0 && owner != l.session.ID()", "false && owner != 0"},
+			{old: "if maybe && node.session == l.session {", new: "if maybe {"},
+			{old: "owner != 0 && owner != l.session.ID()", new: "false && owner != 0"},
 		},
 		pkg: "framework", test: "TestNodeOfAnEarlierSessionIsNotTakenForOurs",
 	},
 	{
 		name:  "the context ends after 4/3 of the session timeout",
 		file:  "connstate/deadline.go",
-		edits: []edit{{"heard.Add((d.timeout - d.timeout/margin) / 100 * d.percent)", "heard.Add(d.timeout * 4 / 3)"}},
+		edits: []edit{{old: "heard.Add((d.timeout - d.timeout/margin) / 100 * d.percent)", new: "heard.Add(d.timeout * 4 / 3)"}},
 		pkg:   "recipes/lock", test: "TestHolderIsToldBeforeTheNextOneCanHold",
 	},
 	{
 		name:  "the guard guards nothing",
 		file:  "recipes/lock/hold.go",
-		edits: []edit{{"CheckVersionRequest{Path: path, Version: -1}", `CheckVersionRequest{Path: path[:1], Version: -1}`}},
+		edits: []edit{{old: "CheckVersionRequest{Path: path, Version: -1}", new: `CheckVersionRequest{Path: path[:1], Version: -1}`}},
 		pkg:   "recipes/lock", test: "TestGuardRefusesAStaleHolder",
 	},
 	{
 		name:  "a follower's word is taken for the leader's",
 		file:  "connstate/deadline.go",
-		edits: []edit{{"heard = d.proven", "heard = d.last"}},
+		edits: []edit{{old: "heard = d.proven", new: "heard = d.last"}},
 		pkg:   "connstate", test: "TestStrictDeadlineIsNeverLaterThanTheLeaders",
 	},
 	{
 		name:  "the session is counted from the answer, not from the request",
 		file:  "connstate/deadline.go",
-		edits: []edit{{"d.last = later(d.last, sent)\n\tif", "d.last = later(d.last, received)\n\tif"}},
+		edits: []edit{{old: "d.last = later(d.last, sent)\n\tif", new: "d.last = later(d.last, received)\n\tif"}},
 		pkg:   "connstate", test: "TestDeadlineCountsFromWhenTheRequestWasSent",
 	},
 	{
 		name:  "a holder does not hear that its session is lost",
-		file:  "recipes/lock/hold.go",
-		edits: []edit{{"Depend(p.queue.cfg.policy, t.lose)", "Depend(p.queue.cfg.policy, func(error) {})"}},
+		file:  "recipes/lock/lease.go",
+		edits: []edit{{old: "Depend(e.queue.cfg.policy, l.lose)", new: "Depend(e.queue.cfg.policy, func(error) {})"}},
 		pkg:   "recipes/lock", test: "TestHolderLearnsThatItsSessionIsOver",
 	},
 	{
-		name:  "who gives up leaves its node",
-		file:  "recipes/lock/queue.go",
-		edits: []edit{{"\t\tp.leave()\n\t}\n\tswitch cause", "\t}\n\tswitch cause"}},
+		name:  "an acquire that gives up leaves its node",
+		file:  "recipes/lock/acquire.go",
+		edits: []edit{{old: "\t\te.leave()\n\t}\n\tswitch cause", new: "\t}\n\tswitch cause"}},
 		pkg:   "recipes/lock", test: "TestWhoGivesUpIsInNobodysWay",
 	},
 	{
-		name:  "whoever is woken holds, without another look",
-		file:  "recipes/lock/place.go",
-		edits: []edit{{"return turn.Sure && set.foreign && p.present() && !isClosed(changed), nil", "return true, nil"}},
+		name:  "a woken waiter holds without looking again",
+		file:  "recipes/lock/entry.go",
+		edits: []edit{{old: "if err := e.await(ctx, turn.Watch, changed); err != nil { // 4\n\t\t\t\treturn nil, err\n\t\t\t}", new: "if err := e.await(ctx, turn.Watch, changed); err != nil {\n\t\t\t\treturn nil, err\n\t\t\t}\n\t\t\treturn newHold(ctx, e)"}},
 		pkg:   "recipes/lock", test: "TestWaiterThatGoesProvesNothing/of_another_queue",
 	},
 	{
-		name:  "a neighbour that gave up is taken for one that held",
-		file:  "recipes/lock/place.go",
-		edits: []edit{{"return p.gone && p.tenure != nil", "return p.gone"}},
-		pkg:   "recipes/lock", test: "TestWaiterThatGoesProvesNothing/of_the_same_queue",
+		name:  "a view does not count what is created",
+		file:  "recipes/lock/view.go",
+		edits: []edit{{old: "c.number == number)", new: "c.number >= 0)"}, {old: "c.number < number // children", new: "c.number < -2 // children"}},
+		pkg:   "recipes/lock", test: "TestViewThatMissedANodeIsNotAsked",
+	},
+	{
+		name:  "a view begins without a list",
+		file:  "recipes/lock/view.go",
+		edits: []edit{{old: "v.children[name] = child{number: -1}", new: "_ = name"}},
+		pkg:   "recipes/lock", test: "TestNodeThatWasThereBeforeTheViewIsWatched",
+	},
+	{
+		name:  "a view waits for a node of whose creation it was not told",
+		file:  "recipes/lock/view.go",
+		edits: []edit{{old: "if c.number < 0 {\n\t\t\treturn nil, false", new: "if c.number < -1 {\n\t\t\treturn nil, false"}},
+		pkg:   "recipes/lock", test: "TestNodeThatWasThereBeforeTheViewIsWatched",
+	},
+	{
+		name:  "a view outlives its connection",
+		file:  "recipes/lock/view.go",
+		edits: []edit{{old: "End: func() { v.end(disconnected) }", new: "End: func() {}"}},
+		pkg:   "recipes/lock", test: "TestWaitersGoOnWhenTheViewEnds",
+	},
+	{
+		name:  "a view does not tell a holder that its node was deleted",
+		file:  "recipes/lock/view.go",
+		edits: []edit{{old: "\t\tgone.deleted()\n", new: ""}},
+		pkg:   "recipes/lock", test: "TestHolderInAViewLearnsThatItsNodeWasDeleted",
 	},
 	{
 		name: "the node goes before the holder is told",
-		file: "recipes/lock/hold.go",
+		file: "recipes/lock/lease.go",
 		edits: []edit{
-			{"\th.cancel(ErrReleased)\n\terr := lost", "\tdefer h.cancel(ErrReleased)\n\terr := lost"},
-			{"\t\tt.finish(ErrReleased)\n", "\t\tdefer t.finish(ErrReleased)\n"},
+			{old: "\tl.finish(ErrReleased)\n\tif l.tellEnded", new: "\tdefer l.finish(ErrReleased)\n\tif l.tellEnded"},
+			{in: "recipes/lock/hold.go", old: "\th.cancel(ErrReleased)\n\terr := lost", new: "\tdefer h.cancel(ErrReleased)\n\terr := lost"},
 		},
 		pkg: "recipes/lock", test: "TestReleaseOutlastsAnOutage",
 	},
 	{
 		name:  "a node is passed on whose token is known",
 		file:  "recipes/lock/handoff.go",
-		edits: []edit{{" || t.shown || ", " || "}},
+		edits: []edit{{old: "local == nil || l.shown || ", new: "local == nil || "}},
 		pkg:   "recipes/lock", test: "TestWhatProvesAHoldIsNotPassedOn",
 	},
 	{
 		name:  "a loss deletes a node that was passed on",
-		file:  "recipes/lock/hold.go",
-		edits: []edit{{" || t.passed {", " {"}},
+		file:  "recipes/lock/lease.go",
+		edits: []edit{{old: "if l.released || l.lost != nil {", new: "if l.lost != nil {"}},
 		pkg:   "recipes/lock", test: "TestLossThatComesTooLate",
 	},
 	{
-		name:  "numbers of two parents are compared",
-		file:  "recipes/lock/succession.go",
-		edits: []edit{{" && !isClosed(s.parent.Done())", ""}},
-		pkg:   "recipes/lock", test: "TestParentThatWasMadeAnew",
-	},
-	{
-		name:  "whoever comes after one that held, holds",
-		file:  "recipes/lock/succession.go",
-		edits: []edit{{"q.last.number+1 == number && ", ""}},
-		pkg:   "recipes/lock", test: "TestNumberThatDoesNotFollow",
+		name:  "a limit of time ends with a suspension",
+		file:  "recipes/lock/lease.go",
+		edits: []edit{{old: "if l.maxHold != nil && !errors.Is(cause, ErrSuspended) {", new: "if l.maxHold != nil {"}},
+		pkg:   "recipes/lock", test: "TestMaxHoldEndsAStuckHolder",
 	},
 	{
 		name:  "one holder of several is watched",
 		file:  "recipes/lock/driver.go",
-		edits: []edit{{"Watch: children[i-maxLeases : i]", "Watch: children[i-maxLeases : i-maxLeases+1]"}},
+		edits: []edit{{old: "Watch: children[i-maxLeases : i]", new: "Watch: children[i-maxLeases : i-maxLeases+1]"}},
 		pkg:   "recipes/lock", test: "TestStandardDriverNeverOversleeps",
 	},
 	{
 		name:  "one holder too many",
 		file:  "recipes/lock/driver.go",
-		edits: []edit{{"if i < maxLeases {", "if i <= maxLeases {"}},
+		edits: []edit{{old: "if i < maxLeases {", new: "if i <= maxLeases {"}},
 		pkg:   "recipes/lock", test: "TestOnlyTheFirstHolds",
 	},
 	{
 		name:  "numbers are believed after their end",
-		file:  "recipes/lock/queue.go",
-		edits: []edit{{"return n < 0 || n >= math.MaxInt32", "return n > math.MaxInt32"}},
+		file:  "recipes/lock/names.go",
+		edits: []edit{{old: "return n < 0 || n >= math.MaxInt32", new: "return n > math.MaxInt32"}},
 		pkg:   "recipes/lock", test: "TestExhaustedNumbersAreRefused",
+	},
+	{
+		name:  "a path that an operator made is deleted",
+		file:  "recipes/lock/names.go",
+		edits: []edit{{old: "stat.DataLength > 0 || ", new: ""}},
+		pkg:   "recipes/lock", test: "TestPathOfAnOperatorIsNotDeleted",
+	},
+	{
+		name:  "a downgraded reader has a token of its own",
+		file:  "recipes/rwlock/rwlock.go",
+		edits: []edit{{old: "\t\tlockapi.SetToken(ctx, stat.Czxid)\n", new: "\t\tlockapi.SetToken(ctx, stat.Czxid*0)\n"}},
+		pkg:   "recipes/rwlock", test: "TestTokenDoesNotFallAfterADowngrade",
 	},
 	{
 		name:  "what a lost reply made is not swept away",
 		file:  "framework/create.go",
-		edits: []edit{{"if maybe {\n\t\t\t\tc.sweep(session, dir, id)\n\t\t\t}", ""}},
+		edits: []edit{{old: "\t\t\tc.sweeper.sweep(node, \"\")\n\t\t} else if node != nil {", new: "\t\t} else if node != nil {"}},
 		pkg:   "recipes/lock", test: "TestCreateThatComesLateIsInNobodysWay",
 	},
 	{
 		name:  "nobody watches the holder's node",
-		file:  "recipes/lock/hold.go",
-		edits: []edit{{"\tp.watch(watchAfter)\n", "\t_ = watchAfter\n"}},
+		file:  "recipes/lock/lease.go",
+		edits: []edit{{old: "if e.inView() == nil {\n\t\te.watch(watchAfter)", new: "if false {\n\t\te.watch(watchAfter)"}},
 		pkg:   "recipes/lock", test: "TestHolderLearnsThatItsNodeWasDeleted",
 	},
 	{
 		name:  "a server's word that the session has expired is not heard",
 		file:  "framework/session.go",
-		edits: []edit{{"if a.code == codeExpired {", "if a.code == -codeExpired {"}},
+		edits: []edit{{old: "if a.Code == proto.SessionExpired {", new: "if a.Code == -proto.SessionExpired {"}},
 		pkg:   "framework", test: "TestServerThatSaysExpiredEndsTheSession",
 	},
 	{
 		name:  "whoever asks for a lease overtakes those who queue",
-		file:  "recipes/lock/queue.go",
-		edits: []edit{{"case l.err == nil && len(l.children) > 0:", "case false:"}},
+		file:  "recipes/lock/acquire.go",
+		edits: []edit{{old: "if err == nil && len(children) > 0 {", new: "if err == nil && len(children) < 0 {"}},
 		pkg:   "recipes/semaphore", test: "TestSemaphore/inprocess/a_try_does_not_overtake_those_who_wait",
 	},
 	{
 		name:  "leases that are not enough are kept",
 		file:  "recipes/semaphore/semaphore.go",
-		edits: []edit{{"		_ = h.Release() // that not all are ours is the news\n", "		_ = h\n"}},
+		edits: []edit{{old: "\t\tlockapi.Leave(h)\n", new: "\t\t_ = h\n"}},
 		pkg:   "recipes/semaphore", test: "TestSemaphore/inprocess/several_leases:_all_or_none",
 	},
 	{
 		name:  "writers let each other in",
 		file:  "recipes/rwlock/rwlock.go",
-		edits: []edit{{"!(isRead(own) && isRead(child))", "isRead(own) != isRead(child)"}},
+		edits: []edit{{old: "!(isRead(own) && isRead(child))", new: "isRead(own) != isRead(child)"}},
 		pkg:   "recipes/rwlock", test: "TestReadWriteLock/inprocess",
 	},
 }
@@ -263,21 +294,29 @@ func (s *sound) check(t *testing.T, m mutation) {
 // overlay applies a mutation and returns the file that tells the go command of it.
 func overlay(t *testing.T, root string, m mutation) string {
 	t.Helper()
-	original := filepath.Join(root, m.file)
-	data, err := os.ReadFile(original)
-	require.NoError(t, err)
-	source := string(data)
+	sources := make(map[string]string) // by path
 	for _, e := range m.edits {
-		require.Equalf(t, 1, strings.Count(source, e.old), "this mutation is out of date: %s must have %q once", m.file, e.old)
-		source = strings.Replace(source, e.old, e.new, 1)
+		original := filepath.Join(root, cmp.Or(e.in, m.file))
+		source, found := sources[original]
+		if !found {
+			data, err := os.ReadFile(original)
+			require.NoError(t, err)
+			source = string(data)
+		}
+		require.Equalf(t, 1, strings.Count(source, e.old), "this mutation is out of date: %s must have %q once", original, e.old)
+		sources[original] = strings.Replace(source, e.old, e.new, 1)
 	}
 	dir := t.TempDir()
-	changed := filepath.Join(dir, filepath.Base(m.file))
-	require.NoError(t, os.WriteFile(changed, []byte(source), 0o600))
-	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
+	replace := make(map[string]string)
+	for original, source := range sources {
+		changed := filepath.Join(dir, filepath.Base(original))
+		require.NoError(t, os.WriteFile(changed, []byte(source), 0o600))
+		replace[original] = changed
+	}
+	list, err := json.Marshal(map[string]any{"Replace": replace})
 	require.NoError(t, err)
 	file := filepath.Join(dir, "overlay.json")
-	require.NoError(t, os.WriteFile(file, replace, 0o600))
+	require.NoError(t, os.WriteFile(file, list, 0o600))
 	return file
 }
 

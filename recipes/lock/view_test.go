@@ -87,6 +87,9 @@ func TestNodeThatWasThereBeforeTheViewIsWatched(t *testing.T) {
 	client, other := bed.Client(t), bed.Client(t)
 	theirs := foreign(t, other, "/lock")
 	q := newQueue(t, client, "/lock", lock.WithLocalHandOff(1, time.Hour)) // has a view from the first acquire on
+	_, err := q.TryAcquire(testbed.Context(t))
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.True(t, q.Viewed())
 	mine := acquiring(t, testbed.Context(t), q, server, 2)
 	blocked(t, mine)
 	require.Equal(t, 1, server.Requests().Requests[zktest.OpGetData], "a watch of its own")
@@ -96,8 +99,8 @@ func TestNodeThatWasThereBeforeTheViewIsWatched(t *testing.T) {
 	require.NoError(t, got.hold.Release())
 }
 
-// TestDowngradedReaderAheadOfAWriterIsSeen is succession after a downgrade, on the level of nodes: a node
-// with a lower number than ours is made after ours.
+// TestNodeThatComesAheadOfOursIsSeen is a downgrade, on the level of nodes: a node with a lower number than ours
+// is made after ours.
 func TestNodeThatComesAheadOfOursIsSeen(t *testing.T) {
 	server := zktest.NewServer(t)
 	bed := testbed.On(server)
@@ -107,8 +110,6 @@ func TestNodeThatComesAheadOfOursIsSeen(t *testing.T) {
 	first := foreign(t, other, "/lock")
 	_, name := framework.Split(first)
 	mine := acquiring(t, testbed.Context(t), q, server, 2)
-	second := first + "x" // no number of this lock
-	_ = second
 	number := name[len(name)-10:]
 	inPlace, err := other.Create(testbed.Context(t), "/lock/lock-"+number, nil, framework.As(framework.Ephemeral), framework.Protected())
 	require.NoError(t, err)

@@ -1,0 +1,147 @@
+package rwlock_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/rwlock"
+	"github.com/gocurator/curator/zktest"
+)
+
+// A goroutine that is slow between the answer to its create and what it does with it.
+
+// hurdle stops the next create of a client when it has been answered.
+type hurdle struct {
+	mu      sync.Mutex
+	reached chan struct{} // nil: none is to be stopped
+	open    chan struct{}
+}
+
+func (h *hurdle) option() framework.Option {
+	return framework.WithObserver(framework.Observer{Operation: func(_ context.Context, e framework.OperationEvent) {
+		if e.Op != "create" {
+			return
+		}
+		h.mu.Lock()
+		reached, open := h.reached, h.open
+		h.reached = nil
+		h.mu.Unlock()
+		if reached != nil {
+			close(reached)
+			<-open
+		}
+	}})
+}
+
+func (h *hurdle) set() (reached <-chan struct{}, goOn func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.reached, h.open = make(chan struct{}), make(chan struct{})
+	open := h.open
+	return h.reached, func() { close(open) }
+}
+
+// used has a side acquire until it needs no list.
+func used(t *testing.T, server *zktest.Server, side *rwlock.Side) {
+	t.Helper()
+	testbed.Eventually(t, func() bool {
+		server.ResetCounts()
+		hold, err := side.Acquire(testbed.Context(t))
+		require.NoError(t, err)
+		require.NoError(t, hold.Release())
+		return server.Requests().Requests[zktest.OpGetChildren2] == 0
+	}, "a view")
+}
+
+// TestWriterBehindADowngradeWaits has the second writer's node made before the first writer becomes a reader in its place,
+// and its goroutine act afterwards.
+func TestWriterBehindADowngradeWaits(t *testing.T) {
+	testBehindADowngrade(t, func(l *rwlock.Lock) *rwlock.Side { return l.Write() }, func(t *testing.T, first, inner *lock.Hold) {
+		require.NoError(t, first.Release())
+	}, func(t *testing.T, first, inner *lock.Hold) {
+		require.NoError(t, inner.Release())
+	})
+}
+
+// TestReaderBehindAWriterThatReadWaits is the same for a reader behind a writer that has read meanwhile.
+func TestReaderBehindAWriterThatReadWaits(t *testing.T) {
+	testBehindADowngrade(t, func(l *rwlock.Lock) *rwlock.Side { return l.Read() }, func(t *testing.T, first, inner *lock.Hold) {
+		require.NoError(t, inner.Release())
+	}, func(t *testing.T, first, inner *lock.Hold) {
+		require.NoError(t, first.Release())
+	})
+}
+
+func testBehindADowngrade(t *testing.T, side func(*rwlock.Lock) *rwlock.Side, before, after func(t *testing.T, first, inner *lock.Hold)) {
+	server := zktest.NewServer(t)
+	var at hurdle
+	l, err := rwlock.New(testbed.On(server).Client(t, at.option()), "/lock")
+	require.NoError(t, err)
+	used(t, server, side(l))
+	first, err := l.Write().Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	reached, goOn := at.set()
+	second := make(chan *lock.Hold, 1)
+	go func() {
+		hold, _ := side(l).Acquire(testbed.Context(t))
+		second <- hold
+	}()
+	testbed.Receive(t, reached, "the second one's node")
+	inner, err := l.Read().Acquire(first.Context())
+	require.NoError(t, err)
+	before(t, first, inner)
+	goOn()
+	joined := func() bool {
+		ps, err := l.Participants(testbed.Context(t))
+		return err == nil && len(ps) == 2 && !ps[1].Holds
+	}
+	require.True(t, joined())
+	select {
+	case <-second:
+		t.Fatal("two holders")
+	case <-time.After(50 * time.Millisecond):
+	}
+	after(t, first, inner)
+	hold := testbed.Receive(t, second, "the lock")
+	require.NotNil(t, hold)
+	require.NoError(t, hold.Release())
+}
+
+func TestTokenDoesNotFallAfterADowngrade(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	l, err := rwlock.New(bed.Client(t), "/lock")
+	require.NoError(t, err)
+	other, err := rwlock.New(bed.Client(t), "/lock")
+	require.NoError(t, err)
+	token := func(hold *lock.Hold) int64 {
+		n, err := hold.FencingToken(testbed.Context(t))
+		require.NoError(t, err)
+		return n
+	}
+	writer, err := l.Write().Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	next := make(chan *lock.Hold, 1)
+	go func() {
+		hold, _ := other.Write().Acquire(testbed.Context(t))
+		next <- hold
+	}()
+	testbed.Eventually(t, func() bool { children, _ := server.Children("/lock"); return len(children) == 2 }, "another writer queues")
+	reader, err := l.Read().Acquire(writer.Context())
+	require.NoError(t, err)
+	require.Equal(t, token(writer), token(reader), "it is the same holder")
+	require.NoError(t, writer.Release())
+	last := token(reader)
+	require.NoError(t, reader.Release())
+	hold := testbed.Receive(t, next, "the lock")
+	require.NotNil(t, hold)
+	require.Greater(t, token(hold), last)
+	require.NoError(t, hold.Release())
+}
