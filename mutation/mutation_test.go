@@ -94,7 +94,7 @@ var mutations = []mutation{
 	{
 		name:  "a view does not count what is created",
 		file:  "recipes/lock/view.go",
-		edits: []edit{{old: "c.number == number)", new: "c.number >= 0)"}, {old: "c.number < number // children", new: "c.number < -2 // children"}},
+		edits: []edit{{old: "c.number == number)", new: "c.number <= number)"}, {old: "c.number < number // children", new: "c.number < -2 // children"}},
 		pkg:   "recipes/lock", test: "TestViewThatMissedANodeIsNotAsked",
 	},
 	{
