@@ -19,9 +19,12 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/multilock"
 	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/node"
 	"github.com/gocurator/curator/recipes/revocable"
 	"github.com/gocurator/curator/recipes/rwlock"
 	"github.com/gocurator/curator/recipes/semaphore"
@@ -158,6 +161,41 @@ func TestRowsOfOperations(t *testing.T) {
 	_, err = client.Multi(ctx, &zk.CreateRequest{Path: "/e"}, &zk.DeleteRequest{Path: "/a", Version: -1})
 	require.NoError(t, err)
 	require.NoError(t, client.Delete(ctx, "/e", -1))
+}
+
+func TestRowsOfOtherRecipes(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	ctx := within(t)
+	for _, opts := range [][]leader.Option{nil, {leader.AsSelector()}} {
+		e, err := leader.New(client, "/election", opts...)
+		require.NoError(t, err)
+		term, err := e.Campaign(ctx)
+		require.NoError(t, err)
+		require.NoError(t, term.Resign())
+	}
+	kept, err := node.Keep(ctx, client, "/kept", []byte("1"))
+	require.NoError(t, err)
+	defer kept.Close()
+	member, err := node.Join(ctx, client, "/group", "me", []byte("payload"))
+	require.NoError(t, err)
+	defer member.Close()
+	c, err := cache.New(client, "/kept")
+	require.NoError(t, err)
+	defer c.Close()
+	require.NoError(t, c.Sync(ctx))
+	n, ok := c.Get("/kept")
+	require.True(t, ok)
+	require.Equal(t, "1", string(n.Data))
+
+	events := make(chan zk.Event, 10)
+	w, err := client.AddWatch(ctx, "/kept", framework.WatchPersistent, func(e zk.Event) { events <- e })
+	require.NoError(t, err)
+	_, err = client.Set(ctx, "/kept", []byte("2"), -1)
+	require.NoError(t, err)
+	require.Equal(t, zk.EventNodeDataChanged, (<-events).Type)
+	w.Remove()
+	<-w.Done()
 }
 
 func TestRowsOfPolicies(t *testing.T) {
