@@ -60,16 +60,17 @@ func Result(err error) string {
 }
 
 var reasons = slices.Concat(trouble, []word{
-	{lock.ErrNotAcquired, "held"},
+	{zk.ErrNoServer, "no_server"}, // nobody knows whether it is held
 	{context.Canceled, "canceled"},
 	{context.DeadlineExceeded, "timeout"},
+	{lock.ErrNotAcquired, "held"}, // who has waited in vain gets that as well
 	{lock.ErrNodeDeleted, "node_deleted"},
 	{lock.ErrSequenceExhausted, "sequence_exhausted"},
 })
 
-// Reason is a word for why a lock was not acquired: "held" (by another, of TryAcquire), "canceled",
-// "timeout" (of the caller's context), "session_lost", "suspended", "node_deleted",
-// "sequence_exhausted", "connection", "closed" or "other".
+// Reason is a word for why a lock was not acquired: "held" (by another, of TryAcquire), "canceled", "timeout" (of the
+// caller's context, while others held), "no_server", "session_lost", "suspended", "node_deleted",
+// "sequence_exhausted", "connection" (any other loss of it), "closed" or "other".
 func Reason(err error) string {
 	w := find(reasons, err)
 	if w == "other" && retry.Retryable(err) {

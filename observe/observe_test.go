@@ -28,7 +28,7 @@ func TestWordsForErrors(t *testing.T) {
 		zk.ErrNotEmpty:            {"not_empty", "other", "other"},
 		zk.ErrNoAuth:              {"no_auth", "other", "other"},
 		zk.ErrAuthFailed:          {"auth_failed", "other", "other"},
-		zk.ErrNoServer:            {"no_server", "connection", "other"},
+		zk.ErrNoServer:            {"no_server", "no_server", "other"},
 		zk.ErrConnectionClosed:    {"connection", "connection", "other"},
 		framework.ErrClosed:       {"closed", "closed", "closed"},
 		framework.ErrSessionLost:  {"session_lost", "session_lost", "session_lost"},
@@ -53,6 +53,17 @@ func TestAClosedClientIsNoCancellation(t *testing.T) {
 	err := fmt.Errorf("%w: %w", framework.ErrClosed, context.Canceled)
 	assert.Equal(t, "closed", observe.Result(err))
 	assert.Equal(t, "closed", observe.Reason(err))
+}
+
+// TestWhoWaitedInVainWasNotRefused: the error of a wait says that others held, too, or that nobody knows.
+func TestWhoWaitedInVainWasNotRefused(t *testing.T) {
+	for want, err := range map[string]error{
+		"timeout":   fmt.Errorf("%w: %w", lock.ErrNotAcquired, context.DeadlineExceeded),
+		"canceled":  fmt.Errorf("%w: %w", lock.ErrNotAcquired, context.Canceled),
+		"no_server": fmt.Errorf("%w: %w", context.DeadlineExceeded, zk.ErrNoServer),
+	} {
+		assert.Equal(t, want, observe.Reason(err))
+	}
 }
 
 func TestLossesAreAllCausesButOne(t *testing.T) {

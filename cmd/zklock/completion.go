@@ -95,7 +95,7 @@ func completeZsh(w io.Writer) {
 	for _, c := range subcommands() {
 		fmt.Fprintf(w, "\t\t\t%s\n", quoteShell(c.name+":"+c.does))
 	}
-	fmt.Fprint(w, "\t\t)\n\t\t_describe command commands\n\t\treturn\n\tfi\n\tlocal command=$words[2]\n\twords=(\"zklock $command\" ${words[3,-1]})\n\t((CURRENT--))\n\tcase $command in\n")
+	fmt.Fprint(w, "\t\t)\n\t\t_describe command commands\n\t\treturn\n\tfi\n\tlocal command=$words[2] end=${words[(i)--]}\n\tif ((end < CURRENT)); then # the command that is run, and its arguments\n\t\tshift end words\n\t\t((CURRENT -= end))\n\t\t_normal\n\t\treturn\n\tfi\n\twords=(\"zklock $command\" ${words[3,-1]})\n\t((CURRENT--))\n\tcase $command in\n")
 	escape := strings.NewReplacer("[", "(", "]", ")", ":", `\:`, "\n", " ")
 	for _, c := range subcommands() {
 		fmt.Fprintf(w, "\t%s)\n\t\t_arguments", c.name)
@@ -110,7 +110,7 @@ func completeZsh(w io.Writer) {
 		case c.words() != "":
 			fmt.Fprintf(w, " \\\n\t\t\t%s", quoteShell("1:shell:("+c.words()+")"))
 		case c.name == "run":
-			fmt.Fprintf(w, " \\\n\t\t\t'1:path:' '*::command:_normal'")
+			fmt.Fprintf(w, " \\\n\t\t\t'1:path:'")
 		}
 		fmt.Fprint(w, " ;;\n")
 	}

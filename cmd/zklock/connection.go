@@ -12,7 +12,6 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/connectstring"
 	"github.com/gocurator/curator/internal/dialerrors"
 )
 
@@ -40,7 +39,7 @@ func (c *connection) connect(ctx context.Context, t *tool, opts ...framework.Opt
 		level = slog.LevelDebug
 	}
 	text := cmp.Or(c.servers, os.Getenv("ZKLOCK_SERVERS"), "127.0.0.1:2181")
-	servers, chroot, err := connectstring.Parse(text)
+	servers, chroot, err := framework.ParseConnectString(text)
 	if err != nil {
 		return nil, usageError("-servers: %w", err)
 	}

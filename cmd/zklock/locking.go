@@ -167,7 +167,9 @@ func (l *locking) acquire(ctx context.Context, t *tool, c *contended) (*lock.Hol
 	}
 	switch {
 	case err == nil:
-	case errors.Is(err, lock.ErrNotAcquired), patient.Err() != nil && ctx.Err() == nil:
+	case ctx.Err() != nil:
+		return nil, err
+	case errors.Is(err, lock.ErrNotAcquired), patient.Err() != nil:
 		who, err := c.holders(ctx)
 		if err != nil { // nobody may hold it, for all we know
 			return nil, fmt.Errorf("%s not acquired%s, and no server says why: %w", c.path, within, err)

@@ -85,7 +85,7 @@ func (s spans) notAcquired(ctx context.Context, e framework.NotAcquiredEvent) {
 	span := s.in(ctx).span
 	reason := observe.Reason(e.Err)
 	span.SetAttributes(reasonKey.String(reason))
-	if !errors.Is(e.Err, lock.ErrNotAcquired) { // that is what TryAcquire was asked
+	if reason != "held" { // that is what TryAcquire was asked
 		fail(span, e.Err, reason)
 	}
 	span.End()

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/connectstring"
 	"github.com/gocurator/curator/internal/dialerrors"
 	"github.com/gocurator/curator/zktest"
 )
@@ -47,7 +46,7 @@ func Connect(ctx context.Context, out io.Writer, servers string) (list []string,
 
 // reachable returns when a server answers, and says what it waits for if that takes a while.
 func reachable(ctx context.Context, out io.Writer, servers string) ([]string, error) {
-	list, chroot, err := connectstring.Parse(servers)
+	list, chroot, err := framework.ParseConnectString(servers)
 	if err != nil {
 		return nil, err
 	}

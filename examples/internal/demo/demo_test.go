@@ -45,7 +45,7 @@ func TestServersThatAnswer(t *testing.T) {
 	require.NoError(t, err)
 	defer stop()
 	require.Len(t, list, 1)
-	for _, bad := range []string{"zk1,", "zk1:2181/app"} {
+	for _, bad := range []string{",", "zk1:2181/app"} {
 		_, _, err = Connect(t.Context(), &out, bad)
 		require.Error(t, err, bad)
 	}

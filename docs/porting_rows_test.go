@@ -1,0 +1,447 @@
+package docs_test
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"net"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/multilock"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/recipes/revocable"
+	"github.com/gocurator/curator/recipes/rwlock"
+	"github.com/gocurator/curator/recipes/semaphore"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
+)
+
+// TestEveryRowIsTried: what the tables of PORTING.md name is used in the tests beside it.
+func TestEveryRowIsTried(t *testing.T) {
+	document, err := os.ReadFile("PORTING.md")
+	require.NoError(t, err)
+	var source strings.Builder
+	for _, file := range []string{"porting_rows_test.go", "porting_programs_test.go"} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		source.Write(text)
+	}
+	name := regexp.MustCompile(`\b(?:framework|retry|connstate|lock|mutex|semaphore|rwlock|multilock|revocable|zktest|client|hold|server|group|m|s|l|zk)\.([A-Z]\w+)`)
+	tables := 0
+	for line := range strings.Lines(string(document)) {
+		if !strings.HasPrefix(line, "| ") {
+			continue
+		}
+		for _, m := range name.FindAllStringSubmatch(line, -1) {
+			tables++
+			assert.True(t, regexp.MustCompile(`\.`+m[1]+`\b`).MatchString(source.String()), "%s of %s", m[0], line)
+		}
+	}
+	require.Greater(t, tables, 50)
+}
+
+func TestRowsOfTheClient(t *testing.T) {
+	server := zktest.NewServer(t)
+	ctx := within(t)
+	policy := retry.ExponentialBackoff(10*time.Millisecond, 3)
+	client, err := framework.New(nil,
+		framework.WithRetryPolicy(policy),
+		framework.WithSessionTimeout(20*time.Second),
+		framework.WithConnectionTimeout(15*time.Second),
+		framework.WithNamespace("app"),
+		framework.WithAuth("digest", []byte("user:secret")),
+		framework.WithACLProvider(func(string) []zk.ACL { return zk.WorldACL(zk.PermAll) }),
+		framework.WithDefaultData([]byte("default")),
+		framework.WithServerList(func(context.Context) ([]string, error) { return server.Servers(), nil }),
+		framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, address)
+		}),
+		framework.WithErrorPolicy(connstate.Standard),
+		framework.WithExpirationPercent(100),
+		framework.WithoutContainers())
+	require.NoError(t, err)
+	require.NoError(t, client.WaitConnected(ctx))
+	require.Equal(t, connstate.Connected, client.State())
+	secure, err := framework.New([]string{server.Addr()}, framework.WithTLS(&tls.Config{}))
+	require.NoError(t, err)
+	defer secure.Close()
+	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, secure.WaitConnected(short), context.DeadlineExceeded, "the server does not speak TLS")
+
+	other, err := client.Namespace("other")
+	require.NoError(t, err)
+	_, err = other.Create(ctx, "/n", nil)
+	require.ErrorIs(t, err, zk.ErrNoNode, "Java's client makes the namespace by itself")
+	_, err = other.Create(ctx, "/n", nil, framework.PersistentParents())
+	require.NoError(t, err)
+	require.True(t, server.Exists("/other/n"))
+
+	states := make(chan connstate.State, 10)
+	remove, err := client.Listen(func(s connstate.State) { states <- s })
+	require.NoError(t, err)
+	session, err := client.Session(ctx)
+	require.NoError(t, err)
+	require.NoError(t, server.ExpireSession(session.ID()))
+	for _, want := range []connstate.State{connstate.Suspended, connstate.Lost, connstate.Reconnected} {
+		assert.Equal(t, want, <-states)
+	}
+	remove()
+	_, err = client.Create(framework.InSession(ctx, session), "/n", nil)
+	require.ErrorIs(t, err, framework.ErrSessionLost)
+	require.NoError(t, client.Close())
+	_, _, err = client.Get(ctx, "/n")
+	require.ErrorIs(t, err, framework.ErrClosed)
+}
+
+func TestRowsOfOperations(t *testing.T) {
+	client := newClient(t, zktest.NewServer(t, zktest.WithTTLNodes()))
+	ctx := within(t)
+	acl := zk.WorldACL(zk.PermAll)
+	path, err := client.Create(ctx, "/a/b", []byte("1"), framework.PersistentParents(), framework.Protected(),
+		framework.As(framework.PersistentSequential), framework.ACL(acl))
+	require.NoError(t, err)
+	dir, name := framework.Split(path)
+	require.Equal(t, "/a", dir)
+	require.Equal(t, path, framework.Join(dir, name))
+	_, err = client.Create(ctx, "/c/d", nil, framework.Parents())
+	require.NoError(t, err)
+	_, err = client.Create(ctx, "/ttl", nil, framework.TTL(time.Hour))
+	require.NoError(t, err)
+
+	data, stat, watch, err := client.GetW(ctx, path)
+	require.NoError(t, err)
+	require.Equal(t, "1", string(data))
+	_, err = client.Set(ctx, path, []byte("2"), stat.Version)
+	require.NoError(t, err)
+	<-watch.Done()
+	require.Equal(t, zk.EventNodeDataChanged, watch.Event().Type)
+	_, err = client.Set(ctx, path, []byte("3"), stat.Version)
+	require.ErrorIs(t, err, zk.ErrBadVersion)
+	data, _, err = client.Get(ctx, path)
+	require.NoError(t, err)
+	require.Equal(t, "2", string(data))
+
+	_, _, gone, err := client.ExistsW(ctx, path)
+	require.NoError(t, err)
+	_, _, fewer, err := client.ChildrenW(ctx, dir)
+	require.NoError(t, err)
+	found, err := client.DeleteGuaranteed(ctx, path)
+	require.NoError(t, err)
+	require.True(t, found)
+	<-gone.Done()
+	<-fewer.Done()
+	found, _, err = client.Exists(ctx, path)
+	require.NoError(t, err)
+	require.False(t, found)
+	children, _, err := client.Children(ctx, dir)
+	require.NoError(t, err)
+	require.Empty(t, children)
+	require.NoError(t, client.Sync(ctx, "/a"))
+	_, stat, err = client.GetACL(ctx, "/a")
+	require.NoError(t, err)
+	_, err = client.SetACL(ctx, "/a", acl, stat.Aversion)
+	require.NoError(t, err)
+	_, err = client.Multi(ctx, &zk.CreateRequest{Path: "/e"}, &zk.DeleteRequest{Path: "/a", Version: -1})
+	require.NoError(t, err)
+	require.NoError(t, client.Delete(ctx, "/e", -1))
+}
+
+func TestRowsOfOtherRecipes(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	ctx := within(t)
+	for _, opts := range [][]leader.Option{nil, {leader.AsSelector()}} {
+		e, err := leader.New(client, "/election", opts...)
+		require.NoError(t, err)
+		term, err := e.Campaign(ctx)
+		require.NoError(t, err)
+		require.NoError(t, term.Resign())
+	}
+	kept, err := node.Keep(ctx, client, "/kept", []byte("1"))
+	require.NoError(t, err)
+	defer kept.Close()
+	member, err := node.Join(ctx, client, "/group", "me", []byte("payload"))
+	require.NoError(t, err)
+	defer member.Close()
+	c, err := cache.New(client, "/kept")
+	require.NoError(t, err)
+	defer c.Close()
+	require.NoError(t, c.Sync(ctx))
+	n, ok := c.Get("/kept")
+	require.True(t, ok)
+	require.Equal(t, "1", string(n.Data))
+
+	events := make(chan zk.Event, 10)
+	w, err := client.AddWatch(ctx, "/kept", framework.WatchPersistent, func(e zk.Event) { events <- e })
+	require.NoError(t, err)
+	_, err = client.Set(ctx, "/kept", []byte("2"), -1)
+	require.NoError(t, err)
+	require.Equal(t, zk.EventNodeDataChanged, (<-events).Type)
+	w.Remove()
+	<-w.Done()
+}
+
+func TestRowsOfPolicies(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy retry.Policy
+		pauses int // -1: more than are tried
+	}{
+		"ExponentialBackoff":        {retry.ExponentialBackoff(time.Millisecond, 3), 3},
+		"BoundedExponentialBackoff": {retry.BoundedExponentialBackoff(time.Millisecond, time.Second, 3), 3},
+		"NTimes":                    {retry.NTimes(4, time.Millisecond), 4},
+		"OneTime":                   {retry.OneTime(time.Millisecond), 1},
+		"UntilElapsed":              {retry.UntilElapsed(time.Hour, time.Millisecond), -1},
+		"Forever":                   {retry.Forever(time.Millisecond), -1},
+	} {
+		b, n := c.policy.NewBackOff(), 0
+		for n < 20 && b.NextBackOff() != backoff.Stop {
+			n++
+		}
+		if c.pauses < 0 {
+			assert.Equal(t, 20, n, name)
+		} else {
+			assert.Equal(t, c.pauses, n, name)
+		}
+	}
+}
+
+func TestRowsOfLocks(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	ctx := within(t)
+	m, err := mutex.New(client, "/mutex", lock.WithData([]byte("me")), lock.WithMaxHold(time.Hour),
+		lock.WithErrorPolicy(connstate.Session), lock.WithLocalHandOff(10, time.Second))
+	require.NoError(t, err)
+	hold, err := m.Acquire(ctx)
+	require.NoError(t, err)
+	require.NoError(t, hold.Err())
+	other, err := mutex.New(newClient(t, server), "/mutex")
+	require.NoError(t, err)
+	_, err = other.TryAcquire(ctx)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	_, err = other.Acquire(short)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	all, err := m.Participants(ctx)
+	require.NoError(t, err)
+	require.Equal(t, "me", string(all[0].Data))
+	token, err := hold.FencingToken(ctx)
+	require.NoError(t, err)
+	require.Positive(t, token)
+	_, err = client.Multi(ctx, hold.Guard())
+	require.NoError(t, err)
+	require.NoError(t, hold.Release())
+	require.NoError(t, m.Do(ctx, func(context.Context) error { return nil }))
+
+	s, err := semaphore.New(client, "/semaphore", 2)
+	require.NoError(t, err)
+	var group *lock.Group
+	group, err = s.AcquireN(ctx, 2)
+	require.NoError(t, err)
+	require.NoError(t, group.Release())
+	count, err := semaphore.NewCount(client, "/count", 2)
+	require.NoError(t, err)
+	shared, err := semaphore.NewShared(client, "/shared", count)
+	require.NoError(t, err)
+	require.NoError(t, count.Set(ctx, 5))
+	n, err := shared.Max(ctx)
+	require.NoError(t, err)
+	require.Equal(t, 5, n)
+
+	l, err := rwlock.New(client, "/rwlock")
+	require.NoError(t, err)
+	reading, err := l.Read().Acquire(ctx)
+	require.NoError(t, err)
+	_, err = l.Write().Acquire(reading.Context())
+	require.ErrorIs(t, err, rwlock.ErrUpgrade)
+	require.NoError(t, reading.Release())
+	both, err := multilock.New(m, l.Write())
+	require.NoError(t, err)
+	group, err = both.Acquire(ctx)
+	require.NoError(t, err)
+	require.NoError(t, group.Release())
+
+	q, err := lock.New(client, "/queue", "mine-", struct{ lock.Standard }{})
+	require.NoError(t, err)
+	var _ lock.Driver = lock.Standard{}
+	_, ours := lock.Driver.SortKey(lock.Standard{}, "mine-0000000001", "mine-")
+	require.True(t, ours)
+	hold, err = q.Acquire(ctx)
+	require.NoError(t, err)
+	require.NoError(t, hold.Release())
+}
+
+func TestRowsOfRevocation(t *testing.T) {
+	client := newClient(t, zktest.NewServer(t))
+	ctx := within(t)
+	m, err := mutex.New(client, "/lock")
+	require.NoError(t, err)
+	for name, ask := range map[string]func(path string) error{
+		"Revoke":        func(path string) error { return revocable.Revoke(ctx, client, path) },
+		"RevokeHolders": func(string) error { _, err := revocable.RevokeHolders(ctx, client, m); return err },
+		"RevokeAll":     func(string) error { _, err := revocable.RevokeAll(ctx, client, m); return err },
+		"WithForce": func(path string) error {
+			return revocable.Revoke(ctx, client, path, revocable.WithForce(time.Hour))
+		},
+	} {
+		r, err := revocable.New(m, revocable.OnRevoke(func(h *revocable.Hold) { _ = h.Release() }))
+		require.NoError(t, err)
+		hold, err := r.Acquire(ctx)
+		require.NoError(t, err)
+		require.NoError(t, ask(hold.Path()), name)
+		<-hold.Revoked()
+		<-hold.Done()
+		require.ErrorIs(t, hold.Err(), lock.ErrReleased, name)
+	}
+	hold, err := m.Acquire(ctx)
+	require.NoError(t, err)
+	n, err := revocable.RevokeAhead(ctx, client, m, hold.Path())
+	require.NoError(t, err)
+	require.Zero(t, n, "nobody is ahead of the holder")
+	require.NoError(t, hold.Release())
+}
+
+func TestRowsOfTests(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	fault := server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate))
+	_, err := client.Create(within(t), "/n", nil, framework.Protected())
+	require.NoError(t, err)
+	require.True(t, fault.Met())
+	server.Stop()
+	require.NoError(t, server.Restart())
+	require.NoError(t, client.WaitConnected(within(t)))
+}
+
+func TestTraps(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server, framework.WithDefaultData([]byte("host:pid")))
+	ctx := within(t)
+	text := func(path string) string {
+		data, _, err := client.Get(ctx, path)
+		require.NoError(t, err)
+		return string(data)
+	}
+
+	t.Run("nil data", func(t *testing.T) {
+		_, err := client.Create(ctx, "/nil", nil)
+		require.NoError(t, err)
+		require.Equal(t, "host:pid", text("/nil"))
+		_, err = client.Create(ctx, "/empty", []byte{})
+		require.NoError(t, err)
+		require.Empty(t, text("/empty"))
+		_, err = client.Multi(ctx, &zk.CreateRequest{Path: "/multi"})
+		require.NoError(t, err)
+		require.Empty(t, text("/multi"))
+	})
+	t.Run("version 0", func(t *testing.T) {
+		_, err := client.Create(ctx, "/version", nil)
+		require.NoError(t, err)
+		_, err = client.Multi(ctx, &zk.SetDataRequest{Path: "/version"})
+		require.NoError(t, err, "it was never changed")
+		for _, op := range []any{&zk.SetDataRequest{Path: "/version"}, &zk.DeleteRequest{Path: "/version"}, &zk.CheckVersionRequest{Path: "/version"}} {
+			_, err = client.Multi(ctx, op)
+			require.ErrorIs(t, err, zk.ErrBadVersion)
+		}
+		_, err = client.Multi(ctx, &zk.SetDataRequest{Path: "/version", Version: -1})
+		require.NoError(t, err)
+	})
+	t.Run("containers vanish", func(t *testing.T) {
+		for dir, opt := range map[string]framework.CreateOption{"/containers": framework.Parents(), "/persistent": framework.PersistentParents()} {
+			_, err := client.Create(ctx, dir+"/n", nil, opt)
+			require.NoError(t, err)
+			require.NoError(t, client.Delete(ctx, dir+"/n", -1))
+		}
+		server.ReapContainers()
+		require.False(t, server.Exists("/containers"))
+		require.True(t, server.Exists("/persistent"))
+	})
+	t.Run("a leader selector's path", func(t *testing.T) {
+		// What Java's LeaderSelector makes.
+		_, err := client.Create(ctx, "/leader/lock-", nil, framework.Parents(), framework.Protected(), framework.As(framework.EphemeralSequential))
+		require.NoError(t, err)
+		m, err := mutex.New(client, "/leader")
+		require.NoError(t, err)
+		_, err = m.TryAcquire(ctx)
+		require.ErrorIs(t, err, lock.ErrNotAcquired, "it takes part in the election")
+	})
+	t.Run("contexts and releases", func(t *testing.T) {
+		m, err := mutex.New(client, "/lock")
+		require.NoError(t, err)
+		hold, err := m.Acquire(ctx)
+		require.NoError(t, err)
+		again := make(chan error, 1)
+		go func() { // ends with ctx
+			h, err := m.Acquire(hold.Context())
+			if err == nil {
+				err = h.Release()
+			}
+			again <- err
+		}()
+		require.NoError(t, <-again, "re-entered from another goroutine")
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		_, err = m.Acquire(short)
+		require.ErrorIs(t, err, context.DeadlineExceeded, "it waits for itself")
+		require.NoError(t, hold.Release())
+		require.ErrorIs(t, hold.Release(), lock.ErrReleased)
+
+		hold, err = m.Acquire(ctx)
+		require.NoError(t, err)
+		require.NoError(t, client.Delete(ctx, hold.Path(), -1))
+		<-hold.Done()
+		require.ErrorIs(t, hold.Release(), lock.ErrLost)
+	})
+	t.Run("shared count", func(t *testing.T) {
+		count, err := semaphore.NewCount(client, "/count", 7)
+		require.NoError(t, err)
+		n, err := count.Get(ctx)
+		require.NoError(t, err)
+		data, stat, watch, err := client.GetW(ctx, "/count")
+		require.NoError(t, err)
+		require.Equal(t, n, int(binary.BigEndian.Uint32(data)))
+		more := slices.Clone(data)
+		binary.BigEndian.PutUint32(more, 8)
+		_, err = client.Set(ctx, "/count", more, stat.Version)
+		require.NoError(t, err)
+		<-watch.Done()
+		_, err = client.Set(ctx, "/count", more, stat.Version)
+		require.ErrorIs(t, err, zk.ErrBadVersion)
+		n, err = count.Get(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 8, n)
+	})
+	t.Run("no server", func(t *testing.T) {
+		lonely, err := framework.New([]string{"127.0.0.1:1"}, framework.WithConnectionTimeout(50*time.Millisecond), framework.WithRetryPolicy(retry.NTimes(1, time.Millisecond)))
+		require.NoError(t, err)
+		defer lonely.Close()
+		require.ErrorIs(t, nightly(ctx, lonely, func(context.Context) error { return nil }), zk.ErrNoServer)
+		short, cancel := context.WithTimeout(ctx, 30*time.Millisecond)
+		defer cancel()
+		m, err := mutex.New(lonely, "/lock")
+		require.NoError(t, err)
+		_, err = m.Acquire(short)
+		require.ErrorIs(t, err, zk.ErrNoServer)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, lock.ErrNotAcquired)
+	})
+}
