@@ -344,6 +344,11 @@ func numbers(t *testing.T, bed *testbed.Bed) {
 	by, err := other.Create(testbed.Context(t), path, nil, framework.As(framework.EphemeralSequential))
 	require.NoError(t, err)
 	require.Equal(t, path+"0000000003", by, "the server counts them, too")
+	// The next number is taken by somebody who chose it.
+	_, err = other.Create(testbed.Context(t), path+"0000000005", nil, framework.As(framework.Ephemeral))
+	require.NoError(t, err)
+	testbed.CatchUp(t, client)
+	require.Equal(t, path+"0000000006", keep(t, client, path, "", node.Sequential()).Path())
 	// All at a time, from one client.
 	kept := make(chan string, 8)
 	for range cap(kept) {

@@ -400,6 +400,24 @@ func TestATTLNodeThatIsTakenOverStartsAnew(t *testing.T) {
 	}, zktest.WithTTLNodes(), zktest.WithContainerCheckInterval(time.Second))
 }
 
+// TestATTLNodeWaitsWithoutSpinning has an ephemeral node in the way.
+func TestATTLNodeWaitsWithoutSpinning(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client, other := w.client(), w.client()
+		n := keep(t, client, "/group/a", "a", node.WithTTL(10*time.Second))
+		_, err := other.Multi(t.Context(), &zk.DeleteRequest{Path: "/group/a", Version: -1},
+			&zk.CreateRequest{Path: "/group/a", Flags: zk.FlagEphemeral})
+		require.NoError(t, err)
+		await(t, n, reason(node.ErrTaken))
+		w.ResetCounts()
+		time.Sleep(time.Hour)
+		require.Zero(t, w.Requests().Requests[zktest.OpExists])
+		require.NoError(t, other.Delete(t.Context(), "/group/a", -1))
+		await(t, n, isThere)
+		w.one(n, "a")
+	}, zktest.WithTTLNodes())
+}
+
 func TestAServerWithoutTTLNodesIsReported(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
