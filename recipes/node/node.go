@@ -176,7 +176,8 @@ func (n *Node) Set(ctx context.Context, data []byte) error {
 
 // Present reports whether the node is there and ours, and returns a channel that is closed when that, or
 // [Node.Err], may have changed. It is false from the moment at which the connection is in trouble as the error
-// policy says, at the latest before anybody else can have the node.
+// policy says, at the latest before the servers end the session and somebody else can have the node. If
+// somebody deletes the node, it is false when the server has told us.
 func (n *Node) Present() (there bool, changed <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
