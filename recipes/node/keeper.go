@@ -23,8 +23,8 @@ type keeper struct {
 	session *framework.Session // the one that lives, or the last one; nil before the first
 	former  map[int64]bool     // ids of sessions before that
 	kept    bool               // the node was there once
-	sent    bool               // a create of ours may have reached the server in this session
-	unsure  bool               // and its outcome is not known
+	sent    bool               // there may be a node of ours in this session
+	unsure  bool               // the outcome of a create is not known
 	made    content            // of a create of ours that was answered
 
 	absent  bool // the node must be made before it is looked at
@@ -316,6 +316,7 @@ func (d *dependency) isTold(mu *sync.Mutex) bool {
 func (k *keeper) lose(reason error) {
 	k.release()
 	k.claimed.release()
+	k.sent, k.made = false, content{}
 	if (k.kept || errors.Is(reason, ErrTaken)) && text(k.Err()) != text(reason) {
 		k.missing(reason)
 	}

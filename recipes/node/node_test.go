@@ -94,6 +94,21 @@ func reason(want error) func(bool, error) bool {
 	return func(there bool, err error) bool { return !there && errors.Is(err, want) }
 }
 
+// expire ends the session, and waits until the node is there in the next one.
+func expire(t *testing.T, bed *testbed.Bed, client *framework.Client, n *node.Node) {
+	t.Helper()
+	_, before, err := client.Exists(testbed.Context(t), n.Path())
+	require.NoError(t, err)
+	_, changed := n.Present()
+	bed.KillSession(t, client)
+	testbed.Receive(t, changed, "word of the loss")
+	testbed.Eventually(t, func() bool {
+		found, stat, err := client.Exists(testbed.Context(t), n.Path())
+		return err == nil && found && stat.Czxid > before.Czxid
+	}, "the node is made again")
+	await(t, n, isThere)
+}
+
 func existsUntilClosed(t *testing.T, bed *testbed.Bed) { // CUR-NOD-01
 	client, other := bed.Client(t), bed.Client(t)
 	path := testbed.Path(t)
@@ -200,9 +215,7 @@ func survivesSession(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	n := keep(t, client, path, "a")
 	require.NoError(t, n.Set(testbed.Context(t), []byte("b")))
-	bed.KillSession(t, client)
-	await(t, n, func(there bool, err error) bool { return !there && err != nil })
-	await(t, n, isThere)
+	expire(t, bed, client, n)
 	require.Equal(t, "b", data(t, other, path))
 	_, stat, err := client.Exists(testbed.Context(t), path)
 	require.NoError(t, err)
@@ -224,9 +237,7 @@ func namesAreKept(t *testing.T, bed *testbed.Bed) { // CURATOR-190, CURATOR-483
 			_, id := framework.Unprotected(child)
 			require.Equal(t, name != "sequential", id != "", child)
 			for range 2 {
-				bed.KillSession(t, client)
-				await(t, n, func(there bool, err error) bool { return !there })
-				await(t, n, isThere)
+				expire(t, bed, client, n)
 				require.Equal(t, path, n.Path())
 				testbed.CatchUp(t, other)
 				children, _, err := other.Children(testbed.Context(t), dir)
