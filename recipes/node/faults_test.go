@@ -272,7 +272,7 @@ func TestOneThatGivesUpLeavesTheNextOnesNode(t *testing.T) {
 		client, other := w.client(), w.client()
 		_, err := other.Create(t.Context(), "/group/a", nil, framework.Parents())
 		require.NoError(t, err)
-		defer w.Delay(time.Second, zktest.OnOp(zktest.OpExists))()
+		defer w.Delay(time.Second, zktest.OnOp(zktest.OpExists, zktest.OpMulti))()
 		_, err = node.Keep(t.Context(), client, "/group/a", []byte("first"), node.IfTaken(node.Fail))
 		require.ErrorIs(t, err, node.ErrTaken)
 		require.NoError(t, other.Delete(t.Context(), "/group/a", -1))
