@@ -98,7 +98,7 @@ func Keep(ctx context.Context, client *framework.Client, path string, data []byt
 	go newKeeper(n).run() // ends with n.ctx or the client
 	if err := n.awaitFirst(ctx); err != nil {
 		n.stop(ErrClosed)
-		return nil, fmt.Errorf("keep %s: %w", path, err)
+		return nil, err
 	}
 	return n, nil
 }
@@ -113,13 +113,13 @@ func (n *Node) awaitFirst(ctx context.Context) error {
 		case there:
 			return nil
 		case errors.Is(err, framework.ErrClosed):
-			return err
+			return fmt.Errorf("keep %s: %w", n.asked, err)
 		case errors.Is(err, ErrTaken) && n.cfg.taken == Fail:
-			return err
+			return err // it says where
 		case ctx.Err() != nil && err != nil:
-			return fmt.Errorf("%w: %w", ctxerr.Of(ctx), err)
+			return fmt.Errorf("keep %s: %w: %w", n.asked, ctxerr.Of(ctx), err)
 		case ctx.Err() != nil:
-			return ctxerr.Of(ctx)
+			return fmt.Errorf("keep %s: %w", n.asked, ctxerr.Of(ctx))
 		}
 		select {
 		case <-changed:
