@@ -26,8 +26,11 @@ func (k *keeper) create(ctx context.Context) error {
 	}
 	k.sent, k.unsure = true, true
 	_, err := k.client.Create(ctx, k.path, want.data, options...)
-	if err == nil {
+	switch {
+	case err == nil:
 		k.made, k.unsure = want, false
+	case errors.Is(err, zk.ErrNodeExists):
+		k.unsure = false // what there is can be seen now
 	}
 	return err
 }
@@ -101,7 +104,7 @@ func (k *keeper) replace(ctx context.Context) error {
 	case err == nil:
 		k.made, k.unsure = want, false
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNodeExists):
-		// It is not the one any more that was seen.
+		k.unsure = false // it is not the one any more that was seen
 	default:
 		return err
 	}

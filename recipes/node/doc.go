@@ -20,8 +20,8 @@
 //   - There is one node, whatever request fails and however. A node is taken for
 //     ours only if it belongs to our session. One that an earlier session of ours left is
 //     replaced; that of somebody else is not touched unless [IfTaken] says so.
-//   - [Node.Present] is false before anybody else can have the node, and [Node.Err] says
-//     why it is not there. What a server refuses is tried again, with pauses.
+//   - [Node.Present] is false before anybody else can have the node because our session
+//     ends, and [Node.Err] says why. What a server refuses is tried again, with pauses.
 //   - After Close, or an error of Keep, no node stays, even if its create is carried
 //     out later.
 //

@@ -266,6 +266,25 @@ func TestCloseWaitsForACreateThatIsUnderWay(t *testing.T) { // CURATOR-297
 	})
 }
 
+// TestOneThatGivesUpLeavesTheNextOnesNode has two Keeps of one client follow each other.
+func TestOneThatGivesUpLeavesTheNextOnesNode(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client, other := w.client(), w.client()
+		for range 200 { // chance decides who is first
+			_, err := other.Create(t.Context(), "/group/a", nil, framework.Parents())
+			require.NoError(t, err)
+			_, err = node.Keep(t.Context(), client, "/group/a", []byte("first"), node.IfTaken(node.Fail))
+			require.ErrorIs(t, err, node.ErrTaken)
+			require.NoError(t, other.Delete(t.Context(), "/group/a", -1))
+			n := keep(t, client, "/group/a", "second", node.IfTaken(node.Fail))
+			synctest.Wait()
+			require.NoError(t, n.Err())
+			w.one(n, "second")
+			require.NoError(t, n.Close())
+		}
+	})
+}
+
 // TestCloseWritesBeforeItLooks has the outcome of a create unknown. A read alone could show a state of before
 // the create, from a server that lags behind.
 func TestCloseWritesBeforeItLooks(t *testing.T) {

@@ -26,6 +26,7 @@ type group struct {
 	mu      sync.Mutex // guards what follows
 	entries map[string]*entry
 	listed  bool          // the list is up to date
+	reason  error         // why it is not, if it could not be read
 	pzxid   int64         // of the list; it rises, also when the parent is made again
 	changed chan struct{} // closed when any of this changes, and replaced
 }
@@ -76,6 +77,16 @@ func (g *group) fresh() (bool, <-chan struct{}) {
 	return fresh, g.changed
 }
 
+// why is why the list could not be read, or nil.
+func (g *group) why() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.listed {
+		return nil
+	}
+	return g.reason
+}
+
 // set changes the view, and tells those who look at it.
 func (g *group) set(change func()) {
 	g.mu.Lock()
@@ -87,18 +98,23 @@ func (g *group) set(change func()) {
 
 // followList keeps the list of children up to date.
 func (g *group) followList() {
-	pause := newPause()
+	pause, logged := newPause(), false
 	for g.ctx.Err() == nil {
 		watch, err := g.list()
 		switch {
 		case errors.Is(err, framework.ErrClosed):
 			return
 		case err != nil:
-			g.set(func() { g.listed = false })
+			g.set(func() { g.listed, g.reason = false, err })
+			if refusal(err) && g.ctx.Err() == nil && !logged {
+				logged = true
+				g.client.Logger().Warn("group cannot be read", "path", g.path, "reason", err)
+			}
 			g.sleep(g.ctx, pause)
 			continue
 		}
 		pause.Reset()
+		logged = false
 		if g.await(g.ctx, watch) == zk.EventNotWatching {
 			g.set(func() { g.listed = false })
 		}
@@ -119,19 +135,14 @@ func (g *group) list() (*framework.Watch, error) {
 		return nil, err
 	}
 	found, _, watch, err := g.client.ExistsW(g.ctx, g.path)
-	if err != nil || found {
-		return watch, errors.Join(err, errAgainIf(found))
+	switch {
+	case err != nil:
+		return nil, err
+	case found:
+		return g.list() // it has come meanwhile
 	}
 	g.adopt(nil, nil)
 	return watch, nil
-}
-
-// errAgainIf is errAgain, or nil.
-func errAgainIf(again bool) error {
-	if again {
-		return errAgain
-	}
-	return nil
 }
 
 // adopt takes a list over, unless it is older than the one that is known. stat is nil if there is no
@@ -172,9 +183,8 @@ func (g *group) start(id string) *entry {
 
 // followChild keeps a child's data up to date.
 func (g *group) followChild(ctx context.Context, id string, e *entry) {
-	pause := newPause()
+	pause, logged := newPause(), false
 	path := framework.Join(g.path, id)
-	complained := false
 	for ctx.Err() == nil {
 		watch, err := g.read(ctx, path, e)
 		switch {
@@ -188,8 +198,8 @@ func (g *group) followChild(ctx context.Context, id string, e *entry) {
 			continue
 		case refusal(err) && ctx.Err() == nil:
 			g.set(func() { e.loaded, e.current, e.data = true, true, nil })
-			if !complained {
-				complained = true
+			if !logged {
+				logged = true
 				g.client.Logger().Warn("member cannot be read", "path", path, "reason", err)
 			}
 		default:
@@ -207,17 +217,21 @@ func (g *group) read(ctx context.Context, path string, e *entry) (*framework.Wat
 		return nil, ctx.Err()
 	}
 	defer func() { <-g.reads }()
-	data, stat, watch, err := g.client.GetW(ctx, path)
-	if errors.Is(err, zk.ErrNoNode) {
+	for {
+		data, stat, watch, err := g.client.GetW(ctx, path)
+		if err == nil {
+			g.take(e, data, stat)
+			return watch, nil
+		}
+		if !errors.Is(err, zk.ErrNoNode) {
+			return nil, err
+		}
 		// The list will say so, if it is true; or the node is made again.
 		found, _, watch, err := g.client.ExistsW(ctx, path)
-		return watch, errors.Join(err, errAgainIf(found))
+		if err != nil || !found {
+			return watch, err
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	g.take(e, data, stat)
-	return watch, nil
 }
 
 // take takes a child's data over, unless they are older than those that are known.

@@ -72,6 +72,9 @@ func (m *Member) awaitFresh(ctx context.Context) error {
 		case <-m.view.done:
 			return framework.ErrClosed
 		case <-ctx.Done():
+			if reason := m.view.why(); reason != nil {
+				return fmt.Errorf("%w: %w", ctxerr.Of(ctx), reason)
+			}
 			return ctxerr.Of(ctx)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net"
 	"slices"
@@ -201,7 +202,12 @@ func TestAMemberListsItselfOnlyWhenItIsThere(t *testing.T) {
 		synctest.Wait()
 		require.False(t, m.Fresh(), "this is from before")
 		require.ErrorIs(t, m.Err(), framework.ErrSuspended)
+		gate = w.Block(zktest.OnOp(zktest.OpGetChildren2))
 		require.NoError(t, w.Restart())
+		testbed.Receive(t, gate.Arrived(), "the list")
+		synctest.Wait()
+		require.False(t, m.Fresh(), "the list is from before")
+		gate.Open()
 		sees(t, m, map[string]string{"a": "1", "w": ""})
 		w.settle()
 		require.True(t, m.Fresh())
@@ -284,6 +290,24 @@ func TestAMemberThatCannotBeRead(t *testing.T) {
 		_, err = other.SetACL(t.Context(), "/group/secret", perms(zk.PermAll), -1)
 		require.NoError(t, err)
 		sees(t, m, map[string]string{"a": "1", "secret": "secret"})
+	})
+}
+
+// TestAGroupThatCannotBeReadIsReported may make its node, and nothing else.
+func TestAGroupThatCannotBeReadIsReported(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		log := &lines{}
+		client, other := w.client(framework.WithLogger(slog.New(slog.NewTextHandler(log, nil)))), w.client()
+		_, err := other.Create(t.Context(), "/group", nil, framework.ACL(perms(zk.PermAll&^zk.PermRead)))
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err = node.Join(ctx, client, "/group", "a", nil)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+		require.Equal(t, 1, log.with("WARN", "group cannot be read"))
+		w.settle()
+		require.Empty(t, w.nodes("/group"), "nothing stays")
 	})
 }
 

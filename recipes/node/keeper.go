@@ -23,18 +23,18 @@ type keeper struct {
 	session *framework.Session // the one that lives, or the last one; nil before the first
 	former  map[int64]bool     // ids of sessions before that
 	kept    bool               // the node was there once
-	sent    bool               // a create of ours may have reached the server in this session
-	unsure  bool               // and its outcome is not known
+	sent    bool               // there may be a node of ours in this session
+	unsure  bool               // the outcome of a create is not known
 	made    content            // of a create of ours that was answered
 
-	absent   bool // the node must be made before it is looked at
-	view     view
-	czxid    int64 // of the node that was ours
-	written  content
-	claimed  claim
-	depends  *dependency
-	touched  time.Time // when the touch child was written, or the node was found
-	complain string    // what was logged last
+	absent  bool // the node must be made before it is looked at
+	view    view
+	czxid   int64 // of the node that was ours
+	written content
+	claimed claim
+	depends *dependency
+	touched time.Time // when the touch child was written, or the node was found
+	logged  string    // the last reason
 }
 
 // view is what was seen when the node was looked at.
@@ -261,7 +261,7 @@ func inDoubt(err error) bool {
 func (k *keeper) appear(trouble error) error {
 	if trouble == nil {
 		k.pause.Reset()
-		k.complain = ""
+		k.logged = ""
 	}
 	if k.depends == nil || k.depends.isTold(&k.mu) {
 		d := &dependency{}
@@ -316,6 +316,7 @@ func (d *dependency) isTold(mu *sync.Mutex) bool {
 func (k *keeper) lose(reason error) {
 	k.release()
 	k.claimed.release()
+	k.sent, k.made = false, content{}
 	if (k.kept || errors.Is(reason, ErrTaken)) && text(k.Err()) != text(reason) {
 		k.missing(reason)
 	}
@@ -340,7 +341,7 @@ func (k *keeper) rest(over <-chan struct{}, err error) {
 	case err != nil:
 		k.report(err)
 		timer = time.After(k.pause.NextBackOff())
-	case k.cfg.ttl > 0 && k.view.found:
+	case k.cfg.ttl > 0 && k.depends != nil:
 		timer = time.After(time.Until(k.touched.Add(k.cfg.ttl / 2)))
 	}
 	var watch <-chan struct{}
@@ -369,8 +370,8 @@ func (k *keeper) report(err error) {
 
 // log writes a line for each new reason why the node is not as it should be.
 func (k *keeper) log(reason error) {
-	if text(reason) != k.complain {
-		k.complain = text(reason)
+	if text(reason) != k.logged {
+		k.logged = text(reason)
 		k.client.Logger().Warn("node is not kept", "path", k.asked, "reason", reason)
 	}
 }

@@ -22,8 +22,9 @@ func (k *keeper) leave() error {
 	}
 	// A session that is over takes its nodes along, whenever they were made.
 	ctx := framework.InSession(k.session.Context(), k.session)
+	unseen := k.unsure || k.made.number != 0
 	for {
-		err := k.removeOwn(ctx)
+		err := k.removeOwn(ctx, unseen)
 		switch {
 		case err == nil, k.session.Err() != nil:
 			return nil
@@ -39,8 +40,9 @@ func (k *keeper) leave() error {
 	}
 }
 
-// removeOwn deletes the node if it is ours, or that of an earlier session of ours.
-func (k *keeper) removeOwn(ctx context.Context) error {
+// removeOwn deletes the node if it is ours, or that of an earlier session of ours. unseen says that there may
+// be one that we have not seen yet.
+func (k *keeper) removeOwn(ctx context.Context, unseen bool) error {
 	if k.unsure {
 		// A write: it is carried out after all creates of the session, and what is read after it
 		// shows them.
@@ -51,8 +53,13 @@ func (k *keeper) removeOwn(ctx context.Context) error {
 		k.unsure = false
 	}
 	found, stat, err := k.client.Exists(ctx, k.path)
-	if err != nil || !found || !k.former[stat.EphemeralOwner] && !k.ours(stat) {
+	if err != nil || !found {
 		return err
+	}
+	// The owner alone does not tell it from the node of another Keep of this client.
+	mine := k.claimed.key.czxid == stat.Czxid || unseen && k.ours(stat)
+	if !mine && !k.former[stat.EphemeralOwner] {
+		return nil
 	}
 	err = k.client.Delete(ctx, k.path, stat.Version)
 	switch {

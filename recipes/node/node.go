@@ -98,7 +98,7 @@ func Keep(ctx context.Context, client *framework.Client, path string, data []byt
 	go newKeeper(n).run() // ends with n.ctx or the client
 	if err := n.awaitFirst(ctx); err != nil {
 		n.stop(ErrClosed)
-		return nil, fmt.Errorf("keep %s: %w", path, err)
+		return nil, err
 	}
 	return n, nil
 }
@@ -113,13 +113,13 @@ func (n *Node) awaitFirst(ctx context.Context) error {
 		case there:
 			return nil
 		case errors.Is(err, framework.ErrClosed):
-			return err
+			return fmt.Errorf("keep %s: %w", n.asked, err)
 		case errors.Is(err, ErrTaken) && n.cfg.taken == Fail:
-			return err
+			return err // it says where
 		case ctx.Err() != nil && err != nil:
-			return fmt.Errorf("%w: %w", ctxerr.Of(ctx), err)
+			return fmt.Errorf("keep %s: %w: %w", n.asked, ctxerr.Of(ctx), err)
 		case ctx.Err() != nil:
-			return ctxerr.Of(ctx)
+			return fmt.Errorf("keep %s: %w", n.asked, ctxerr.Of(ctx))
 		}
 		select {
 		case <-changed:
@@ -176,7 +176,8 @@ func (n *Node) Set(ctx context.Context, data []byte) error {
 
 // Present reports whether the node is there and ours, and returns a channel that is closed when that, or
 // [Node.Err], may have changed. It is false from the moment at which the connection is in trouble as the error
-// policy says, at the latest before anybody else can have the node.
+// policy says, at the latest before the servers end the session and somebody else can have the node. If
+// somebody deletes the node, it is false when the server has told us.
 func (n *Node) Present() (there bool, changed <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

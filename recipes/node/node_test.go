@@ -94,6 +94,21 @@ func reason(want error) func(bool, error) bool {
 	return func(there bool, err error) bool { return !there && errors.Is(err, want) }
 }
 
+// expire ends the session, and waits until the node is there in the next one.
+func expire(t *testing.T, bed *testbed.Bed, client *framework.Client, n *node.Node) {
+	t.Helper()
+	_, before, err := client.Exists(testbed.Context(t), n.Path())
+	require.NoError(t, err)
+	_, changed := n.Present()
+	bed.KillSession(t, client)
+	testbed.Receive(t, changed, "word of the loss")
+	testbed.Eventually(t, func() bool {
+		found, stat, err := client.Exists(testbed.Context(t), n.Path())
+		return err == nil && found && stat.Czxid > before.Czxid
+	}, "the node is made again")
+	await(t, n, isThere)
+}
+
 func existsUntilClosed(t *testing.T, bed *testbed.Bed) { // CUR-NOD-01
 	client, other := bed.Client(t), bed.Client(t)
 	path := testbed.Path(t)
@@ -200,9 +215,7 @@ func survivesSession(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	n := keep(t, client, path, "a")
 	require.NoError(t, n.Set(testbed.Context(t), []byte("b")))
-	bed.KillSession(t, client)
-	await(t, n, func(there bool, err error) bool { return !there && err != nil })
-	await(t, n, isThere)
+	expire(t, bed, client, n)
 	require.Equal(t, "b", data(t, other, path))
 	_, stat, err := client.Exists(testbed.Context(t), path)
 	require.NoError(t, err)
@@ -224,9 +237,7 @@ func namesAreKept(t *testing.T, bed *testbed.Bed) { // CURATOR-190, CURATOR-483
 			_, id := framework.Unprotected(child)
 			require.Equal(t, name != "sequential", id != "", child)
 			for range 2 {
-				bed.KillSession(t, client)
-				await(t, n, func(there bool, err error) bool { return !there })
-				await(t, n, isThere)
+				expire(t, bed, client, n)
 				require.Equal(t, path, n.Path())
 				testbed.CatchUp(t, other)
 				children, _, err := other.Children(testbed.Context(t), dir)
@@ -344,6 +355,11 @@ func numbers(t *testing.T, bed *testbed.Bed) {
 	by, err := other.Create(testbed.Context(t), path, nil, framework.As(framework.EphemeralSequential))
 	require.NoError(t, err)
 	require.Equal(t, path+"0000000003", by, "the server counts them, too")
+	// The next number is taken by somebody who chose it.
+	_, err = other.Create(testbed.Context(t), path+"0000000005", nil, framework.As(framework.Ephemeral))
+	require.NoError(t, err)
+	testbed.CatchUp(t, client)
+	require.Equal(t, path+"0000000006", keep(t, client, path, "", node.Sequential()).Path())
 	// All at a time, from one client.
 	kept := make(chan string, 8)
 	for range cap(kept) {
@@ -373,28 +389,4 @@ func clientCloses(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, n.Close())
 	_, err := node.Keep(testbed.Context(t), client, path, nil)
 	require.ErrorIs(t, err, framework.ErrClosed)
-}
-
-func TestBadArgumentsAreRefusedAtOnce(t *testing.T) { // CUR-NOD-06
-	client, err := framework.New([]string{"localhost:1"})
-	require.NoError(t, err)
-	defer client.Close()
-	for name, opts := range map[string][]node.Option{
-		"nil option": {nil}, "taken": {node.IfTaken(node.Fail + 1)}, "negative": {node.IfTaken(-1)},
-		"ttl": {node.WithTTL(time.Millisecond)}, "ttl and protected": {node.WithTTL(time.Second), node.Protected()},
-		"ttl and sequential": {node.WithTTL(time.Second), node.Sequential()}, "persistent sequential": {node.Persistent(), node.Sequential()},
-	} {
-		_, err := node.Keep(testbed.Context(t), client, "/a", nil, opts...)
-		require.ErrorIs(t, err, framework.ErrBadArgument, name)
-	}
-	_, err = node.Keep(testbed.Context(t), nil, "/a", nil)
-	require.ErrorIs(t, err, framework.ErrBadArgument)
-	for _, path := range []string{"", "a", "/", "/a/", "/a//b"} {
-		_, err = node.Keep(testbed.Context(t), client, path, nil)
-		require.ErrorIs(t, err, framework.ErrBadPath, path)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err = node.Keep(ctx, client, "/a", nil)
-	require.ErrorIs(t, err, context.Canceled)
 }

@@ -1,0 +1,37 @@
+package node_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/node"
+)
+
+func TestBadArgumentsAreRefusedAtOnce(t *testing.T) { // CUR-NOD-06
+	client, err := framework.New([]string{"localhost:1"})
+	require.NoError(t, err)
+	defer client.Close()
+	for name, opts := range map[string][]node.Option{
+		"nil option": {nil}, "taken": {node.IfTaken(node.Fail + 1)}, "negative": {node.IfTaken(-1)},
+		"ttl": {node.WithTTL(time.Millisecond)}, "ttl and protected": {node.WithTTL(time.Second), node.Protected()},
+		"ttl and sequential": {node.WithTTL(time.Second), node.Sequential()}, "persistent sequential": {node.Persistent(), node.Sequential()},
+	} {
+		_, err := node.Keep(testbed.Context(t), client, "/a", nil, opts...)
+		require.ErrorIs(t, err, framework.ErrBadArgument, name)
+	}
+	_, err = node.Keep(testbed.Context(t), nil, "/a", nil)
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	for _, path := range []string{"", "a", "/", "/a/", "/a//b"} {
+		_, err = node.Keep(testbed.Context(t), client, path, nil)
+		require.ErrorIs(t, err, framework.ErrBadPath, path)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = node.Keep(ctx, client, "/a", nil)
+	require.ErrorIs(t, err, context.Canceled)
+}

@@ -1,0 +1,121 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/zktest"
+)
+
+// rival is one of several that keep the same path.
+type rival struct {
+	client *framework.Client
+	node   *node.Node
+	away   atomic.Bool // no connection can be made
+	last   string      // what was set last
+}
+
+// TestRivalsNeverBothHaveTheNode has three clients keep one path while connections break, networks
+// go away and the server comes and goes, at random. At no time do two take the node for theirs; in the end
+// one has it, with the data that it set last.
+func TestRivalsNeverBothHaveTheNode(t *testing.T) {
+	for seed := range uint64(30) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) { rivals(t, w, rand.New(rand.NewPCG(seed, 0))) })
+		})
+	}
+}
+
+func rivals(t *testing.T, w world, random *rand.Rand) {
+	var all []*rival
+	for i := range 3 {
+		r := &rival{last: fmt.Sprint(i)}
+		r.client = w.client(
+			framework.WithErrorPolicy([]connstate.ErrorPolicy{connstate.Standard, connstate.Session}[i%2]),
+			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+				if r.away.Load() {
+					return nil, errors.New("no route to host")
+				}
+				return w.DialContext(ctx, network, address)
+			}))
+		r.node = keep(t, r.client, "/group/a", r.last, node.IfTaken(node.Replace)) // from the one before
+		all = append(all, r)
+	}
+	w.settle()
+	stop := w.Trace(func(zktest.Event) { assert.LessOrEqual(t, having(all), 1, "two have the node") })
+	defer stop()
+	for range 30 {
+		disturb(t, w, random, all)
+	}
+	for _, r := range all {
+		r.away.Store(false)
+	}
+	w.Thaw()
+	w.settle()
+	require.Equal(t, 1, having(all))
+	winner := all[slices.IndexFunc(all, has)]
+	w.one(winner.node, winner.last)
+	for _, r := range all {
+		require.NoError(t, r.node.Close())
+	}
+	require.Empty(t, w.nodes("/group"))
+}
+
+func has(r *rival) bool {
+	there, _ := r.node.Present()
+	return there
+}
+
+func having(all []*rival) (count int) {
+	for _, r := range all {
+		if has(r) {
+			count++
+		}
+	}
+	return count
+}
+
+// disturb does one thing, and lets some time pass.
+func disturb(t *testing.T, w world, random *rand.Rand, all []*rival) {
+	r := all[random.IntN(len(all))]
+	switch random.IntN(5) {
+	case 0:
+		w.CutConnections()
+	case 1:
+		r.away.Store(!r.away.Load())
+		w.CutConnections()
+	case 2:
+		r.away.Store(true)
+		for _, s := range w.Sessions() {
+			if s.Connected && random.IntN(2) == 0 {
+				w.Freeze(s.ID)
+			}
+		}
+	case 3:
+		w.Stop()
+		time.Sleep(time.Duration(random.IntN(15_000)) * time.Millisecond)
+		require.NoError(t, w.Restart())
+	case 4:
+		r.last = fmt.Sprint(random.IntN(1000))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_ = r.node.Set(ctx, []byte(r.last)) // it is written when that is possible
+	}
+	time.Sleep(time.Duration(random.IntN(15_000)) * time.Millisecond)
+	if random.IntN(2) == 0 {
+		r.away.Store(false)
+	}
+}
