@@ -45,7 +45,7 @@ type Cache struct {
 	tree    tree
 	epoch   *epoch        // the connection that the cache follows, or the last one
 	changed chan struct{} // closed and replaced when epoch is replaced
-	trouble error         // why there is no epoch, if that is known
+	lastErr error         // why there is no epoch, if that is known
 	rootErr error         // why the root cannot be read
 	fresh   bool
 	since   time.Time // when fresh became what it is
@@ -177,14 +177,14 @@ func (c *Cache) All() iter.Seq[Node] {
 
 // Fresh reports whether the copy follows the ensemble, and since when that is so or not. It is true from the end
 // of a load until the connection is lost: then every change that the server has told of is in the copy, or is
-// being read. It is false from the moment at which the client finds its connection in doubt, until everything has
+// about to be read. It is false from the moment at which the client finds its connection in doubt, until everything has
 // been read again on another connection. Sync is the way to be certain.
 func (c *Cache) Fresh() (fresh bool, since time.Time) {
 	c.mu.RLock()
 	fresh, since = c.fresh, c.since
-	doubtful := fresh && !c.following()
+	lost := fresh && !c.following()
 	c.mu.RUnlock()
-	if !doubtful {
+	if !lost {
 		return fresh, since
 	}
 	c.mu.Lock()
@@ -200,7 +200,7 @@ func (c *Cache) following() bool {
 	return c.epoch != nil && c.epoch.alive() && c.client.State().IsConnected()
 }
 
-// setFresh notes what Fresh says. c.mu is held.
+// setFresh sets what Fresh says. c.mu is held.
 func (c *Cache) setFresh(fresh bool) {
 	if c.fresh != fresh {
 		c.fresh, c.since = fresh, time.Now()
@@ -242,7 +242,7 @@ func (c *Cache) sync(ctx context.Context) error {
 		}
 		// Every event from before the barrier's answer is in the inbox by now, if both came on one connection.
 		done := make(chan struct{})
-		c.inbox.post(note{e, func(l *loop) { l.sync(func() { close(done) }) }})
+		c.inbox.post(message{e, func(l *loop) { l.sync(func() { close(done) }) }})
 		if !e.alive() {
 			continue
 		}
@@ -279,8 +279,8 @@ func (c *Cache) reason() error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	switch {
-	case c.trouble != nil:
-		return c.trouble
+	case c.lastErr != nil:
+		return c.lastErr
 	case !c.following():
 		return zk.ErrNoServer
 	}

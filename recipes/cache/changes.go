@@ -45,14 +45,19 @@ type Change struct {
 // and created again comes as both, so Old and New of a Changed have the same Czxid. Parents are created before
 // and deleted after their children. Whoever applies all changes one after the other has the copy.
 //
-// A reader that is slower than the changes gets the newest state of each path instead of every one; a node that came
-// and went meanwhile is left out. What waits for a reader takes at most the memory of the copy and of what the
-// reader knew of it.
+// A reader that is slower than the changes gets the newest state of each path instead of every one; a node that was
+// created and deleted meanwhile is left out. What waits for a reader takes at most the memory of what it knows of the
+// copy, and of the copy.
 func (c *Cache) Changes(ctx context.Context) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
-		r := c.subscribe()
+		r, there := c.subscribe()
 		defer c.unsubscribe(r)
-		for ctx.Err() == nil && c.ctx.Err() == nil {
+		for _, n := range inOrder(there, c.path) {
+			if c.over(ctx) || !yield((&item{path: n.path, value: n.value}).change()) {
+				return
+			}
+		}
+		for !c.over(ctx) {
 			if i := r.pop(); i != nil {
 				if !yield(i.change()) {
 					return
@@ -68,18 +73,18 @@ func (c *Cache) Changes(ctx context.Context) iter.Seq[Change] {
 	}
 }
 
-// subscribe makes a reader that begins with what is there.
-func (c *Cache) subscribe() *reader {
+// over reports whether an iteration has to end.
+func (c *Cache) over(ctx context.Context) bool { return ctx.Err() != nil || c.ctx.Err() != nil }
+
+// subscribe makes a reader of all changes from now on, and returns it with what is there now.
+func (c *Cache) subscribe() (*reader, []held) {
 	r := &reader{last: make(map[string]*item), wake: make(chan struct{}, 1)}
 	c.mu.RLock() // nothing is published meanwhile
 	defer c.mu.RUnlock()
-	for _, n := range inOrder(c.tree.all(), c.path) {
-		r.push(n.path, nil, n.value)
-	}
 	c.readersMu.Lock()
 	defer c.readersMu.Unlock()
 	c.readers[r] = struct{}{}
-	return r
+	return r, c.tree.all()
 }
 
 func (c *Cache) unsubscribe(r *reader) {

@@ -38,8 +38,8 @@ func (e *epoch) end() {
 	}
 }
 
-// note is something for the loop of an epoch to do.
-type note struct {
+// message is something for the loop of an epoch to do.
+type message struct {
 	epoch *epoch
 	do    func(l *loop)
 }
@@ -48,14 +48,14 @@ type note struct {
 type inbox struct {
 	wake chan struct{} // capacity 1
 
-	mu    sync.Mutex // guards what follows
-	notes []note
-	spare []note
+	mu       sync.Mutex // guards what follows
+	messages []message
+	spare    []message
 }
 
-func (b *inbox) post(n note) {
+func (b *inbox) post(m message) {
 	b.mu.Lock()
-	b.notes = append(b.notes, n)
+	b.messages = append(b.messages, m)
 	b.mu.Unlock()
 	select {
 	case b.wake <- struct{}{}:
@@ -63,20 +63,20 @@ func (b *inbox) post(n note) {
 	}
 }
 
-// take returns all notes in order. They may be used until the next call.
-func (b *inbox) take() []note {
+// take returns all messages in order. They may be used until the next call.
+func (b *inbox) take() []message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	taken := b.notes
+	taken := b.messages
 	clear(b.spare)
-	b.notes, b.spare = b.spare[:0], taken
-	if cap(b.notes) > maxSpare {
-		b.notes = nil
+	b.messages, b.spare = b.spare[:0], taken
+	if cap(b.messages) > maxSpare {
+		b.messages = nil
 	}
 	return taken
 }
 
-// maxSpare is how many notes an inbox keeps room for.
+// maxSpare is how many messages an inbox keeps room for.
 const maxSpare = 4096
 
 // Pauses between two attempts to follow a connection, and between two attempts to read a node that a
@@ -95,12 +95,12 @@ var (
 
 // run follows one connection after the other until the cache or its client is closed.
 func (c *Cache) run() {
-	defer c.doubt()
+	defer c.endFresh()
 	pause := minPause
 	for {
 		began := time.Now()
 		loaded, err := c.follow()
-		c.doubt()
+		c.endFresh()
 		switch {
 		case c.ctx.Err() != nil:
 			return
@@ -126,8 +126,8 @@ func (c *Cache) run() {
 	}
 }
 
-// doubt notes that the copy does not follow a connection any more.
-func (c *Cache) doubt() {
+// endFresh notes that the copy does not follow a connection any more.
+func (c *Cache) endFresh() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.setFresh(false)
@@ -138,7 +138,7 @@ func (c *Cache) follow() (loaded bool, err error) {
 	e, err := c.begin()
 	if err != nil {
 		c.mu.Lock()
-		c.trouble = err
+		c.lastErr = err
 		c.mu.Unlock()
 		return false, err
 	}
@@ -146,7 +146,7 @@ func (c *Cache) follow() (loaded bool, err error) {
 	l := newLoop(c, e)
 	defer l.stopTimers()
 	c.mu.Lock()
-	c.epoch, c.trouble = e, nil
+	c.epoch, c.lastErr = e, nil
 	close(c.changed)
 	c.changed = make(chan struct{})
 	c.mu.Unlock()
@@ -196,7 +196,7 @@ func (c *Cache) arm(e *epoch) error {
 		mode = framework.WatchPersistent
 	}
 	w, err := c.client.AddWatch(e.ctx, c.path, mode, func(event zk.Event) {
-		c.inbox.post(note{e, func(l *loop) { l.event(event) }})
+		c.inbox.post(message{e, func(l *loop) { l.event(event) }})
 	})
 	if err == nil {
 		e.watch, e.down = w, w.Done()

@@ -25,7 +25,7 @@ func (l *loop) event(e zk.Event) {
 			l.want(e.Path, ask{node: true}, nil)
 		}
 	case zk.EventNodeDeleted:
-		if t != nil && t.state == flying {
+		if t != nil && t.state == reading {
 			t.useless = true
 			t.wanted.node = true
 		}

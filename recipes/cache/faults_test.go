@@ -262,6 +262,10 @@ func TestDeniedPermissionIsTriedAgainSeldom(t *testing.T) {
 			server.CutConnections()
 			testbed.Eventually(t, func() bool { return len(show(c)) == 0 }, "the root is closed")
 			require.ErrorIs(t, c.Sync(testbed.Context(t)), zk.ErrNoAuth)
+			_, err = owner.SetACL(testbed.Context(t), "/r", zk.WorldACL(zk.PermAll), -1)
+			require.NoError(t, err)
+			require.NoError(t, c.Sync(testbed.Context(t)), "a sync does not wait until it is tried again")
+			require.Len(t, show(c), 4)
 		})
 	})
 }

@@ -3,23 +3,23 @@ package cache
 import "github.com/gocurator/curator/framework"
 
 // loop keeps the tree in step with the ensemble during one epoch. Everything in it belongs to the cache's goroutine,
-// which does what the notes of the inbox say, one after the other. Notes of one connection are in its order: an
+// which does what the messages of the inbox say, one after the other. Messages of one connection are in its order: an
 // event that the server sent before an answer is handled before that answer.
 type loop struct {
-	c       *Cache
-	e       *epoch
-	oneShot bool
-	tasks   map[string]*task         // of all nodes that are to be read, are being read, or cannot be read
-	ready   []*task                  // in order
-	blocked map[string][]blockedTask // by the path of the parent
-	flying  int                      // tasks that are being read
-	peaked  bool                     // tasks had many
-	loaded  bool
+	c        *Cache
+	e        *epoch
+	oneShot  bool
+	tasks    map[string]*task         // of all nodes that are to be read, are being read, or cannot be read
+	ready    []*task                  // in order
+	blocked  map[string][]blockedTask // by the path of the parent
+	inFlight int                      // tasks that are being read
+	peaked   bool                     // tasks had many
+	loaded   bool
 
 	afterLoad []*wait             // they wait for the load
 	armed     map[*node]watchPair // with standard watches
 	rootWatch *framework.Watch    // the same, while there is no root
-	unheard   []listened          // nobody waits for their watches yet
+	unwatched []watchedNode       // nobody waits for their watches yet
 	err       error               // ends the loop
 
 	pathsAreRight bool // the server has reported an event with a path other than that of the watch
@@ -37,7 +37,7 @@ func (l *loop) run() error {
 	load.release()
 	for {
 		l.start()
-		l.hear()
+		l.awaitWatches()
 		select {
 		case <-l.e.down:
 			return errDown
@@ -45,9 +45,9 @@ func (l *loop) run() error {
 			return l.c.Err()
 		case <-l.c.inbox.wake:
 		}
-		for _, n := range l.c.inbox.take() {
-			if n.epoch == l.e {
-				n.do(l)
+		for _, m := range l.c.inbox.take() {
+			if m.epoch == l.e {
+				m.do(l)
 			}
 			if l.err != nil {
 				return l.err
@@ -70,7 +70,8 @@ func (l *loop) endLoad() {
 	l.afterLoad = nil
 }
 
-// sync calls done when everything has been loaded that is to be read at this moment.
+// sync calls done when everything has been loaded that is to be read at this moment. That includes nodes which could
+// not be read before, since nobody tells when that changes.
 func (l *loop) sync(done func()) {
 	w := &wait{left: 1, done: done}
 	if !l.loaded {
@@ -81,6 +82,9 @@ func (l *loop) sync(done func()) {
 		l.collect()
 	}
 	for _, t := range l.tasks {
+		if t.state == refused {
+			l.wake(t)
+		}
 		if t.busy() {
 			l.attach(t, []*wait{w})
 		}
@@ -90,19 +94,19 @@ func (l *loop) sync(done func()) {
 
 // start sends as many requests as may be under way.
 func (l *loop) start() {
-	for l.flying < l.c.cfg.concurrency && len(l.ready) > 0 {
+	for l.inFlight < l.c.cfg.concurrency && len(l.ready) > 0 {
 		t := l.ready[0]
 		l.ready[0] = nil
 		l.ready = l.ready[1:]
-		t.state = flying
+		t.state = reading
 		t.reads++
 		t.asked, t.wanted = t.wanted, ask{}
-		l.flying++
+		l.inFlight++
 		q := l.query(t)
 		l.c.wg.Go(func() { // ends with the request, which ends with the epoch
 			r := q.run()
 			if l.e.alive() { // otherwise it may have been answered on another connection
-				l.c.inbox.post(note{l.e, func(l *loop) { l.settle(t, r) }})
+				l.c.inbox.post(message{l.e, func(l *loop) { l.settle(t, r) }})
 			}
 		})
 	}
@@ -117,7 +121,7 @@ func (l *loop) start() {
 
 // settle takes in what was read.
 func (l *loop) settle(t *task, r answer) {
-	l.flying--
+	l.inFlight--
 	a := t.asked
 	t.asked, t.state = ask{}, ready
 	again := t.wanted != (ask{})
@@ -157,12 +161,12 @@ func (l *loop) finish(t *task) {
 		t.wanted = l.fired(t.path)
 	}
 	switch {
-	case t.state == parked:
+	case t.state == refused:
 		done, t.now = append(done, t.now...), nil
 	case t.wanted != (ask{}):
 		l.again(t)
 	default:
-		l.idle(t)
+		l.endTask(t)
 	}
 	for _, w := range done {
 		w.release()

@@ -303,7 +303,7 @@ func (l *loop) refuse(t *task) {
 	}
 	t.failed++
 	t.wanted = ask{node: true, list: true, deep: true}
-	l.pause(t, parked, backedOff(minRefused, maxRefused, t.failed))
+	l.pause(t, refused, backedOff(minRefused, maxRefused, t.failed))
 }
 
 // removeAll takes out a node and all below it.

@@ -49,39 +49,39 @@ func done(w *framework.Watch) <-chan struct{} {
 	return w.Done()
 }
 
-// listened is a node whose watches are waited for.
-type listened struct {
+// watchedNode is a node whose watches are waited for.
+type watchedNode struct {
 	path string
 	pair watchPair
 }
 
-// listen has a node that was read, read again when one of its standard watches fires.
-func (l *loop) listen(path string) {
+// watch has a node that was read, read again when one of its standard watches fires.
+func (l *loop) watch(path string) {
 	if !l.oneShot {
 		return
 	}
 	if pair, found := l.watchesOf(path); found {
-		l.unheard = append(l.unheard, listened{path, pair})
+		l.unwatched = append(l.unwatched, watchedNode{path, pair})
 	}
 }
 
-// hearGroup is how many nodes one goroutine waits for: a goroutine costs more than all the rest of a node.
-const hearGroup = 16
+// watchGroup is how many nodes one goroutine waits for: a goroutine costs more than all the rest of a node.
+const watchGroup = 16
 
-// hear starts goroutines for what listen has collected. During a load it waits until there is enough for a group.
-func (l *loop) hear() {
-	for len(l.unheard) >= hearGroup || len(l.unheard) > 0 && len(l.ready) == 0 {
-		group := slices.Clone(l.unheard[:min(hearGroup, len(l.unheard))])
-		l.unheard = l.unheard[len(group):]
+// awaitWatches starts goroutines for what watch has collected. During a load it waits until there is enough for a group.
+func (l *loop) awaitWatches() {
+	for len(l.unwatched) >= watchGroup || len(l.unwatched) > 0 && len(l.ready) == 0 {
+		group := slices.Clone(l.unwatched[:min(watchGroup, len(l.unwatched))])
+		l.unwatched = l.unwatched[len(group):]
 		l.c.wg.Go(func() { l.await(group) }) // ends with the epoch, or when all have fired
 	}
-	if len(l.unheard) == 0 {
-		l.unheard = nil
+	if len(l.unwatched) == 0 {
+		l.unwatched = nil
 	}
 }
 
 // await has each node of a group read again when one of its watches has fired.
-func (l *loop) await(group []listened) {
+func (l *loop) await(group []watchedNode) {
 	receive := func(c <-chan struct{}) reflect.SelectCase {
 		return reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(c)}
 	}
@@ -96,7 +96,7 @@ func (l *loop) await(group []listened) {
 		}
 		n := (fired - 1) / 2
 		h := group[n]
-		l.c.inbox.post(note{l.e, func(l *loop) { l.reread(h.path, h.pair) }})
+		l.c.inbox.post(message{l.e, func(l *loop) { l.reread(h.path, h.pair) }})
 		cases[1+2*n].Chan, cases[2+2*n].Chan = reflect.Value{}, reflect.Value{}
 	}
 }
@@ -148,7 +148,7 @@ func (l *loop) deleted(pair watchPair) bool {
 // what is being read it is not known whether its new watch has fired, so that is read once more.
 func (l *loop) collect() {
 	for _, t := range l.tasks {
-		if t.state == flying {
+		if t.state == reading {
 			t.wanted = t.wanted.and(ask{node: t.asked.node, list: t.asked.list})
 		}
 	}

@@ -15,8 +15,8 @@ type task struct {
 	useless bool      // the node was deleted after the request was sent
 	expects *value    // what the node was when an event said that it has changed
 	reads   int       // that were begun
-	heat    int       // how much faster it changes than it can be read
-	ended   time.Time // when it was last read, in the state cooling
+	level   int       // of the pauses between reads: how much faster it changes than it can be read
+	ended   time.Time // when it was last read, in the state idle
 	czxid   int64     // of the node as it was found when it had to wait for its parent
 	failed  int       // times in a row that it could not be read
 	now     []*wait   // done when the present read is
@@ -28,11 +28,11 @@ type taskState int
 
 const (
 	ready   taskState = iota
-	flying            // a request is under way
+	reading           // a request is under way
 	paused            // until the timer fires
 	blocked           // until the parent has been read
-	parked            // until the timer fires; nobody waits for it, since the node must not be read
-	cooling           // nothing is to be read; until the timer fires the heat is remembered
+	refused           // until the timer fires; the node must not be read, and only a Sync waits for it
+	idle              // nothing is to be read; until the timer fires the level is remembered
 )
 
 // ask says what is to be read.
@@ -66,17 +66,17 @@ func (l *loop) want(path string, a ask, waits []*wait) *task {
 	}
 	t.wanted = t.wanted.and(a)
 	switch t.state {
-	case parked:
+	case refused:
 		l.wake(t)
-	case cooling:
-		l.heatUp(t)
+	case idle:
+		l.resume(t)
 	}
 	l.attach(t, waits)
 	return t
 }
 
 // busy reports whether t is being read, or will be soon.
-func (t *task) busy() bool { return t != nil && t.state != parked && t.state != cooling }
+func (t *task) busy() bool { return t != nil && t.state != refused && t.state != idle }
 
 // attach makes waits wait for t. What is being read now will do, unless the path was wanted again since it was sent.
 func (l *loop) attach(t *task, waits []*wait) {
@@ -86,7 +86,7 @@ func (l *loop) attach(t *task, waits []*wait) {
 	for _, w := range waits {
 		w.left++
 	}
-	if t.state == flying && t.wanted != (ask{}) {
+	if t.state == reading && t.wanted != (ask{}) {
 		t.next = append(t.next, waits...)
 		return
 	}
@@ -110,10 +110,10 @@ func (l *loop) pause(t *task, state taskState, d time.Duration) {
 		t.timer.Stop()
 	}
 	t.timer = time.AfterFunc(d, func() {
-		l.c.inbox.post(note{l.e, func(l *loop) {
+		l.c.inbox.post(message{l.e, func(l *loop) {
 			switch {
 			case l.tasks[t.path] != t || t.state != state:
-			case state == cooling:
+			case state == idle:
 				delete(l.tasks, t.path)
 			default:
 				l.wake(t)
@@ -172,59 +172,61 @@ func (t *task) keep(a ask) {
 // again has a task read again: at once the first time, and after longer and longer pauses while the node changes
 // faster than it can be read. Whoever waits for it does not wait for that.
 func (l *loop) again(t *task) {
-	t.heat++
-	if t.heat < hot || len(t.now) > 0 {
+	t.level++
+	if t.level < firstDelayed || len(t.now) > 0 {
 		l.ready = append(l.ready, t)
 		return
 	}
-	l.pause(t, paused, t.rest())
+	l.pause(t, paused, t.readDelay())
 }
 
-// idle ends a task for which there is nothing more to read.
-func (l *loop) idle(t *task) {
-	l.listen(t.path)
-	rest := maxRest
+// endTask ends a task for which there is nothing more to read.
+func (l *loop) endTask(t *task) {
+	l.watch(t.path)
+	remember := maxReadDelay
 	if !l.oneShot {
-		t.heat--
+		t.level--
 	}
-	if t.heat < hot {
+	if t.level < firstDelayed {
 		if !l.oneShot || !l.loaded {
 			delete(l.tasks, t.path)
 			return
 		}
-		rest = quick
+		remember = soon
 	}
 	t.ended = time.Now()
-	l.pause(t, cooling, rest)
+	l.pause(t, idle, remember)
 }
 
-// heatUp begins the next read of a task that cools. With a persistent watch the heat is known from changes during a
-// read; a standard watch tells of the first only, so there it depends on how soon after the read it came.
-func (l *loop) heatUp(t *task) {
+// resume begins the next read of an idle task. With a persistent watch the level follows from changes during a
+// read. A standard watch tells of the first change only, so there it follows from how soon after the read that came.
+func (l *loop) resume(t *task) {
 	t.timer.Stop()
 	switch {
 	case !l.oneShot:
-	case time.Since(t.ended) < quick:
-		t.heat++
+	case time.Since(t.ended) < soon:
+		t.level++
 	default:
-		t.heat = max(t.heat-1, 0)
+		t.level = max(t.level-1, 0)
 	}
-	if t.heat < hot {
+	if t.level < firstDelayed {
 		l.wake(t)
 		return
 	}
-	l.pause(t, paused, t.rest())
+	l.pause(t, paused, t.readDelay())
 }
 
-// hot is the heat at which pauses begin. They double up to maxRest.
+// Reads of a node are delayed from the level firstDelayed on. The delay doubles with each level.
 const (
-	hot     = 2
-	minRest = time.Millisecond
-	maxRest = 50 * time.Millisecond
-	quick   = minRest / 2
+	firstDelayed = 2
+	minReadDelay = time.Millisecond
+	maxReadDelay = 50 * time.Millisecond
+	soon         = minReadDelay / 2
 )
 
-func (t *task) rest() time.Duration { return backedOff(minRest, maxRest, t.heat-hot+1) }
+func (t *task) readDelay() time.Duration {
+	return backedOff(minReadDelay, maxReadDelay, t.level-firstDelayed+1)
+}
 
 // backedOff is the nth of pauses that double.
 func backedOff(shortest, longest time.Duration, n int) time.Duration {
