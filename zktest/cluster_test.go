@@ -408,7 +408,7 @@ func TestNodesOfATestAreMadeInAllMembers(t *testing.T) {
 		for i, m := range c.Members() {
 			require.Equal(t, fmt.Sprintf("/q/n-%010d", 41+i), mustCreate(t, raw(t, m, nil), "/q/n-", 2))
 		}
-		time.Sleep(time.Second)
+		time.Sleep(2 * time.Second)
 		for _, m := range c.Members() {
 			require.Equal(t, f.Tree(), m.Tree())
 		}
@@ -548,4 +548,38 @@ func TestClusterLikeKeeper(t *testing.T) {
 			require.NotEqual(t, a.id, raw(t, m, a).id, "a session is never restored")
 		}
 	}, zktest.LikeKeeper(zktest.KeeperRecent))
+}
+
+func TestEachLeaderBeginsAnEpoch(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		for epoch := range int64(3) {
+			a := raw(t, elected(t, c), nil)
+			r, err := a.call(opPing, nil)
+			require.NoError(t, err)
+			require.Equal(t, (epoch+1)<<32|1, r.zxid, "the session is the first transaction")
+			again, err := c.StopLeader()
+			require.NoError(t, err)
+			next := elected(t, c)
+			r, err = raw(t, next, a).call(opPing, nil)
+			require.NoError(t, err)
+			require.Equal(t, (epoch+2)<<32, r.zxid, "before any transaction")
+			require.NoError(t, again.Restart())
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// TestLoneMemberLosesNoWrite stops the only member between a write and its commit.
+func TestLoneMemberLosesNoWrite(t *testing.T) {
+	virtual(t, 1, func(t *testing.T, c *zktest.Cluster) {
+		only := c.Members()[0]
+		for i := range 20 {
+			a := raw(t, elected(t, c), nil)
+			mustCreate(t, a, fmt.Sprintf("/n%d", i), 0)
+			only.Stop()
+			require.NoError(t, only.Restart())
+		}
+		elected(t, c)
+		require.Equal(t, 20, strings.Count(only.Tree(), "\n"))
+	})
 }
