@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A term is the time of one leader, as ZooKeeper's epoch is. The leader gives each transaction a number
+// term is the time of one leader, which ZooKeeper calls an epoch. The leader gives each transaction a number
 // and proposes it to all followers; it is committed when a majority has it in the log. Guarded by
 // the cluster's lock.
 type term struct {
@@ -54,7 +54,7 @@ func (l *link) send(way *lane, f func()) {
 	c.agenda.add(at, func() {
 		switch {
 		case l.ended:
-		case l.blocked || len(way.held) > 0:
+		case l.blocked:
 			way.held = append(way.held, f)
 		default:
 			f()

@@ -140,3 +140,18 @@ func TestCostDoesNotGrowWithWhatIsNotTouched(t *testing.T) {
 	require.Less(t, fastest(sets), 10*setsAlone)
 	require.Less(t, fastest(session), 10*sessionAlone)
 }
+
+// TestListedChildrenAreTheCallers changes the tree after the children were listed.
+func TestListedChildrenAreTheCallers(t *testing.T) {
+	s := zktest.NewServer(t, zktest.WithInMemory())
+	require.NoError(t, s.Create("/p/a", nil))
+	require.NoError(t, s.Create("/p/b", nil))
+	list, err := s.Children("/p")
+	require.NoError(t, err)
+	require.NoError(t, s.Delete("/p/a"))
+	require.Equal(t, []string{"a", "b"}, list)
+	list[0] = "x"
+	now, err := s.Children("/p")
+	require.NoError(t, err)
+	require.Equal(t, []string{"b"}, now)
+}

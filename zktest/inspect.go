@@ -27,7 +27,7 @@ func (s *Server) Children(path string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return n.list(), nil
+	return slices.Clone(n.list()), nil
 }
 
 // Exists reports whether there is a node at path.

@@ -33,7 +33,8 @@ func Run(t *testing.T, cases []Case) {
 		}
 	})
 	t.Run("cluster", func(t *testing.T) {
-		cluster := zktest.NewCluster(t, 3)
+		// Without a lag: the cases have clients see at once what others wrote. Old reads are for simulations.
+		cluster := zktest.NewCluster(t, 3, zktest.WithLag(0))
 		for _, c := range cases {
 			t.Run(c.Name, func(t *testing.T) { c.Test(t, OnCluster(cluster)) })
 		}

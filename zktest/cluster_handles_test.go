@@ -1,0 +1,205 @@
+package zktest_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/zktest"
+)
+
+// The handles of a cluster and its members.
+
+func TestContainersOfAClusterAreReaped(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		a := raw(t, follower(t, c), nil)
+		_, err := a.call(opCreateContainer, create("/c", 4))
+		require.NoError(t, err)
+		mustCreate(t, a, "/c/x", 0)
+		_, err = a.call(opDelete, *new(buffer).text("/c/x").int(-1))
+		require.NoError(t, err)
+		c.ReapContainers()
+		time.Sleep(time.Second)
+		for i, m := range c.Members() {
+			require.False(t, m.Exists("/c"), fmt.Sprint(i))
+		}
+	})
+}
+
+func TestClusterOverTCP(t *testing.T) {
+	c := zktest.NewCluster(t, 3)
+	require.Len(t, c.Servers(), 3)
+	for _, m := range c.Members() {
+		conn, err := c.Dial("", m.Addr(), 0)
+		require.NoError(t, err)
+		require.NoError(t, conn.Close())
+	}
+	_, err := c.Dial("", "nowhere:1", 0)
+	require.Error(t, err)
+}
+
+// TestClientOfTheLibraryInVirtualTime has a client of package framework outlive every leader.
+func TestClientOfTheLibraryInVirtualTime(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		client, err := framework.New(c.Servers(), framework.WithDialer(c.DialContext))
+		require.NoError(t, err)
+		defer client.Close()
+		_, err = client.Create(t.Context(), "/n", nil)
+		require.NoError(t, err)
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		for i := range 20 {
+			lost, err := c.StopLeader()
+			require.NoError(t, err)
+			elected(t, c)
+			_, err = client.Set(t.Context(), "/n", []byte{byte(i)}, int32(i))
+			require.NoError(t, err)
+			require.NoError(t, lost.Restart())
+			time.Sleep(time.Second)
+		}
+		again, err := client.Session(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, session.ID(), again.ID())
+	}, zktest.WithMemberLatency(5*time.Millisecond))
+}
+
+func TestMembersSayWhatTheyAre(t *testing.T) {
+	c := zktest.NewCluster(t, 3)
+	modes := map[string]int{}
+	for _, m := range c.Members() {
+		conn, err := net.Dial("tcp", m.Addr())
+		require.NoError(t, err)
+		_, err = io.WriteString(conn, "srvr")
+		require.NoError(t, err)
+		text, err := io.ReadAll(conn)
+		require.NoError(t, err)
+		require.NoError(t, conn.Close())
+		_, mode, found := strings.Cut(string(text), "Mode: ")
+		require.True(t, found)
+		mode, _, _ = strings.Cut(mode, "\n")
+		modes[mode]++
+	}
+	require.Equal(t, map[string]int{"leader": 1, "follower": 2}, modes)
+}
+
+func TestNodesOfATestAreMadeInAllMembers(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		f := follower(t, c)
+		require.NoError(t, c.Lag(f, time.Second))
+		data := []byte("data")
+		require.NoError(t, f.Create("/q/x", data))
+		require.Equal(t, "/q \"\"\n/q/x \"data\"\n", f.Tree(), "when it returns")
+		clear(data) // it is the caller's
+		require.ErrorIs(t, f.Create("/q/x", nil), zktest.ErrNodeExists)
+		require.NoError(t, f.SetSequence("/q", 41))
+		for i, m := range c.Members() {
+			require.Equal(t, fmt.Sprintf("/q/n-%010d", 41+i), mustCreate(t, raw(t, m, nil), "/q/n-", 2))
+		}
+		time.Sleep(2 * time.Second)
+		for _, m := range c.Members() {
+			require.Equal(t, f.Tree(), m.Tree())
+		}
+		require.ErrorContains(t, f.Load([]zktest.Node{{Path: "/ok"}, {Path: "/bad/../x"}}), "/bad/../x")
+		require.False(t, f.Exists("/ok"))
+		f.Flush()
+		require.Empty(t, f.Tree())
+	})
+}
+
+func TestNodesOfATestNeedALeader(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		f := follower(t, c)
+		require.NoError(t, c.Partition(f))
+		require.ErrorIs(t, f.Create("/n", nil), zktest.ErrNoLeader, "it is cut off before it has applied that")
+		require.ErrorIs(t, f.Create("/m", nil), zktest.ErrNoLeader)
+		require.True(t, leader(t, c).Exists("/n"))
+		require.False(t, leader(t, c).Exists("/m"))
+		f.Stop()
+		require.ErrorIs(t, f.Delete("/n"), zktest.ErrNoLeader)
+	})
+}
+
+func TestMembersHaveOneClock(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		a := raw(t, follower(t, c), nil)
+		mustCreate(t, a, "/owned", 1)
+		follower(t, c).Advance(5 * time.Second)
+		time.Sleep(time.Second)
+		require.True(t, leader(t, c).Exists("/owned"))
+		follower(t, c).Advance(time.Hour)
+		time.Sleep(time.Second)
+		for _, m := range c.Members() {
+			require.Empty(t, m.Tree())
+			require.Empty(t, m.Sessions())
+		}
+		mustCreate(t, raw(t, follower(t, c), nil), "/later", 0)
+		stat, err := leader(t, c).Stat("/later")
+		require.NoError(t, err)
+		require.Greater(t, stat.Ctime, time.Now().Add(time.Hour).UnixMilli())
+	})
+}
+
+func TestWhatAClusterRefuses(t *testing.T) {
+	for name, opt := range map[string]zktest.Option{
+		"lag": zktest.WithLag(-1), "latency": zktest.WithMemberLatency(-1), "election": zktest.WithElectionTime(0),
+		"sync timeout": zktest.WithSyncTimeout(0), "address": zktest.WithAddr("127.0.0.1:0"), "nil": nil,
+	} {
+		_, err := zktest.StartCluster(3, opt)
+		require.Error(t, err, name)
+	}
+	for _, n := range []int{-1, 0, 128} {
+		_, err := zktest.StartCluster(n)
+		require.Error(t, err, n)
+	}
+	for _, opt := range []zktest.Option{
+		zktest.WithSeed(1), zktest.WithLag(0), zktest.WithMemberLatency(0), zktest.WithElectionTime(1), zktest.WithSyncTimeout(1),
+	} {
+		_, err := zktest.Start(opt)
+		require.ErrorContains(t, err, "is for a cluster")
+	}
+	c, stranger := zktest.NewCluster(t, 1), zktest.NewServer(t)
+	for _, s := range []*zktest.Server{nil, stranger} {
+		require.Error(t, c.Partition(s))
+		require.Error(t, c.Lag(s, 0))
+	}
+	require.Error(t, c.Lag(leader(t, c), -1))
+	mustCreate(t, raw(t, leader(t, c), nil), "/alone", 0)
+	failing := &fakeT{}
+	require.Nil(t, zktest.NewCluster(failing, 0))
+	require.Contains(t, failing.failed, "0 members")
+	require.NoError(t, c.Close())
+	_, err := c.WaitLeader(t.Context())
+	require.ErrorIs(t, err, zktest.ErrClosed)
+	_, err = c.StopLeader()
+	require.ErrorIs(t, err, zktest.ErrNoLeader)
+}
+
+func TestWaitForALeaderEndsWithItsContext(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		for _, m := range c.Members() {
+			m.Stop()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		_, err := c.WaitLeader(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+}
+
+func TestClusterLikeKeeper(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		for _, m := range c.Members() {
+			a := raw(t, m, nil)
+			require.Equal(t, "server.1=127.0.0.1:2181;participant;1\nserver.2=127.0.0.1:2182;participant;1\nserver.3=127.0.0.1:2183;participant;1",
+				get(t, a, "/keeper/config"))
+			require.NotEqual(t, a.id, raw(t, m, a).id, "a session is never restored")
+		}
+	}, zktest.LikeKeeper(zktest.KeeperRecent))
+}
