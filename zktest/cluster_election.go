@@ -144,6 +144,7 @@ func (c *Cluster) halfTick() {
 // advance moves the clock of all members.
 func (c *Cluster) advance(d time.Duration) {
 	c.halfTick() // what was heard was heard before
+	c.settle()   // and reaches the leader, unless messages take their time
 	c.ahead += d
 	for _, t := range c.terms {
 		t.tracker.shift(-d)

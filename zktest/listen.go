@@ -82,25 +82,15 @@ func (l *Listener) Restart() error {
 	l.mu.Lock()
 	l.stopped = false
 	l.mu.Unlock()
-	s := l.server
-	s.mu.Lock()
-	stopped, closed := s.stopped, s.closed
-	s.mu.Unlock()
-	switch {
-	case closed:
-		return ErrClosed
-	case stopped:
-		return nil
-	}
 	return l.open()
 }
 
 // open listens, if nothing keeps it from that.
 func (l *Listener) open() error {
 	l.mu.Lock()
-	addr, idle := l.addr, !l.stopped && l.listener == nil
+	addr, here := l.addr, l.listener != nil
 	l.mu.Unlock()
-	if !idle {
+	if here {
 		return nil
 	}
 	listener, err := net.Listen("tcp", addr)

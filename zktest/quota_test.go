@@ -118,8 +118,10 @@ func TestHardQuotasAreEnforced(t *testing.T) {
 	require.EqualValues(t, codeQuotaExceeded, setBytes(t, c, "/q/a", "123456"))
 	require.Zero(t, setBytes(t, c, "/q/a", "54321"), "no more than before")
 
-	setBytes(t, c, "/zookeeper/quota/q/zookeeper_limits", "byteHardLimit=5;countHardLimit=3")
+	setBytes(t, c, "/zookeeper/quota/q/zookeeper_limits", "byteHardLimit=5;countHardLimit=9")
 	require.EqualValues(t, codeQuotaExceeded, setBytes(t, c, "/q/a", "1234"), "less, and still too much")
+	require.Zero(t, createData(t, c, "/q/empty", ""), "no more bytes than before")
+	require.Zero(t, deleteNode(t, c, "/q/empty"))
 	require.Zero(t, setBytes(t, c, "/q/a", ""))
 	for limits, code := range map[string]int32{
 		"junk": -5, ";countHardLimit=1": -5, "countHardLimit=": -5, "countHardLimit= 1": -5,
@@ -156,8 +158,22 @@ func TestAMultiIsMeasuredByWhatWasBefore(t *testing.T) {
 	multi("/other", "/q/c")
 	require.False(t, s.Exists("/other"), "all or none")
 	deleteNode(t, c, "/q/b")
-	multi("/q/d", "/q/a")
+	setBytes(t, c, "/zookeeper/quota/q/zookeeper_limits", "countHardLimit=9")
+	multi("/q/d", "/q/a") // which is there
 	require.Equal(t, "count=2,bytes=0", usage(t, s, "/q"), "what is rolled back is not counted")
+	createData(t, c, "/zookeeper/quota/other", "")
+	createData(t, c, "/zookeeper/quota/other/zookeeper_stats", "")
+	b := pathOf("/zookeeper/quota/other/zookeeper_limits")
+	b.text("countHardLimit=0").int(1).int(31).text("world").text("anyone").int(0)
+	var both buffer
+	both.int(opCreate).bool(false).int(-1)
+	both = append(both, b...)
+	both.int(opCreate).bool(false).int(-1)
+	both = append(both, create("/other", 0)...)
+	_, err := c.call(opMulti, *both.int(-1).bool(true).int(-1))
+	require.NoError(t, err)
+	require.True(t, s.Exists("/other"), "limits do not hold in the transaction that makes them")
+	require.Equal(t, "count=1,bytes=0", usage(t, s, "/other"))
 }
 
 func TestSuperUserMayDoEverything(t *testing.T) {

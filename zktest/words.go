@@ -92,12 +92,24 @@ func (s *Server) dumpText() string {
 		}
 		conns[at] = append(conns[at], fmt.Sprintf("ip: /%s sessionId: %#x", c.net.RemoteAddr(), id))
 	}
-	return fmt.Sprintf("SessionTracker dump:\nSession Sets (%d)/(%d):\n", len(sessions), len(s.sessions)) +
-		lists(grouped(sessions, expires)) +
+	sets := fmt.Sprintf("Session Sets (%d)/(%d):\n", len(sessions), len(s.sessions)) + lists(grouped(sessions, expires))
+	if s.member != nil && !s.member.leads() {
+		sets = s.globalSessions() // only the leader knows when they end
+	}
+	return "SessionTracker dump:\n" + sets +
 		fmt.Sprintf("ephemeral nodes dump:\nSessions with Ephemerals (%d):\n", len(owned)) +
 		lists(grouped(owned, func(id int64, _ int) string { return sessionText(id) + ":" })) +
 		fmt.Sprintf("Connections dump:\nConnections Sets (%d)/(%d):\n", len(conns), len(s.conns)) +
 		lists(grouped(conns, expires))
+}
+
+// globalSessions lists sessions as a follower does. s.mu is held.
+func (s *Server) globalSessions() string {
+	text := fmt.Sprintf("Global Sessions(%d):\n", len(s.sessions))
+	for _, id := range slices.Sorted(maps.Keys(s.sessions)) {
+		text += fmt.Sprintf("%s\t%dms\n", sessionText(id), s.sessions[id].timeout.Milliseconds())
+	}
+	return text
 }
 
 // expires is when a session ends if it is not heard any more, in nanoseconds since 1970. s.mu is

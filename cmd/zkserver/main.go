@@ -51,12 +51,12 @@ func zkserver(ctx context.Context, args []string, out, stderr io.Writer) int {
 	}
 	server, err := zktest.Start(f.options()...)
 	if err != nil {
-		fmt.Fprintln(stderr, strings.Replace(err.Error(), "zktest:", "zkserver:", 1))
+		fmt.Fprintf(stderr, "zkserver: %s\n", strings.TrimPrefix(err.Error(), "zktest: "))
 		return exitUsage
 	}
 	defer server.Close()
 	if err := serve(ctx, server, f, out); err != nil {
-		fmt.Fprintf(stderr, "zkserver: %v\n", err)
+		fmt.Fprintf(stderr, "zkserver: %s\n", strings.TrimPrefix(err.Error(), "zktest: "))
 		return exitFailed
 	}
 	return 0

@@ -265,7 +265,7 @@ func TestWhatIsWrongOnTheCommandLineIsSaidInOneLine(t *testing.T) {
 		"-control example.org:2180":        {exitUsage, "loopback"},
 		"-listen " + taken.Addr().String(): {exitFailed, "in use"},
 		"-listen 127.0.0.1:0 -control " + taken.Addr().String():                                      {exitFailed, "in use"},
-		"-listen 127.0.0.1:0 -load " + broken:                                                        {exitFailed, "at x"},
+		"-listen 127.0.0.1:0 -load " + broken:                                                        {exitFailed, "load x"},
 		"-listen 127.0.0.1:0 -load /no/such/file":                                                    {exitFailed, "/no/such/file"},
 		"-tls-listen 127.0.0.1:0 -tls-cert /no/such/file -tls-key x":                                 {exitFailed, "/no/such/file"},
 		"-tls-listen 127.0.0.1:0 -tls-cert " + cert + " -tls-key " + key + " -tls-clients " + broken: {exitFailed, "no certificate"},
@@ -277,6 +277,7 @@ func TestWhatIsWrongOnTheCommandLineIsSaidInOneLine(t *testing.T) {
 			assert.Equal(t, want.code, zkserver(ctx, strings.Fields(line), out, stderr))
 			assert.Regexp(t, `^zkserver: [^\n]*\n$`, stderr.String())
 			assert.Contains(t, stderr.String(), want.says)
+			assert.NotContains(t, stderr.String(), "zktest")
 		})
 	}
 	help := &output{}

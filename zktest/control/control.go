@@ -9,7 +9,7 @@
 //
 // GET / lists what there is. All else is answered with a JSON object, and a failure with
 // {"error": "..."} and a status of 400 (it makes no sense), 404 (no such session, node or handle)
-// or 409 (there is such a node already, or the server is closed).
+// or 409 (there is such a node already, the server is closed, or there is no leader).
 package control
 
 import (
@@ -136,7 +136,7 @@ func status(err error) int {
 	switch {
 	case errors.Is(err, zktest.ErrNoNode), errors.Is(err, zktest.ErrNoSession), errors.Is(err, errNoHandle):
 		return http.StatusNotFound
-	case errors.Is(err, zktest.ErrNodeExists), errors.Is(err, zktest.ErrClosed):
+	case errors.Is(err, zktest.ErrNodeExists), errors.Is(err, zktest.ErrClosed), errors.Is(err, zktest.ErrNoLeader):
 		return http.StatusConflict
 	}
 	return http.StatusBadRequest

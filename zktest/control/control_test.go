@@ -273,6 +273,7 @@ func TestWhatMakesNoSenseIsRefused(t *testing.T) {
 		{"POST", "/inject", `{"fault": "lose reply", "nth": -1}`},
 		{"POST", "/inject", `{"fault": "lose reply", "ops": ["get"]}`},
 		{"POST", "/inject", `{"fault": "lose reply", "session": "x"}`},
+		{"POST", "/inject", `{"fault": "lose reply", "paths": "/a"}`},
 		{"POST", "/block", `{"ops": ["get"]}`},
 		{"POST", "/delay", `{}`},
 		{"POST", "/delay", `{"by": "-1s"}`},
