@@ -66,6 +66,11 @@ func TestWithOtherClients(t *testing.T) {
 		{"java revokes", javaRevokes},
 		{"java: participants", javaParticipants},
 		{"java: a session that ends passes the lock on", javaSessionEnds},
+		{"java: leader latches take turns", javaLatches},
+		{"java: leader selectors take turns", javaSelectors},
+		{"java: participants of a latch", javaLatchList},
+		{"java: participants of a selector", javaSelectorList},
+		{"java: a leader whose session ends", javaLeaderCrashes},
 		{"kazoo: a lock", kazooLock},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, s) })

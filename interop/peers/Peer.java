@@ -5,6 +5,11 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ThreadLocalRandom;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
+import org.apache.curator.framework.recipes.leader.LeaderSelector;
+import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
+import org.apache.curator.framework.recipes.leader.Participant;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
@@ -37,6 +42,10 @@ public class Peer {
                     say("participant " + node);
                 }
                 break;
+            case "latch": latch(rest[0], rest[1], rest[2], Integer.parseInt(rest[3])); break;
+            case "selector": selector(rest[0], rest[1], rest[2], Integer.parseInt(rest[3])); break;
+            case "leads": leads(rest[0], rest[1]); break;
+            case "election": election(rest[0], rest[1]); break;
             default: throw new IllegalArgumentException(args[1]);
         }
         say("done");
@@ -129,5 +138,76 @@ public class Peer {
         revoked.await();
         say("revoked");
         mutex.release();
+    }
+
+    static void latch(String path, String id, String counter, int rounds) throws Exception {
+        for (int i = 0; i < rounds; i++) {
+            try (LeaderLatch latch = new LeaderLatch(client, path, id)) {
+                latch.start();
+                latch.await();
+                increment(counter);
+            }
+        }
+    }
+
+    static void selector(String path, String id, String counter, int rounds) throws Exception {
+        CountDownLatch terms = new CountDownLatch(rounds);
+        LeaderSelector selector = new LeaderSelector(client, path, new LeaderSelectorListenerAdapter() {
+            @Override
+            public void takeLeadership(CuratorFramework client) throws Exception {
+                if (terms.getCount() > 0) {
+                    increment(counter);
+                    terms.countDown();
+                }
+            }
+        });
+        selector.setId(id);
+        selector.autoRequeue();
+        selector.start();
+        terms.await();
+        selector.close();
+    }
+
+    /** Leads until its leadership ends. */
+    static void leads(String path, String id) throws Exception {
+        CountDownLatch ended = new CountDownLatch(1);
+        LeaderLatch latch = new LeaderLatch(client, path, id);
+        latch.addListener(new LeaderLatchListener() {
+            @Override
+            public void isLeader() {
+                say("leads");
+            }
+
+            @Override
+            public void notLeader() {
+                say("ended");
+                ended.countDown();
+            }
+        });
+        latch.start();
+        ended.await();
+        latch.close();
+    }
+
+    /** Takes no part. */
+    static void election(String kind, String path) throws Exception {
+        Collection<Participant> all;
+        Participant leader;
+        if (kind.equals("latch")) {
+            LeaderLatch latch = new LeaderLatch(client, path);
+            all = latch.getParticipants();
+            leader = latch.getLeader();
+        } else {
+            LeaderSelector selector = new LeaderSelector(client, path, new LeaderSelectorListenerAdapter() {
+                @Override
+                public void takeLeadership(CuratorFramework client) {}
+            });
+            all = selector.getParticipants();
+            leader = selector.getLeader();
+        }
+        for (Participant p : all) {
+            say("participant " + p.getId() + " " + p.isLeader());
+        }
+        say("leader " + leader.getId() + " " + leader.isLeader());
     }
 }

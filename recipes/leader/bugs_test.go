@@ -3,6 +3,7 @@ package leader_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -302,7 +303,7 @@ func TestDeletedCandidateJoinsAgain(t *testing.T) {
 		stranger := w.client()
 		for range 20 { // more often than any retry policy allows
 			w.soon()
-			for _, name := range w.nodes() {
+			for _, name := range slices.Clone(w.nodes()) {
 				path := framework.Join("/election", name)
 				if path == first.Path() {
 					continue

@@ -24,8 +24,8 @@ type State struct {
 	Stale bool
 }
 
-// Observe tells who leads, without taking part in the election: first the present state, then each newest state
-// when it has changed, also that nobody leads. Between two steps of the loop nothing is done and nothing is
+// Observe tells who leads, without taking part in the election: first the present state, at least as new as the
+// ensemble was at the call, then each newest state when it has changed, also that nobody leads. Between two steps of the loop nothing is done and nothing is
 // kept, so a slow reader delays nobody. It skips what has changed again meanwhile.
 //
 //	for state, err := range e.Observe(ctx) {
@@ -117,7 +117,7 @@ func (o *observation) look(ctx context.Context) (State, error) {
 		return State{}, err
 	}
 	ctx = framework.InSession(ctx, session)
-	if o.session != nil && o.session != session {
+	if o.session != session {
 		if err := o.catchUp(ctx); err != nil {
 			return State{}, err
 		}
@@ -135,9 +135,9 @@ func (o *observation) look(ctx context.Context) (State, error) {
 	}
 }
 
-// catchUp has the server apply all that any server has shown us before. In one session servers see to that;
-// a new one may be with a server that is behind. The check need not succeed: it is answered in the
-// order of all writes.
+// catchUp has the server apply all that was written before, and so all that any server has shown us. In one
+// session servers see to that; a new one may be with a server that is behind. The check need not
+// succeed: it is answered in the order of all writes.
 func (o *observation) catchUp(ctx context.Context) error {
 	_, err := o.election.client.Multi(ctx, &zk.CheckVersionRequest{Path: o.election.path, Version: -1})
 	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
