@@ -6,15 +6,15 @@
 //
 // It is the lock recipe of the ZooKeeper documentation, with the names of Curator:
 //
-//  1. make <base>/_c_<uuid>-<name><sequence>, ephemeral and sequential;
-//  2. list the children of base, without a watch, in the driver's order;
-//  3. ask the driver: do we hold? If not, whose going could change that?
-//  4. watch those, and go to 2 when one of them goes;
+//  1. create <base>/_c_<uuid>-<name><sequence>, ephemeral and sequential;
+//  2. look at the children of base, in the driver's order;
+//  3. ask the driver: do we hold? If not, whose deletion could change that?
+//  4. wait until one of those is deleted, and go to 2;
 //  5. release by deleting our node; a crash releases, since the node is ephemeral.
 //
-// The list of 2 follows its create on the heels, so an uncontended acquire takes one round trip;
-// and 2 is left out where it is known what it would say: place.go has the proofs for those who wait, succession.go that
-// for those who come again. Others on the path see the same nodes come and go as without that.
+// A look is a list, or it costs nothing: a client that uses a lock again and again keeps a view of the children, by one
+// persistent watch for all its goroutines. docs/PROTOCOL.md has the rule, its proof and pictures. Other clients on the
+// path, Java's Curator among them, see the same nodes in both cases.
 //
 // # What a holder gets
 //

@@ -13,9 +13,9 @@
 // others behind it. A lease goes with its node. Java and Go share one semaphore that way.
 //
 // When nobody queues and there is room, the mutex is not needed: a lease node that is among
-// the first max when it has been made is a lease, and any other is deleted at once. Whoever
-// holds had fewer than max nodes ahead once, and they only become fewer; so there are
-// never more than max.
+// the first max when it has been created is a lease, if then nobody is in the queue; otherwise
+// it is deleted at once. Whoever holds had fewer than max nodes ahead once, and they only become
+// fewer; so there are never more than max.
 //
 // # What it promises
 //
