@@ -127,7 +127,7 @@ func (c *conn) read() {
 		c.server.received.Add(1)
 		c.received.Add(1)
 		c.heard()
-		c.arrive()
+		c.noteArrival()
 		c.in.push(record)
 	}
 }
@@ -145,7 +145,7 @@ func (c *conn) heard() {
 // returned, but not what a frozen link had not let through by then.
 func (c *conn) next() ([]byte, bool) {
 	record, more := c.in.next(c.server.done)
-	return record, more && c.ripen() && c.server.flows(c, c.done)
+	return record, more && c.awaitDue() && c.server.flows(c, c.done)
 }
 
 // write puts answers and events on the network.

@@ -19,8 +19,8 @@ type arrivals struct {
 	due []time.Time
 }
 
-// arrive notes that a request has come in.
-func (c *conn) arrive() {
+// noteArrival notes that a request has come in.
+func (c *conn) noteArrival() {
 	d := c.server.cfg.latency
 	if d == 0 {
 		return
@@ -30,8 +30,8 @@ func (c *conn) arrive() {
 	c.arrivals.due = append(c.arrivals.due, time.Now().Add(d))
 }
 
-// ripen waits until the next request may be carried out. It reports false if the server ends before.
-func (c *conn) ripen() bool {
+// awaitDue waits until the next request may be carried out. It reports false if the server ends before.
+func (c *conn) awaitDue() bool {
 	if c.server.cfg.latency == 0 {
 		return true
 	}
