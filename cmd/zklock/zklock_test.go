@@ -682,11 +682,11 @@ func TestListing(t *testing.T) {
 
 func TestRevoke(t *testing.T) {
 	server := zktest.NewServer(t)
-	code, out, stderr := call(t, server, "revoke", "/lock")
+	code, _, stderr := call(t, server, "revoke", "/lock")
 	assert.Equal(t, exitNoLock, code)
 	assert.Contains(t, stderr, "/lock does not exist")
 	call(t, server, "run", "/lock", "true")
-	code, out, _ = call(t, server, "revoke", "/lock")
+	code, out, _ := call(t, server, "revoke", "/lock")
 	assert.Zero(t, code)
 	assert.Equal(t, "/lock: nobody holds\n", out)
 
