@@ -90,6 +90,11 @@ func New(servers []string, opts ...Option) (*Client, error) {
 	}
 	c.sweeper = newSweeper(c)
 	c.ctx, c.stop = context.WithCancelCause(context.Background())
+	if cfg.tracking {
+		t := &tracker{core: c, given: cfg.servers}
+		c.cfg.servers = t.servers
+		c.wg.Go(t.run) // ends with c.ctx
+	}
 	c.wg.Go(c.run)    // ends with c.ctx
 	c.wg.Go(c.absent) // ends with the first connection, or with c.ctx
 	return &Client{core: c, namespace: cfg.namespace}, nil

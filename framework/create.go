@@ -2,10 +2,8 @@ package framework
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -123,16 +121,11 @@ func Protected() CreateOption {
 // reply was lost and Create is not repeated with success, [retry.Unknown] is true
 // and the node may be there.
 func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...CreateOption) (string, error) {
-	o := creation{}
-	for _, opt := range opts {
-		if opt == nil {
-			return "", opError("create", path, fmt.Errorf("%w: nil option", ErrBadArgument))
-		}
-		if err := opt(&o); err != nil {
-			return "", opError("create", path, err)
-		}
+	o, err := applied(opts)
+	if err == nil {
+		err = o.check(path)
 	}
-	if err := o.check(path); err != nil {
+	if err != nil {
 		return "", opError("create", path, err)
 	}
 	if data == nil {
@@ -144,7 +137,6 @@ func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...C
 	}
 	o.sent, _ = ctx.Value(sentKey{}).(func())
 	var created string
-	var err error
 	if o.protected {
 		created, err = c.core.createProtected(ctx, path, real, data, o)
 	} else {
@@ -157,6 +149,19 @@ func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...C
 		return "", opError("create", path, err)
 	}
 	return c.unreal(created), nil
+}
+
+// applied is what options add up to.
+func applied(opts []CreateOption) (o creation, err error) {
+	for _, opt := range opts {
+		if opt == nil {
+			return o, fmt.Errorf("%w: nil option", ErrBadArgument)
+		}
+		if err := opt(&o); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
 }
 
 func (o creation) check(path string) error {
@@ -354,54 +359,4 @@ func (c *core) acl(path string) []zk.ACL {
 		}
 	}
 	return zk.WorldACL(zk.PermAll)
-}
-
-// Protected names, as Curator's ProtectedUtils writes them: "_c_", a UUID of 36
-// characters, "-", and the name.
-const (
-	protectedPrefix = "_c_"
-	idLength        = 36
-)
-
-func protectedName(id, name string) string { return protectedPrefix + id + "-" + name }
-
-// hasID reports whether a node's name is protected by id.
-func hasID(child, id string) bool {
-	return strings.HasPrefix(child, protectedPrefix+id+"-")
-}
-
-// Unprotected takes the protection off a node's name: the part that Create was
-// asked for, and the id, which is a UUID. Any other name comes back as it is, without
-// an id.
-func Unprotected(child string) (name, id string) {
-	rest, found := strings.CutPrefix(child, protectedPrefix)
-	if !found || len(rest) <= idLength || rest[idLength] != '-' || !isID(rest[:idLength]) {
-		return child, ""
-	}
-	return rest[idLength+1:], rest[:idLength]
-}
-
-// isID reports whether s, of idLength bytes, is written as a UUID is.
-func isID(s string) bool {
-	for i, c := range []byte(s) {
-		switch {
-		case i == 8 || i == 13 || i == 18 || i == 23:
-			if c != '-' {
-				return false
-			}
-		case c >= '0' && c <= '9', c >= 'a' && c <= 'f', c >= 'A' && c <= 'F':
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-// newID returns a random UUID (RFC 9562, version 4) as Java prints it.
-func newID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	b[6] = b[6]&0x0f | 0x40
-	b[8] = b[8]&0x3f | 0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }

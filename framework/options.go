@@ -33,6 +33,7 @@ type config struct {
 	tls               *tls.Config
 	data              []byte
 	containers        bool
+	tracking          bool
 	errorPolicy       connstate.ErrorPolicy
 	expirationPercent int
 	log               *slog.Logger

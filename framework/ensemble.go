@@ -1,0 +1,190 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/retry"
+)
+
+// WithEnsembleTracking has the client follow the ensemble when it is reconfigured: it reads the
+// configuration that the servers keep (/zookeeper/config, or /keeper/config of ClickHouse Keeper), watches
+// it, and connects to the servers that it names. If none of those can be used, the servers that
+// the client was made with are tried again, in turns. It is Curator's EnsembleTracker.
+//
+// An address that only says "all interfaces" (0.0.0.0 or [::]) stands for the host of its server.
+// With TLS, and with Keeper, the configuration does not name the port; then it must be the same for all
+// servers that the client was made with, or nothing is followed. A configuration that
+// the client may not read is reported once a minute to the logger.
+func WithEnsembleTracking() Option {
+	return func(c *config) error {
+		c.tracking = true
+		return nil
+	}
+}
+
+// tracker follows the configuration of the ensemble.
+type tracker struct {
+	core  *core
+	given ServerList
+
+	mu      sync.Mutex // guards what follows
+	base    []string   // what given said last
+	tracked []string   // what the configuration says; nil if it says nothing of use
+	turn    bool       // the next round is over tracked
+}
+
+// servers is the client's server list.
+func (t *tracker) servers(ctx context.Context) ([]string, error) {
+	t.mu.Lock()
+	tracked := t.tracked
+	t.turn = !t.turn
+	useTracked := t.turn && len(tracked) > 0
+	t.mu.Unlock()
+	if useTracked {
+		return tracked, nil
+	}
+	base, err := t.given(ctx)
+	if err != nil && len(tracked) > 0 {
+		return tracked, nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.base = base
+	return base, err
+}
+
+// Paths of the configuration, on the real root whatever the client's namespace is, and how long to wait
+// when it cannot be read.
+const (
+	configPath       = "/zookeeper/config"
+	keeperConfigPath = "/keeper/config"
+	trackPause       = time.Minute
+)
+
+// run ends with the client.
+func (t *tracker) run() {
+	c := t.core
+	for c.ctx.Err() == nil {
+		l, err := c.awaitLink(c.ctx, nil, 0)
+		if err != nil {
+			pause(c.ctx, maxConnectPause)
+			continue
+		}
+		path := configPath
+		data, watch, err := askWatched(c.ctx, l, watchKey{path, watchData}, askGet)
+		if errors.Is(err, zk.ErrNoNode) {
+			path = keeperConfigPath
+			data, watch, err = askWatched(c.ctx, l, watchKey{path, watchData}, askGet)
+		}
+		switch {
+		case err == nil:
+			t.adopt(string(data.value), path == configPath && c.cfg.tls == nil)
+			select {
+			case <-watch.done:
+			case <-c.ctx.Done():
+			}
+		case retry.Retryable(err):
+			pause(c.ctx, minConnectPause)
+		case c.ctx.Err() == nil:
+			c.cfg.log.Warn("the ensemble's configuration cannot be read", "path", path, "reason", err)
+			pause(c.ctx, trackPause)
+		}
+	}
+}
+
+// adopt takes the servers of a configuration over. ports says whether it names their ports.
+func (t *tracker) adopt(text string, ports bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	port := ""
+	if !ports {
+		if port = commonPort(t.base); port == "" {
+			return
+		}
+	}
+	tracked := parseEnsemble(text, port)
+	if slices.Equal(tracked, t.tracked) {
+		return
+	}
+	t.tracked, t.turn = tracked, false
+	t.core.cfg.log.Info("ensemble configuration", "servers", tracked)
+}
+
+// commonPort is the port that all servers have, or empty.
+func commonPort(servers []string) (port string) {
+	for _, s := range servers {
+		address, err := withPort(s)
+		if err != nil {
+			return ""
+		}
+		_, p, _ := net.SplitHostPort(address)
+		if port != "" && p != port {
+			return ""
+		}
+		port = p
+	}
+	return port
+}
+
+// parseEnsemble returns the addresses for clients in a configuration: lines such as
+// "server.1=host:2888:3888:participant;0.0.0.0:2181", several addresses of one server with "|" between
+// them. port overrules the ports; without it, servers that have none are left out.
+func parseEnsemble(text, port string) []string {
+	var servers []string
+	for line := range strings.Lines(text) {
+		name, value, found := strings.Cut(strings.TrimSpace(line), "=")
+		if !found || !strings.HasPrefix(name, "server.") {
+			continue
+		}
+		value, client, _ := strings.Cut(value, ";")
+		for address := range strings.SplitSeq(value, "|") {
+			server := clientAddress(quorumHost(address), strings.TrimSpace(client), port)
+			if server != "" && !slices.Contains(servers, server) {
+				servers = append(servers, server)
+			}
+		}
+	}
+	slices.Sort(servers)
+	return servers
+}
+
+// quorumHost is the host of "host:2888:3888:participant" or "[v6]:2888:3888".
+func quorumHost(address string) string {
+	if rest, found := strings.CutPrefix(address, "["); found {
+		host, _, _ := strings.Cut(rest, "]")
+		return host
+	}
+	host, _, _ := strings.Cut(address, ":")
+	return host
+}
+
+// clientAddress makes an address of a server's host and of what the configuration says about clients: "2181",
+// "host:2181" or nothing.
+func clientAddress(host, client, port string) string {
+	if port == "" {
+		if h, p, err := net.SplitHostPort(client); err == nil {
+			port = p
+			if ip := net.ParseIP(h); h != "" && (ip == nil || !ip.IsUnspecified()) {
+				host = h
+			}
+		} else {
+			port = client
+		}
+	}
+	if host == "" || port == "" {
+		return ""
+	}
+	address, err := withPort(net.JoinHostPort(host, port))
+	if err != nil {
+		return ""
+	}
+	return address
+}

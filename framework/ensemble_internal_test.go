@@ -1,0 +1,33 @@
+package framework
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestConfigurationsAreParsed(t *testing.T) { // CURATOR-638, -664
+	for text, want := range map[string][]string{
+		"server.1=zk1:2888:3888:participant;0.0.0.0:2181\nversion=100000000": {"zk1:2181"},
+		"server.1=zk1:2888:3888:participant;2182":                            {"zk1:2182"},
+		"server.1=zk1:2888:3888:observer;10.0.0.1:2182":                      {"10.0.0.1:2182"},
+		"server.1=zk1:2888:3888;[::]:2181":                                   {"zk1:2181"},
+		"server.1=zk1:2888:3888;[0:0:0:0:0:0:0:0]:2181":                      {"zk1:2181"},
+		"server.1=[fe80::1]:2888:3888;2181":                                  {"[fe80::1]:2181"},
+		"server.1=zk1:2888:3888|zk1b:2888:3888;2181":                         {"zk1:2181", "zk1b:2181"},
+		"server.2=b:1:2;2181\r\nserver.1=a:1:2;2181\r\n":                     {"a:2181", "b:2181"},
+		"server.1=zk1:2888:3888:participant":                                 nil, // it does not say for clients
+		"server.1=zk1:2888:3888;port":                                        nil,
+		"server.1=;2181":                                                     nil,
+		"version=7":                                                          nil,
+		"":                                                                   nil,
+		"server.1":                                                           nil,
+		"server.1=[":                                                         nil,
+	} {
+		require.Equal(t, want, parseEnsemble(text, ""), text)
+	}
+	require.Equal(t, []string{"zk1:2281"}, parseEnsemble("server.1=zk1:2888:3888;0.0.0.0:2181", "2281"), "TLS")
+	require.Equal(t, "2281", commonPort([]string{"a:2281", "b:2281"}))
+	require.Empty(t, commonPort([]string{"a:2281", "b"}))
+	require.Empty(t, commonPort(nil))
+}

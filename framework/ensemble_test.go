@@ -1,0 +1,109 @@
+package framework_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/proto"
+)
+
+// configured is an ensemble whose configuration can be read, changed and watched.
+type configured struct {
+	*liar
+	mu    sync.Mutex
+	path  string
+	text  string
+	dials []string
+	down  map[string]bool
+	conns []net.Conn
+}
+
+func newConfigured(path, text string) *configured {
+	e := &configured{path: path, text: text, down: make(map[string]bool)}
+	e.liar = &liar{welcome: welcome(7, 10*time.Second), answer: fine(func(h proto.RequestHeader, body []byte) []byte {
+		d := proto.NewDecoder(body)
+		var r proto.ReadRequest
+		r.Decode(&d)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if h.Op != proto.OpGetData || r.Path != e.path {
+			return packet(&proto.ReplyHeader{Xid: h.Xid, Code: proto.NoNode})
+		}
+		return packet(&proto.ReplyHeader{Xid: h.Xid}, &proto.DataResponse{Data: []byte(e.text)})
+	})}
+	return e
+}
+
+func (e *configured) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	e.mu.Lock()
+	down := e.down[address]
+	e.dials = append(e.dials, address)
+	e.mu.Unlock()
+	if down {
+		return nil, errors.New("connection refused")
+	}
+	nc, err := e.liar.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	e.conns = append(e.conns, nc)
+	e.mu.Unlock()
+	return nc, nil
+}
+
+// TestTheEnsembleIsFollowed has servers be added to the ensemble that the client was not told of, while those
+// that it knows go away. Namespaces do not matter: CURATOR-593.
+func TestTheEnsembleIsFollowed(t *testing.T) {
+	for name, c := range map[string]struct{ path, text string }{
+		"ZooKeeper": {"/zookeeper/config", "server.1=a:2888:3888:participant;0.0.0.0:2181\nserver.2=b:2888:3888:participant;2181\nversion=1"},
+		"Keeper":    {"/keeper/config", "server.1=a:9234;participant;1\nserver.2=b:9234;participant;1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newConfigured(c.path, c.text)
+				client, err := framework.New([]string{"a:2181"}, framework.WithDialer(e.dial), framework.WithNamespace("ns"),
+					framework.WithSessionTimeout(10*time.Second), framework.WithEnsembleTracking())
+				require.NoError(t, err)
+				defer func() { client.Close(); e.wg.Wait() }()
+				require.NoError(t, client.WaitConnected(t.Context()))
+				synctest.Wait()
+				e.fail("a:2181")
+				time.Sleep(3 * time.Second)
+				require.NoError(t, client.WaitConnected(t.Context()))
+				e.mu.Lock()
+				require.Contains(t, e.dials, "b:2181")
+				e.mu.Unlock()
+				e.fail("b:2181")
+				e.up("a:2181") // what was given is not forgotten
+				time.Sleep(5 * time.Second)
+				require.NoError(t, client.WaitConnected(t.Context()))
+			})
+		})
+	}
+}
+
+// fail ends all connections and lets no new ones be made to address.
+func (e *configured) fail(address string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.down[address] = true
+	for _, nc := range e.conns {
+		nc.Close()
+	}
+	e.conns = nil
+}
+
+func (e *configured) up(address string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.down, address)
+}

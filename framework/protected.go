@@ -1,0 +1,57 @@
+package framework
+
+import (
+	"crypto/rand"
+	"fmt"
+	"strings"
+)
+
+// Protected names, as Curator's ProtectedUtils writes them: "_c_", a UUID of 36
+// characters, "-", and the name.
+const (
+	protectedPrefix = "_c_"
+	idLength        = 36
+)
+
+func protectedName(id, name string) string { return protectedPrefix + id + "-" + name }
+
+// hasID reports whether a node's name is protected by id.
+func hasID(child, id string) bool {
+	return strings.HasPrefix(child, protectedPrefix+id+"-")
+}
+
+// Unprotected takes the protection off a node's name: the part that Create was
+// asked for, and the id, which is a UUID. Any other name comes back as it is, without
+// an id.
+func Unprotected(child string) (name, id string) {
+	rest, found := strings.CutPrefix(child, protectedPrefix)
+	if !found || len(rest) <= idLength || rest[idLength] != '-' || !isID(rest[:idLength]) {
+		return child, ""
+	}
+	return rest[idLength+1:], rest[:idLength]
+}
+
+// isID reports whether s, of idLength bytes, is written as a UUID is.
+func isID(s string) bool {
+	for i, c := range []byte(s) {
+		switch {
+		case i == 8 || i == 13 || i == 18 || i == 23:
+			if c != '-' {
+				return false
+			}
+		case c >= '0' && c <= '9', c >= 'a' && c <= 'f', c >= 'A' && c <= 'F':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// newID returns a random UUID (RFC 9562, version 4) as Java prints it.
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

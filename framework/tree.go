@@ -1,0 +1,78 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/retry"
+)
+
+// DeleteTree removes a node and everything below it, children before parents. What is missing, also because
+// somebody else deletes it meanwhile, is fine. If children are added while it runs it looks again, a few
+// times; then the error is zk.ErrNotEmpty. It is Curator's delete().deletingChildrenIfNeeded().
+//
+// The root of a client without namespace is refused with [ErrBadPath].
+func (c *Client) DeleteTree(ctx context.Context, path string) error {
+	if err := ValidatePath(path); err != nil {
+		return opError("delete", path, err)
+	}
+	if c.real(path) == "/" {
+		return opError("delete", path, fmt.Errorf("%w: the root cannot be deleted", ErrBadPath))
+	}
+	return c.deleteTree(ctx, path)
+}
+
+// treeTries bounds how often a node may get new children while it is being deleted.
+const treeTries = 10
+
+func (c *Client) deleteTree(ctx context.Context, path string) error {
+	for try := 1; ; try++ {
+		_, err := c.DeleteIfExists(ctx, path, -1)
+		if !errors.Is(err, zk.ErrNotEmpty) || try == treeTries {
+			return err
+		}
+		names, _, err := c.Children(ctx, path)
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+		for _, name := range names {
+			if err := c.deleteTree(ctx, Join(path, name)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// CreateOrSet makes a node, or sets the data of the one that is there, whatever its version is. Options are
+// those of [Client.Create], except for [Protected] and sequential modes, with which there is nothing to set:
+// they are [ErrBadArgument]. nil data mean the client's default data in both cases. A node that is
+// there keeps its mode and its ACL. It is Curator's create().orSetData().
+func (c *Client) CreateOrSet(ctx context.Context, path string, data []byte, opts ...CreateOption) (created bool, err error) {
+	o, err := applied(opts)
+	if err == nil && (o.protected || o.mode == PersistentSequential || o.mode == EphemeralSequential) {
+		err = fmt.Errorf("%w: nothing can be set with a protected or sequential name", ErrBadArgument)
+	}
+	if err != nil {
+		return false, opError("create", path, err)
+	}
+	if data == nil {
+		data = c.core.cfg.data
+	}
+	for {
+		_, err := c.Create(ctx, path, data, opts...)
+		if err == nil {
+			return true, nil
+		}
+		if !errors.Is(err, zk.ErrNodeExists) {
+			return false, err
+		}
+		created = retry.Unknown(err) // an earlier try may have made it
+		if _, err = c.Set(ctx, path, data, -1); !errors.Is(err, zk.ErrNoNode) {
+			return created && err == nil, err
+		}
+		// It was deleted in between.
+	}
+}
