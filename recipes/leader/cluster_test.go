@@ -44,6 +44,37 @@ func (r *referee) begins(term *leader.Term) {
 	r.changes++
 }
 
+// work leads for a while, now and then for a long one.
+func (r *referee) work(random *rand.Rand) func(context.Context, *leader.Term) error {
+	return func(ctx context.Context, term *leader.Term) error {
+		r.begins(term)
+		length := time.Duration(random.IntN(4000)) * time.Millisecond
+		if random.IntN(3) == 0 {
+			length = 20 * time.Second // through a fault or two
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(length):
+		}
+		return nil
+	}
+}
+
+// observe looks on until ctx is done, and returns how often it was told of a leader.
+func (r *referee) observe(ctx context.Context, e *leader.Election) (told int) {
+	last := int64(0)
+	for state, err := range e.Observe(ctx) {
+		if err != nil {
+			assert.ErrorIs(r.t, err, context.Canceled)
+		} else if state.Elected {
+			assert.GreaterOrEqual(r.t, state.Leader.Token, last, "the observer went back")
+			last = state.Leader.Token
+			told++
+		}
+	}
+	return told
+}
+
 // leads reports whether somebody leads now.
 func (r *referee) leads() bool {
 	r.mu.Lock()
@@ -83,37 +114,13 @@ func failingCluster(t *testing.T, seed uint64) {
 		e := join(fmt.Sprint(i), []connstate.ErrorPolicy{connstate.Standard, connstate.Session}[i%2])
 		stay := rand.New(rand.NewPCG(seed, uint64(i)+2))
 		wg.Go(func() {
-			err := e.Run(ctx, func(ctx context.Context, term *leader.Term) error {
-				r.begins(term)
-				length := time.Duration(stay.IntN(4000)) * time.Millisecond
-				if stay.IntN(3) == 0 {
-					length = 20 * time.Second // through a fault or two
-				}
-				select {
-				case <-ctx.Done():
-				case <-time.After(length):
-				}
-				return nil
-			})
+			err := e.Run(ctx, r.work(stay))
 			assert.ErrorIs(t, err, context.Canceled)
 		})
 	}
 	observed := 0
 	watcher := join("observer", connstate.Session)
-	wg.Go(func() {
-		last := int64(0)
-		for state, err := range watcher.Observe(ctx) {
-			if err != nil {
-				assert.ErrorIs(t, err, context.Canceled)
-				return
-			}
-			if state.Elected {
-				assert.GreaterOrEqual(t, state.Leader.Token, last, "the observer went back")
-				last = state.Leader.Token
-				observed++
-			}
-		}
-	})
+	wg.Go(func() { observed = r.observe(ctx, watcher) })
 	longest := time.Duration(0)
 	for range 25 {
 		heal := r.breakSomething(cluster, random)
