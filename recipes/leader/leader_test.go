@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,7 +19,6 @@ import (
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
-	"github.com/gocurator/curator/recipes/mutex"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -205,7 +203,7 @@ func refusedIsTold(t *testing.T, bed *testbed.Bed) {
 	e, _ := newElection(t, bed, path)
 	_, err = e.Campaign(testbed.Context(t))
 	require.ErrorIs(t, err, zk.ErrNoAuth)
-	require.ErrorIs(t, e.Run(testbed.Context(t), nil), zk.ErrNoAuth)
+	require.ErrorIs(t, e.Run(testbed.Context(t), func(context.Context, *leader.Term) error { return errEnough }), zk.ErrNoAuth)
 	require.NoError(t, campaign(t, electionOn(t, owner, path)).Resign())
 }
 
@@ -390,126 +388,3 @@ func regain(t *testing.T, bed *testbed.Bed) {
 }
 
 var errEnough = errors.New("enough")
-
-// children reads the nodes below path with their data, by name without protection.
-func children(t *testing.T, client *framework.Client, path string) map[string]string {
-	t.Helper()
-	names, _, err := client.Children(testbed.Context(t), path)
-	require.NoError(t, err)
-	nodes := make(map[string]string)
-	for _, child := range names {
-		data, stat, err := client.Get(testbed.Context(t), framework.Join(path, child))
-		require.NoError(t, err)
-		require.NotZero(t, stat.EphemeralOwner)
-		name, id := framework.Unprotected(child)
-		require.NotEmpty(t, id)
-		nodes[name] = string(data)
-	}
-	return nodes
-}
-
-func latchNodes(t *testing.T, bed *testbed.Bed) {
-	path := testbed.Path(t)
-	client := bed.Client(t, framework.WithDefaultData([]byte("default")))
-	a := campaign(t, electionOn(t, client, path))
-	b := electionOn(t, client, path, leader.WithID("host-7"))
-	ctx, cancel := context.WithCancel(testbed.Context(t))
-	c := campaigning(t, ctx, b, 2)
-	require.Equal(t, map[string]string{"latch-0000000000": "", "latch-0000000001": "host-7"}, children(t, client, path))
-	cancel()
-	require.Error(t, testbed.Receive(t, c, "the end of the campaign").err)
-	require.NoError(t, a.Resign())
-}
-
-func selectorNodes(t *testing.T, bed *testbed.Bed) {
-	path := testbed.Path(t)
-	client := bed.Client(t, framework.WithDefaultData([]byte("default")))
-	first := electionOn(t, client, path, leader.AsSelector())
-	a := campaign(t, first)
-	require.Equal(t, "default", a.ID())
-	b := electionOn(t, client, path, leader.WithID("host-7"), leader.AsSelector())
-	ctx, cancel := context.WithCancel(testbed.Context(t))
-	c := campaigning(t, ctx, b, 2)
-	require.Equal(t, map[string]string{"lock-0000000000": "default", "lock-0000000001": "host-7"}, children(t, client, path))
-	require.Equal(t, []string{"default", "host-7"}, ids(participants(t, first, 2)))
-	cancel()
-	require.Error(t, testbed.Receive(t, c, "the end of the campaign").err)
-	require.NoError(t, a.Resign())
-}
-
-func twoElections(t *testing.T, bed *testbed.Bed) {
-	path := testbed.Path(t)
-	client := bed.Client(t)
-	latch, selector := electionOn(t, client, path, leader.WithID("l")), electionOn(t, client, path, leader.WithID("s"), leader.AsSelector())
-	a, b := campaign(t, latch), campaign(t, selector)
-	for e, id := range map[*leader.Election]string{latch: "l", selector: "s"} {
-		require.Equal(t, []string{id}, ids(participants(t, e, 1)))
-		who, err := e.Leader(testbed.Context(t))
-		require.NoError(t, err)
-		require.Equal(t, id, who.ID)
-	}
-	require.NoError(t, a.Resign())
-	_, err := latch.Leader(testbed.Context(t))
-	require.ErrorIs(t, err, leader.ErrNoLeader)
-	require.NoError(t, b.Resign())
-}
-
-func selectorIsAMutex(t *testing.T, bed *testbed.Bed) {
-	path := testbed.Path(t)
-	e, client := newElection(t, bed, path, leader.AsSelector())
-	m, err := mutex.New(client, path)
-	require.NoError(t, err)
-	term := campaign(t, e)
-	_, err = m.TryAcquire(testbed.Context(t))
-	require.ErrorIs(t, err, mutex.ErrNotAcquired)
-	require.NoError(t, term.Resign())
-	require.NoError(t, m.Do(testbed.Context(t), func(context.Context) error { return nil }))
-}
-
-func guard(t *testing.T, bed *testbed.Bed) {
-	path := testbed.Path(t)
-	e, client := newElection(t, bed, path)
-	data := path + "-data"
-	ctx := testbed.Context(t)
-	_, err := client.Create(ctx, data, nil, framework.Parents())
-	require.NoError(t, err)
-	write := func(term *leader.Term) error {
-		_, err := client.Multi(ctx, term.Guard(), &zk.SetDataRequest{Path: data, Version: -1})
-		return err
-	}
-	first := campaign(t, e)
-	require.NoError(t, write(first))
-	require.NoError(t, first.Resign())
-	second := campaign(t, e)
-	require.ErrorIs(t, write(first), zk.ErrNoNode)
-	require.NoError(t, write(second))
-	require.NoError(t, second.Resign())
-	require.ErrorIs(t, write(second), zk.ErrNoNode)
-}
-
-func TestBadArgumentsAreRefusedAtOnce(t *testing.T) { // CUR-LDR-09
-	client, err := framework.New([]string{"127.0.0.1:1"})
-	require.NoError(t, err)
-	defer client.Close()
-	for name, c := range map[string]struct {
-		client *framework.Client
-		path   string
-		opt    leader.Option
-		want   error
-	}{
-		"relative path":      {client, "election", leader.WithID(""), lock.ErrBadPath},
-		"the root":           {client, "/", leader.WithID(""), lock.ErrBadPath},
-		"nil client":         {nil, "/election", leader.AsSelector(), lock.ErrBadArgument},
-		"nil option":         {client, "/election", nil, lock.ErrBadArgument},
-		"id not UTF-8":       {client, "/election", leader.WithID("\xff"), lock.ErrBadArgument},
-		"id too long":        {client, "/election", leader.WithID(strings.Repeat("x", 1<<16+1)), lock.ErrBadArgument},
-		"bad error policy":   {client, "/election", leader.WithErrorPolicy(99), lock.ErrBadArgument},
-		"character in path":  {client, "/elec\x00tion", leader.AsSelector(), lock.ErrBadPath},
-		"empty path element": {client, "/a//b", leader.AsSelector(), lock.ErrBadPath},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := leader.New(c.client, c.path, c.opt)
-			require.ErrorIs(t, err, c.want)
-		})
-	}
-}

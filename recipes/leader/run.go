@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/internal/ctxerr"
+	"github.com/gocurator/curator/recipes/lock"
 )
 
 // Run leads again and again, until ctx is done: it campaigns, calls f, resigns, and campaigns anew at the
@@ -24,7 +25,8 @@ import (
 //   - when ctx is done: the error is that of ctx, joined with f's if that says something else;
 //   - when f returns an error while it leads: that error. An error that f returns after its term
 //     has ended is logged, unless it only says that the context is done, and Run goes on;
-//   - when Campaign fails, or Resign for another reason than a loss: that error.
+//   - when Campaign fails, or Resign for another reason than a loss: that error;
+//   - at once with [lock.ErrBadArgument] if f is nil.
 //
 // If f panics, the node is deleted and the panic goes on.
 func (e *Election) Run(ctx context.Context, f func(ctx context.Context, term *Term) error) error {
@@ -67,6 +69,9 @@ type outcome struct {
 
 // lead leads once with f. The error is that of the campaign.
 func (e *Election) lead(ctx context.Context, f func(context.Context, *Term) error) (o outcome, err error) {
+	if f == nil {
+		return o, fmt.Errorf("%s: %w: nil function", e.path, lock.ErrBadArgument)
+	}
 	hold, err := e.acquire(ctx)
 	if err != nil {
 		return o, fmt.Errorf("campaign: %w", err)

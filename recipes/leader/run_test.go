@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,7 +18,6 @@ import (
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
-	"github.com/gocurator/curator/zktest"
 )
 
 // journal is a log that can be read.
@@ -335,92 +333,5 @@ func TestWorkEndsBeforeTheNextTermWhenCutOff(t *testing.T) {
 		require.NoError(t, term.Resign())
 		cancel()
 		require.Error(t, testbed.Receive(t, done, "the end"))
-	})
-}
-
-// TestObserverCatchesUpInANewSession looks at the first thing that an observer asks there: a server that is behind must
-// not answer with an older state than was shown before.
-func TestObserverCatchesUpInANewSession(t *testing.T) {
-	virtual(t, func(t *testing.T, w world) {
-		client := w.client()
-		leaders := w.client()
-		term := campaign(t, electionOn(t, leaders, "/election"))
-		o := observe(t, testbed.Context(t), electionOn(t, client, "/election"))
-		require.Equal(t, term.Path(), o.state().Leader.Path)
-		old, others := w.session(client), w.session(leaders)
-		var mu sync.Mutex
-		var asked []zktest.Op
-		stop := w.server.Trace(func(event zktest.Event) {
-			mu.Lock()
-			defer mu.Unlock()
-			if event.Watch == "" && event.Session != old && event.Session != others {
-				asked = append(asked, event.Request.Op)
-			}
-		})
-		require.NoError(t, w.server.ExpireSession(old))
-		require.True(t, o.state().Stale)
-		require.Equal(t, term.Path(), o.fresh().Leader.Path)
-		stop()
-		mu.Lock()
-		require.Equal(t, zktest.OpMulti, asked[0])
-		mu.Unlock()
-		require.NoError(t, term.Resign())
-		require.Equal(t, leader.State{}, o.fresh())
-		require.NoError(t, client.Close())
-		require.True(t, o.state().Stale)
-		require.ErrorIs(t, o.end(), lock.ErrClosed)
-	})
-}
-
-// TestObserverIsNotWokenByWhoWaits has many come and go behind the leader.
-func TestObserverIsNotWokenByWhoWaits(t *testing.T) {
-	virtual(t, func(t *testing.T, w world) {
-		client := w.client()
-		term := campaign(t, w.election())
-		states := make(chan leader.State, 10)
-		go func() {
-			for s, err := range electionOn(t, client, "/election").Observe(t.Context()) {
-				if err != nil {
-					return
-				}
-				states <- s
-			}
-		}()
-		require.True(t, testbed.Receive(t, states, "the leader").Elected)
-		synctest.Wait()
-		session := w.session(client)
-		var asked atomic.Int32
-		stop := w.server.Trace(func(event zktest.Event) {
-			if event.Session == session {
-				asked.Add(1)
-			}
-		})
-		for range 10 {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			_, err := w.election().Campaign(ctx)
-			cancel()
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-		}
-		synctest.Wait()
-		stop()
-		require.Zero(t, asked.Load())
-		require.Empty(t, states)
-		require.NoError(t, term.Resign())
-		require.False(t, testbed.Receive(t, states, "nobody").Elected)
-	})
-}
-
-// TestObserverIsToldWhatItMayNotRead ends with an error instead of waiting for ever.
-func TestObserverIsToldWhatItMayNotRead(t *testing.T) {
-	virtual(t, func(t *testing.T, w world) {
-		owner := w.client(framework.WithAuth("digest", []byte("me:secret")))
-		_, err := owner.Create(t.Context(), "/election", nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "auth"}}))
-		require.NoError(t, err)
-		e := w.election()
-		require.ErrorIs(t, observe(t, t.Context(), e).end(), zk.ErrNoAuth)
-		_, err = e.Leader(t.Context())
-		require.ErrorIs(t, err, zk.ErrNoAuth)
-		_, err = e.Participants(t.Context())
-		require.ErrorIs(t, err, zk.ErrNoAuth)
 	})
 }

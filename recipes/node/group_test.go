@@ -112,6 +112,7 @@ func comeAndGo(t *testing.T, bed *testbed.Bed) { // KZ-NOD-01
 func changes(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	one, two := join(t, bed.Client(t), path, "one", "0"), join(t, bed.Client(t), path, "two", "")
+	sees(t, one, map[string]string{"one": "0", "two": ""})
 	var wg sync.WaitGroup
 	for _, m := range []*node.Member{one, two, two} {
 		wg.Go(func() {
