@@ -3,6 +3,7 @@ package cache
 import (
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -167,4 +168,20 @@ func TestPathsAreInTheOrderOfTheTree(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestValueOfAnEarlierNodeIsNotKept has a node be made again with bad data before anybody has looked at its deletion.
+func TestValueOfAnEarlierNodeIsNotKept(t *testing.T) {
+	v := &Values[int]{known: make(map[string]decoded[int]), decode: func(n Node) (int, error) { return strconv.Atoi(string(n.Data)) }}
+	read := func(czxid, mzxid int64, data string) decoded[int] {
+		return v.take(Node{Path: "/a", Data: []byte(data), Stat: zk.Stat{Czxid: czxid, Mzxid: mzxid}})
+	}
+	require.Equal(t, 7, read(1, 1, "7").value.Value)
+	bad := read(1, 2, "x")
+	require.True(t, bad.good)
+	require.Equal(t, 7, bad.value.Value)
+	require.Equal(t, bad, read(1, 1, "7"), "nothing goes back in time")
+	bad = read(3, 3, "x")
+	require.False(t, bad.good)
+	require.Zero(t, bad.value.Value)
 }

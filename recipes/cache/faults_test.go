@@ -393,7 +393,7 @@ func TestTreeThatIsMadeAgainGoesFirst(t *testing.T) {
 		changes.want("created /r=/r", "created /r/p=/r/p", "created /r/p/x=/r/p/x")
 		root := follow(t, load(t, subject, "/r/p", opts...))
 		root.want("created /r/p=/r/p", "created /r/p/x=/r/p/x")
-		for range 50 {
+		for range 100 {
 			_, err := other.Multi(testbed.Context(t),
 				&zk.DeleteRequest{Path: "/r/p/x", Version: -1}, &zk.DeleteRequest{Path: "/r/p", Version: -1},
 				&zk.CreateRequest{Path: "/r/p", Data: []byte("/r/p")}, &zk.CreateRequest{Path: "/r/p/x", Data: []byte("/r/p/x")})
