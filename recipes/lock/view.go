@@ -230,15 +230,15 @@ func (v *view) admit(e *entry) bool {
 	v.mu.Lock()
 	c, found := v.children[e.name]
 	number := e.number()
-	missed := found && c.number >= 0 && c.number < number // children were created of which we were not told
+	gap := found && c.number >= 0 && c.number < number // children were created of which we were not told
 	ok := found && !v.over && v.listed && (c.number < 0 || c.number == number)
 	if ok {
 		v.entries[e.name] = e
 		v.join(e.queue)
 	}
 	v.mu.Unlock()
-	if missed {
-		v.end(wrong)
+	if gap {
+		v.end(missed)
 	}
 	return ok
 }

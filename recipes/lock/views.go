@@ -77,6 +77,7 @@ const (
 	disconnected ending = iota
 	unused
 	heavy       // it costs more than lists do
+	missed      // it was not told of all nodes
 	wrong       // what it was told cannot be true
 	unsupported // by the servers
 )
@@ -192,7 +193,7 @@ func (vs *views) ended(path string, v *view, why ending) {
 		vs.wrong++
 		vs.none = vs.none || vs.wrong == maxWrong
 		vs.rest(path)
-	case heavy:
+	case heavy, missed:
 		vs.rest(path)
 	case disconnected, unused:
 		vs.wrong = 0
