@@ -28,7 +28,7 @@ const (
 	// Wait waits until the other's node is gone. It is the default.
 	Wait Taken = iota
 
-	// Replace deletes the other's node and makes ours in one transaction. It does so until our
+	// Replace deletes the other's node and makes ours, an ephemeral one in the same transaction. It does so until our
 	// node is there for the first time. If somebody replaces our node later, we wait: whoever
 	// came last has the path, and two with the same path do not fight.
 	Replace
