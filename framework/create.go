@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/internal/conn"
 	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/retry"
@@ -36,18 +37,8 @@ type creation struct {
 	parentsAs Mode
 	protected bool
 	ttl       time.Duration
-	sent      func() // nil, or see OnSent
-}
-
-type sentKey struct{}
-
-// OnSent returns a context with which [Client.Create] calls f when the request has been
-// written to the network, before its answer: for a request that is to follow on
-// its heels. ZooKeeper answers the requests of a session in order, so a list that is sent then
-// will show the node. f is called again if the request is repeated, on a goroutine of the
-// client's, and must not block.
-func OnSent(ctx context.Context, f func()) context.Context {
-	return context.WithValue(ctx, sentKey{}, f)
+	sent      func() // nil, or see clientapi.Hints
+	replaces  string // the server's path of a node that goes in the same transaction; empty: none
 }
 
 // As sets the node's mode. The default is [Persistent].
@@ -135,7 +126,11 @@ func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...C
 	if o.acl == nil {
 		o.acl = c.core.acl(real)
 	}
-	o.sent, _ = ctx.Value(sentKey{}).(func())
+	hints := clientapi.HintsOf(ctx)
+	o.sent = hints.Sent
+	if hints.Replaces != "" {
+		o.replaces = c.real(hints.Replaces)
+	}
 	var created string
 	if o.protected {
 		created, err = c.core.createProtected(ctx, path, real, data, o)
@@ -292,6 +287,9 @@ func (c *core) createOn(ctx context.Context, l *link, path string, data []byte, 
 	if o.mode == Container && c.unknown(proto.OpCreateContainer) {
 		return "", conn.CodeError(proto.Unimplemented) // asking again could cost the session
 	}
+	if o.replaces != "" {
+		return c.replaceOn(ctx, l, path, data, o, late)
+	}
 	for try := 1; ; try++ {
 		q := askCreate(path, data, o)
 		q.late = late
@@ -312,6 +310,32 @@ func (c *core) createOn(ctx context.Context, l *link, path string, data []byte, 
 			return "", err
 		}
 	}
+}
+
+// replaceOn makes one node and deletes another in one transaction.
+func (c *core) replaceOn(ctx context.Context, l *link, path string, data []byte, o creation, late func(string, error)) (string, error) {
+	ops := []any{
+		&zk.DeleteRequest{Path: o.replaces, Version: -1},
+		&zk.CreateRequest{Path: path, Data: data, Acl: o.acl, Flags: int32(o.mode)},
+	}
+	q, err := (&Client{core: c}).askMulti(ops) // paths are the server's
+	if err != nil {
+		return "", err
+	}
+	created := func(results []proto.MultiResult, err error) (string, error) {
+		if err == nil {
+			err = checkMulti(ops, results)
+		}
+		if err != nil {
+			return "", err
+		}
+		return results[1].Path, nil
+	}
+	q.written = o.sent
+	if late != nil {
+		q.late = func(results []proto.MultiResult, err error) { late(created(results, err)) }
+	}
+	return created(ask(ctx, l, q))
 }
 
 // makeParent makes the node dir, and what is missing above it. That it exists is fine.

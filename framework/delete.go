@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -89,7 +90,9 @@ func (c *core) remove(ctx context.Context, path string, attempts *int) (found bo
 // deleteOn makes one try. maybe is what the tries of one operation know of each other: one of them may have
 // removed the node. If so, and it is missing now, deleteOn returns false and no error.
 func (c *core) deleteOn(ctx context.Context, l *link, path string, version int32, maybe *bool) (found bool, err error) {
-	_, err = ask(ctx, l, askDelete(path, version))
+	q := askDelete(path, version)
+	q.written = clientapi.HintsOf(ctx).Sent
+	_, err = ask(ctx, l, q)
 	if retry.Unknown(err) {
 		*maybe = true
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 
@@ -21,41 +22,54 @@ func (c *Client) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, err
 	if len(ops) == 0 {
 		return nil, opError("multi", "", fmt.Errorf("%w: no operations", ErrBadArgument))
 	}
-	real := make([]proto.MultiOp, len(ops))
-	first := ""
-	for i, op := range ops {
-		path, served, err := c.multiOp(op)
-		if i == 0 {
-			first = path
-		}
-		if err != nil {
-			return nil, opError("multi", path, err)
-		}
-		real[i] = served
+	q, err := c.askMulti(ops)
+	_, first := opAndPath(ops[0])
+	if err != nil {
+		return nil, err
 	}
-	q := question[[]proto.MultiResult]{op: proto.OpMulti, parse: func(d *proto.Decoder) []proto.MultiResult {
-		var r proto.MultiResponse
-		r.Decode(d)
-		return r.Results
-	}}
+	frame := q.frame
 	var results []proto.MultiResult
-	err := c.core.do(ctx, "multi", first, func(l *link) error {
-		request := proto.MultiRequest{Ops: real}
-		q.frame = request.Append(conn.Begin(64 * len(real)))
+	err = c.core.do(ctx, "multi", first, func(l *link) error {
+		q.frame = slices.Clone(frame) // a frame belongs to the connection once it is sent
 		var err error
 		if results, err = ask(ctx, l, q); err != nil {
 			return err
 		}
-		if len(results) != len(ops) {
-			return fmt.Errorf("%w: %d results of %d operations", proto.ErrMalformed, len(results), len(ops))
-		}
-		return firstFailure(ops, results)
+		return checkMulti(ops, results)
 	})
 	var failed *MultiError
 	if errors.As(err, &failed) {
 		first = failed.Path
 	}
 	return c.responses(ops, results), opError("multi", first, err)
+}
+
+// askMulti is the request for ops, which have the caller's paths.
+func (c *Client) askMulti(ops []any) (question[[]proto.MultiResult], error) {
+	q := question[[]proto.MultiResult]{op: proto.OpMulti, parse: func(d *proto.Decoder) []proto.MultiResult {
+		var r proto.MultiResponse
+		r.Decode(d)
+		return r.Results
+	}}
+	real := make([]proto.MultiOp, len(ops))
+	for i, op := range ops {
+		path, served, err := c.multiOp(op)
+		if err != nil {
+			return q, opError("multi", path, err)
+		}
+		real[i] = served
+	}
+	request := proto.MultiRequest{Ops: real}
+	q.frame = request.Append(conn.Begin(64 * len(real)))
+	return q, nil
+}
+
+// checkMulti returns why a Multi that was answered was not carried out, or nil.
+func checkMulti(ops []any, results []proto.MultiResult) error {
+	if len(results) != len(ops) {
+		return fmt.Errorf("%w: %d results of %d operations", proto.ErrMalformed, len(results), len(ops))
+	}
+	return firstFailure(ops, results)
 }
 
 // MultiError says which operation of a Multi made it fail. Err is what ZooKeeper said of it, so

@@ -9,6 +9,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/internal/ctxerr"
 	"github.com/gocurator/curator/retry"
 )
@@ -137,7 +138,7 @@ func (c *core) repeat(ctx context.Context, attempt func(l *link) error, attempts
 		return attempt(used)
 	}
 	err := try()
-	if !retry.Retryable(err) {
+	if !retry.Retryable(err) || clientapi.HintsOf(ctx).Once {
 		return err
 	}
 	// From here on it is slow anyway, and may afford a context that also ends

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/internal/ctxerr"
 )
 
@@ -18,7 +19,7 @@ func (q *Queue) enter(ctx context.Context, wait bool) (*Hold, error) {
 		return outer.again(ctx)
 	}
 	if o := q.client.Observer(); o != nil {
-		return q.observed(ctx, wait, o)
+		return q.observed(ctx, func(ctx context.Context) (*Hold, error) { return q.obtain(ctx, wait) }, o)
 	}
 	return q.obtain(ctx, wait)
 }
@@ -99,17 +100,22 @@ func (q *Queue) acquire(ctx context.Context, session *framework.Session, v *view
 		}
 		e.leave()
 	}
+	return nil, q.whyNot(ctx, session, err)
+}
+
+// whyNot says why an acquire in a session has failed: with an entryLost if it may begin again.
+func (q *Queue) whyNot(ctx context.Context, session *framework.Session, err error) error {
 	switch cause := session.Err(); {
 	case cause == nil && errors.Is(err, ErrSessionLost):
 		// It is not over, but too long ago that the leader confirmed it. What
 		// was sent since then may have done so.
-		return nil, &entryLost{err}
+		return &entryLost{err}
 	case cause == nil || errors.Is(cause, ErrClosed):
-		return nil, err
+		return err
 	case ctx.Err() != nil:
-		return nil, ctxerr.Of(ctx) // both have ended; the caller asked for this one
+		return ctxerr.Of(ctx) // both have ended; the caller asked for this one
 	default:
-		return nil, &entryLost{cause}
+		return &entryLost{cause}
 	}
 }
 
@@ -132,10 +138,12 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, v *view, w
 	if first != nil || ahead != nil {
 		listing, cancel := context.WithCancel(ctx)
 		defer cancel()
-		creating = framework.OnSent(creating, func() {
+		hints := clientapi.HintsOf(creating)
+		hints.Sent = func() {
 			first.start(listing)
 			ahead.start(listing)
-		})
+		}
+		creating = clientapi.WithHints(creating, hints)
 	}
 	admitted := func(bool) {}
 	if v != nil {

@@ -32,7 +32,7 @@ type scenario struct {
 
 // eachRequest runs test with the subject's first request failing, then its second,
 // and so on, until a run ends without meeting the fault.
-func eachRequest(t *testing.T, test func(t *testing.T, s scenario)) {
+func eachRequest(t *testing.T, test func(t *testing.T, s scenario), opts ...lock.Option) {
 	for _, fault := range faults {
 		t.Run(fault.String(), func(t *testing.T) {
 			met := true
@@ -49,7 +49,7 @@ func eachRequest(t *testing.T, test func(t *testing.T, s scenario)) {
 					})
 					test(t, scenario{
 						server:  server,
-						subject: newQueue(t, subject, "/deep/down/lock"),
+						subject: newQueue(t, subject, "/deep/down/lock", opts...),
 						other:   newQueue(t, other, "/deep/down/lock"),
 						expires: fault == zktest.ExpireBefore || fault == zktest.ExpireAfter,
 					})

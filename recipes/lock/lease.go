@@ -199,9 +199,12 @@ func (l *lease) release(ctx context.Context) error {
 	if l.tellEnded != nil {
 		l.tellEnded()
 	}
-	if next != nil {
+	switch {
+	case next != nil:
 		next <- l.entry
 		return nil
+	case l.entry.queue.cfg.async:
+		return l.removeSoon()
 	}
 	return l.remove(ctx)
 }

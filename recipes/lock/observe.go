@@ -8,11 +8,11 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// observed is obtain, and tells o of it.
-func (q *Queue) observed(ctx context.Context, wait bool, o *framework.Observer) (*Hold, error) {
+// observed acquires with obtain, and tells o of it.
+func (q *Queue) observed(ctx context.Context, obtain func(context.Context) (*Hold, error), o *framework.Observer) (*Hold, error) {
 	ctx = o.Acquiring(ctx, framework.AcquiringEvent{Path: q.base, Name: q.name})
 	began := time.Now()
-	h, err := q.obtain(ctx, wait)
+	h, err := obtain(ctx)
 	waited := time.Since(began)
 	if err != nil {
 		o.NotAcquired(ctx, framework.NotAcquiredEvent{Path: q.base, Name: q.name, Waited: waited, Err: err})

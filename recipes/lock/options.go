@@ -19,6 +19,7 @@ type config struct {
 	plain     bool     // a hold's context is like any other
 	handOff   *handOff // nil: none
 	ahead     *Queue   // nil, or the queue that must be empty for TryAcquire
+	async     bool     // Release does not wait for the answer
 }
 
 // WithData sets what our nodes hold, for people who look at the queue. The default is the

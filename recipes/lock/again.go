@@ -1,0 +1,200 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/clientapi"
+)
+
+// Releases that cost less than a delete of their own.
+
+// WithAsyncRelease makes [Hold.Release] return when the delete of the node has been sent, without waiting for its answer. A
+// following Acquire of the same client is sent right behind it. What can go wrong then is not told: if the
+// connection is lost, the client deletes the node in the background, or the session ends. Without it Release
+// returns when the node is gone.
+func WithAsyncRelease() Option {
+	return func(c *config) error {
+		c.async = true
+		return nil
+	}
+}
+
+// removeSoon deletes the node and returns when the delete was sent, or at once if there is no connection.
+func (l *lease) removeSoon() error {
+	e := l.entry
+	sent, done := make(chan struct{}, 1), make(chan error, 1)
+	ctx := clientapi.WithHints(e.session.Context(), clientapi.Hints{Sent: func() {
+		select {
+		case sent <- struct{}{}:
+		default: // it is sent again
+		}
+	}})
+	go func() { done <- l.remove(ctx) }() // ends with the session at the latest
+	if !e.queue.client.State().IsConnected() {
+		return nil
+	}
+	select {
+	case <-sent:
+		return nil
+	case err := <-done:
+		return err
+	}
+}
+
+// ReleaseWith gives the lease back and carries out ops, as in [framework.Client.Multi] on the client that the lock was
+// made with: all in one transaction, so the results appear exactly when the lock goes. If the lease's node
+// is not there, nothing is written, and the error wraps zk.ErrNoNode.
+//
+// First the hold's context ends, as in [Hold.Release]. After an error the lease is given back all the same: it is what
+// Multi says, or the cause of a loss, and [retry.Unknown] tells whether ops may have been carried out. The transaction is
+// sent once and not repeated. A lease with several holds, by re-entry, cannot be released this way: the
+// error is [ErrBadArgument], and nothing has changed.
+func (h *Hold) ReleaseWith(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
+	l := h.lease
+	responses, err := h.releaseWith(ctx, ops)
+	if err != nil {
+		err = &framework.OpError{Op: "release", Path: l.entry.path, Err: err}
+	}
+	return responses, err
+}
+
+func (h *Hold) releaseWith(ctx context.Context, ops []any) ([]zk.MultiResponse, error) {
+	l := h.lease
+	if err := h.endAlone(); err != nil {
+		return nil, err
+	}
+	e := l.entry
+	all := append(append([]any(nil), ops...), &zk.DeleteRequest{Path: e.path, Version: -1})
+	once := clientapi.WithHints(framework.InSession(ctx, e.session), clientapi.Hints{Once: true})
+	responses, err := e.queue.client.Multi(once, all...)
+	if err != nil {
+		leaving, cancel := e.leaving()
+		defer cancel()
+		_ = l.remove(leaving) // the first error is the news
+		return responses, err
+	}
+	l.removed()
+	return responses[:len(ops)], nil
+}
+
+// endAlone ends the lease for its only hold, as Release does before it deletes the node.
+func (h *Hold) endAlone() error {
+	l := h.lease
+	l.mu.Lock()
+	var err error
+	switch {
+	case l.lost != nil:
+		err = l.lost
+	case h.released || l.released:
+		err = ErrReleased
+	case l.holds > 1:
+		err = fmt.Errorf("%w: the lease has %d holds", ErrBadArgument, l.holds)
+	default:
+		h.released, l.released, l.holds = true, true, 0
+	}
+	l.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	h.cancel(ErrReleased)
+	l.finish(ErrReleased)
+	if l.tellEnded != nil {
+		l.tellEnded()
+	}
+	return nil
+}
+
+// removed notes that the node is gone by our own doing.
+func (l *lease) removed() {
+	r := &removal{done: make(chan struct{})}
+	close(r.done)
+	l.mu.Lock()
+	l.removal = r
+	l.mu.Unlock()
+	l.entry.end()
+}
+
+// Requeue gives the lease back, queues again at the end, and waits for the next hold: what Release and Acquire do, with one
+// write less. Others on the path see one node go and another one come.
+//
+// First the hold's context ends, as in [Hold.Release]. Errors are those of Acquire; then nothing is held and
+// no node of ours stays. If the lease was lost, the error is the cause of the loss, and nothing was created. A lease with
+// several holds, by re-entry, cannot be given back this way: the error is [ErrBadArgument], and
+// nothing has changed.
+func (h *Hold) Requeue(ctx context.Context) (*Hold, error) {
+	q := h.lease.entry.queue
+	if q.local != nil { // others of this process come first
+		if err := h.Release(); err != nil {
+			return nil, q.opError("requeue", err)
+		}
+		next, err := q.enter(outside{ctx}, true)
+		return next, q.opError("requeue", err)
+	}
+	if err := h.endAlone(); err != nil {
+		return nil, q.opError("requeue", err)
+	}
+	again := func(ctx context.Context) (*Hold, error) { return q.requeue(ctx, h.lease) }
+	var next *Hold
+	var err error
+	if o := q.client.Observer(); o != nil {
+		next, err = q.observed(outside{ctx}, again, o)
+	} else {
+		next, err = again(outside{ctx})
+	}
+	return next, q.opError("requeue", err)
+}
+
+// requeue has the node of the next hold take the place of a lease's. The lease has ended.
+func (q *Queue) requeue(ctx context.Context, old *lease) (*Hold, error) {
+	e := old.entry
+	session := e.session
+	v := q.view(session)
+	e.leaveView()
+	e.unwatchNode()
+	hints := clientapi.WithHints(framework.InSession(ctx, session), clientapi.Hints{Replaces: e.path})
+	next, err := q.join(hints, session, v, true)
+	if err != nil {
+		return nil, old.notReplaced(ctx, err)
+	}
+	old.removed()
+	h, err := next.hold(framework.InSession(ctx, session), true)
+	if err == nil {
+		return h, nil
+	}
+	next.leave()
+	err = q.whyNot(ctx, session, err)
+	var lost *entryLost
+	if errors.As(err, &lost) { // of the next hold's node: begin again
+		return q.contend(ctx, true)
+	}
+	return nil, err
+}
+
+// notReplaced gives back what requeue could not, and says why.
+func (l *lease) notReplaced(ctx context.Context, err error) error {
+	leaving, cancel := l.entry.leaving()
+	defer cancel()
+	removed := l.remove(leaving)
+	switch {
+	case l.entry.session.Err() != nil:
+		return l.entry.session.Err()
+	case errors.Is(err, zk.ErrNoNode) && removed != nil:
+		return removed // somebody else has deleted the node
+	}
+	return err
+}
+
+// outside is a context whose holds do not count: an acquire with it does not re-enter.
+type outside struct{ context.Context }
+
+func (o outside) Value(key any) any {
+	if _, held := key.(heldKey); held {
+		return nil
+	}
+	return o.Context.Value(key)
+}

@@ -1,0 +1,245 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestAsyncReleaseDoesNotWait(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	q := newQueue(t, bed.Client(t), "/lock", lock.WithAsyncRelease())
+	hold := acquire(t, q)
+	gate := server.BlockReplies(zktest.OnOp(zktest.OpDelete))
+	require.NoError(t, hold.Release(), "it returns without the answer")
+	require.ErrorIs(t, hold.Err(), lock.ErrReleased)
+	testbed.Receive(t, gate.Arrived(), "the delete")
+	length(t, server, q, 0) // applied, and not answered
+	next := acquire(t, newQueue(t, bed.Client(t), "/lock"))
+	gate.Open()
+	require.NoError(t, next.Release())
+	require.ErrorIs(t, hold.Release(), lock.ErrReleased)
+	for range 50 { // each create right behind the delete before
+		require.NoError(t, acquire(t, q).Release())
+	}
+	testbed.Eventually(t, func() bool { children, err := server.Children("/lock"); return err != nil || len(children) == 0 }, "all are gone")
+}
+
+func TestAsyncReleaseWithAnyRequestFailing(t *testing.T) {
+	eachRequest(t, func(t *testing.T, s scenario) {
+		for range 3 {
+			hold, err := s.subject.Acquire(testbed.Context(t))
+			require.NoError(t, err)
+			s.checkAlone(t, hold)
+			if err := hold.Release(); err != nil {
+				require.ErrorIs(t, err, lock.ErrLost)
+			}
+		}
+		s.finish(t)
+	}, lock.WithAsyncRelease())
+}
+
+func TestReleaseWithIsOneTransaction(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := testbed.On(server).Client(t)
+	ctx := testbed.Context(t)
+	_, err := client.Create(ctx, "/result", []byte("old"))
+	require.NoError(t, err)
+	q := newQueue(t, client, "/lock")
+	hold := acquire(t, q)
+	server.ResetCounts()
+	responses, err := hold.ReleaseWith(ctx, &zk.SetDataRequest{Path: "/result", Data: []byte("new"), Version: -1})
+	require.NoError(t, err)
+	require.Len(t, responses, 1)
+	require.EqualValues(t, 1, responses[0].Stat.Version)
+	require.Equal(t, 1, counted(server)[zktest.OpMulti])
+	require.Zero(t, counted(server)[zktest.OpDelete])
+	require.ErrorIs(t, hold.Err(), lock.ErrReleased)
+	length(t, server, q, 0)
+	require.ErrorIs(t, hold.Release(), lock.ErrReleased)
+	_, err = hold.ReleaseWith(ctx)
+	require.ErrorIs(t, err, lock.ErrReleased)
+}
+
+func TestReleaseWithWhatIsRefusedWritesNothingAndReleases(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := testbed.On(server).Client(t)
+	ctx := testbed.Context(t)
+	_, err := client.Create(ctx, "/a", []byte("old"))
+	require.NoError(t, err)
+	q := newQueue(t, client, "/lock")
+	_, err = acquire(t, q).ReleaseWith(ctx, &zk.SetDataRequest{Path: "/a", Data: []byte("new"), Version: -1},
+		&zk.SetDataRequest{Path: "/missing", Data: []byte("new"), Version: -1})
+	require.ErrorIs(t, err, zk.ErrNoNode)
+	data, _, err := client.Get(ctx, "/a")
+	require.NoError(t, err)
+	require.Equal(t, "old", string(data))
+	length(t, server, q, 0)
+}
+
+func TestReleaseWithoutANodeWritesNothing(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	client := bed.Client(t)
+	ctx := testbed.Context(t)
+	_, err := client.Create(ctx, "/a", []byte("old"))
+	require.NoError(t, err)
+	hold := acquire(t, newQueue(t, client, "/lock"))
+	gate := server.Block(zktest.OnOp(zktest.OpMulti))
+	done := make(chan error, 1)
+	go func() {
+		_, err := hold.ReleaseWith(ctx, &zk.SetDataRequest{Path: "/a", Data: []byte("new"), Version: -1})
+		done <- err
+	}()
+	testbed.Receive(t, gate.Arrived(), "the transaction")
+	require.NoError(t, bed.Client(t).Delete(ctx, hold.Path(), -1))
+	gate.Open()
+	require.ErrorIs(t, testbed.Receive(t, done, "the end"), zk.ErrNoNode)
+	data, _, err := client.Get(ctx, "/a")
+	require.NoError(t, err)
+	require.Equal(t, "old", string(data))
+}
+
+func TestReleaseWithAnyRequestFailing(t *testing.T) {
+	eachRequest(t, func(t *testing.T, s scenario) {
+		client := testbed.On(s.server).Client(t) // another, which meets the fault as well
+		ctx := testbed.Context(t)
+		_, err := client.Create(ctx, "/result", []byte{})
+		if err != nil {
+			require.ErrorIs(t, err, zk.ErrNodeExists) // its reply was lost
+		}
+		hold, err := s.subject.Acquire(ctx)
+		require.NoError(t, err)
+		_, err = hold.ReleaseWith(ctx, &zk.SetDataRequest{Path: "/result", Data: []byte("x"), Version: -1})
+		_, stat, got := client.Get(ctx, "/result")
+		require.NoError(t, got)
+		switch {
+		case err == nil:
+			require.EqualValues(t, 1, stat.Version, "once")
+		case !retry.Unknown(err):
+			require.Zero(t, stat.Version, "not at all: %v", err)
+		default:
+			require.LessOrEqual(t, stat.Version, int32(1), "never twice")
+		}
+		s.finish(t)
+	})
+}
+
+func TestRequeueIsOneWriteAndFair(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	a, b := newQueue(t, bed.Client(t), "/lock"), newQueue(t, bed.Client(t), "/lock")
+	watched(t, a)
+	watched(t, b)
+	hold := acquire(t, a)
+	first, err := hold.FencingToken(testbed.Context(t))
+	require.NoError(t, err)
+	waiting := acquiring(t, testbed.Context(t), b, server, 2)
+	server.ResetCounts()
+	again := make(chan result, 1)
+	go func() {
+		next, err := hold.Requeue(testbed.Context(t))
+		again <- result{next, err}
+	}()
+	theirs := testbed.Receive(t, waiting, "the other one's turn")
+	require.NoError(t, theirs.err)
+	require.ErrorIs(t, hold.Err(), lock.ErrReleased)
+	blocked(t, again)
+	require.Equal(t, map[zktest.Op]int{zktest.OpMulti: 1}, counted(server))
+	require.NoError(t, theirs.hold.Release())
+	got := testbed.Receive(t, again, "the lock again")
+	require.NoError(t, got.err)
+	second, err := got.hold.FencingToken(testbed.Context(t))
+	require.NoError(t, err)
+	require.Greater(t, second, first)
+	require.NoError(t, got.hold.Release())
+	length(t, server, a, 0)
+}
+
+func TestRequeueOfAloneHolder(t *testing.T) {
+	server := zktest.NewServer(t)
+	q := newQueue(t, testbed.On(server).Client(t), "/lock")
+	watched(t, q)
+	hold := acquire(t, q)
+	server.ResetCounts()
+	var err error
+	for range 20 {
+		hold, err = hold.Requeue(hold.Context()) // its context, and yet no re-entry
+		require.ErrorIs(t, err, context.Canceled, "the context has ended")
+		hold = acquire(t, q)
+		hold, err = hold.Requeue(testbed.Context(t))
+		require.NoError(t, err)
+		require.NoError(t, hold.Err())
+	}
+	require.NoError(t, hold.Release())
+	length(t, server, q, 0)
+}
+
+func TestRequeueOfALostHoldMakesNothing(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	q := newQueue(t, bed.Client(t), "/lock")
+	hold := acquire(t, q)
+	gate := server.Block(zktest.OnOp(zktest.OpMulti))
+	done := make(chan error, 1)
+	go func() {
+		_, err := hold.Requeue(testbed.Context(t))
+		done <- err
+	}()
+	testbed.Receive(t, gate.Arrived(), "the transaction")
+	require.NoError(t, bed.Client(t).Delete(testbed.Context(t), hold.Path(), -1))
+	gate.Open()
+	require.ErrorIs(t, testbed.Receive(t, done, "the end"), lock.ErrNodeDeleted)
+	length(t, server, q, 0)
+}
+
+func TestReenteredLeaseIsNotRequeued(t *testing.T) {
+	server := zktest.NewServer(t)
+	q := newQueue(t, testbed.On(server).Client(t), "/lock")
+	hold := acquire(t, q)
+	inner, err := q.Acquire(hold.Context())
+	require.NoError(t, err)
+	_, err = hold.Requeue(testbed.Context(t))
+	require.ErrorIs(t, err, lock.ErrBadArgument)
+	_, err = hold.ReleaseWith(testbed.Context(t))
+	require.ErrorIs(t, err, lock.ErrBadArgument)
+	require.NoError(t, hold.Err())
+	require.NoError(t, inner.Release())
+	require.NoError(t, hold.Release())
+}
+
+func TestRequeueWithAnyRequestFailing(t *testing.T) {
+	eachRequest(t, func(t *testing.T, s scenario) {
+		hold, err := s.subject.Acquire(testbed.Context(t))
+		require.NoError(t, err)
+		next, err := hold.Requeue(testbed.Context(t))
+		if err != nil {
+			require.True(t, errors.Is(err, lock.ErrLost), "%v", err)
+			s.finish(t)
+			return
+		}
+		s.checkAlone(t, next)
+		s.checkRelease(t, next)
+		s.finish(t)
+	})
+}
+
+func TestRequeueWithALocalHandOff(t *testing.T) {
+	server := zktest.NewServer(t)
+	q := newQueue(t, testbed.On(server).Client(t), "/lock", lock.WithLocalHandOff(10, time.Hour))
+	hold := acquire(t, q)
+	next, err := hold.Requeue(testbed.Context(t))
+	require.NoError(t, err)
+	require.NoError(t, next.Release())
+	length(t, server, q, 0)
+}
