@@ -237,3 +237,23 @@ func ExampleMachine() {
 	// suspended
 	// lost
 }
+
+func TestAbsenceIsToldOnlyBeforeTheFirstConnection(t *testing.T) { // issue 10, B4
+	m := connstate.NewMachine(nil)
+	m.Set(connstate.Suspended)
+	require.Zero(t, m.State(), "there was no connection to be suspended")
+	require.True(t, m.Absent(connstate.Suspended))
+	require.True(t, m.Absent(connstate.Lost))
+	require.Equal(t, connstate.Lost, m.State())
+	m.Set(connstate.Connected)
+	require.Equal(t, connstate.Connected, m.State(), "the first connection")
+	require.False(t, m.Absent(connstate.Suspended))
+	require.Equal(t, connstate.Connected, m.State())
+	m.Set(connstate.Suspended)
+	m.Set(connstate.Connected)
+	require.Equal(t, connstate.Reconnected, m.State(), "comes once")
+	m.Close()
+	require.False(t, m.Absent(connstate.Suspended))
+	_, err := m.Listen(func(connstate.State) {})
+	require.ErrorIs(t, err, connstate.ErrClosed)
+}

@@ -26,8 +26,8 @@ const (
 	Lost
 
 	// ReadOnly means a connection to a server that is cut off from its ensemble and
-	// answers reads only. go-zookeeper does not ask for such connections, so
-	// this library's client never reports it. It stands here as in Curator.
+	// answers reads only. This library's client does not ask for such connections, so
+	// it never reports it. It stands here as in Curator.
 	ReadOnly
 )
 

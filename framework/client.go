@@ -52,8 +52,8 @@ type core struct {
 }
 
 // New makes a client of the ensemble that servers belong to (host:port, or host for
-// port 2181) and begins to connect. It does not wait for a connection: see
-// [Client.WaitConnected]. Errors are [ErrBadArgument] and [ErrBadPath]; nothing has
+// port 2181; for a connect string as Java has it see [ParseConnectString]) and begins to connect. It
+// does not wait for a connection: see [Client.WaitConnected]. Errors are [ErrBadArgument] and [ErrBadPath]; nothing has
 // been sent then.
 //
 // Whoever makes a client must [Client.Close] it.

@@ -1,5 +1,4 @@
-// Package framework is the ZooKeeper client under the recipes: go-zookeeper's, with sessions
-// that are values, operations that take a context and are repeated when that helps, and
+// Package framework is the ZooKeeper client under the recipes, with sessions that are values, operations that take a context and are repeated when that helps, and
 // clean-up behind operations whose outcome was not learned. It is Curator's
 // CuratorFramework.
 //
@@ -16,13 +15,15 @@
 // decided here, without a server: see [connstate.Deadline]. A session that is over never
 // comes back; the client makes a new one.
 //
-//	Client ── Session ── link ── one TCP connection, one zk.Conn
+//	Client ── Session ── link ── one TCP connection (internal/conn)
 //	             ╰────── link ── the next connection of the same session
 //
-// A zk.Conn is used for one connection and thrown away. Left to itself it may run queued
-// requests in another session, lose watches without a word, and hang when it is closed. The
-// requests that locks are made of go past it, on the same connection, and in one order with
-// the rest.
+// # go-zookeeper
+//
+// The types and errors of the API are go-zookeeper's (zk.Stat, zk.ACL, zk.Event, zk.ErrNoNode, the requests
+// of a Multi), because users know them and their code need not change. Its zk.Conn is not used: left to
+// itself it may run queued requests in another session, lose watches without a word, hang when it is
+// closed, and it knows no persistent watches. In this module it is the foreign client of tests and the yardstick of benchmarks.
 //
 // [WithObserver] has somebody told of operations, states and locks: for metrics and traces.
 //
@@ -34,6 +35,13 @@
 //   - Those who [Session.Depend] on a session hear of its end before anyone else can own
 //     what it owned.
 //   - [Client.Close] leaves no goroutine.
+//
+// # Servers other than ZooKeeper 3.8
+//
+// Old servers without containers get persistent parents instead; without persistent watches,
+// [Client.AddWatch] says [ErrWatchUnsupported]. ClickHouse Keeper hangs up when it does not know an
+// operation: after the second time it is not asked again. It never restores a session, so there every
+// lost connection is a lost session.
 //
 // # What it cannot promise
 //

@@ -96,6 +96,7 @@ func (c *core) dropIfOver(s *Session) bool {
 	if s.Err() == nil {
 		return false
 	}
+	<-s.told // dependents before listeners
 	c.set(func() { c.session = nil })
 	c.cfg.log.Warn("session lost", "session", sessionText(s.ID()), "reason", s.Err())
 	c.states.Set(connstate.Lost)

@@ -29,6 +29,7 @@ type Session struct {
 	deadline *connstate.Deadline
 	ctx      context.Context // done when the session is over
 	end      context.CancelCauseFunc
+	told     chan struct{} // closed when all dependents know that it is over
 	kick     chan struct{} // capacity 1: makes watch look at the clock again
 	lastZxid atomic.Int64
 
@@ -51,6 +52,7 @@ func newSession(c *core, g conn.Grant, sent time.Time) *Session {
 	s := &Session{
 		core:       c,
 		deadline:   connstate.NewDeadline(g.Timeout, sent, c.cfg.expirationPercent),
+		told:       make(chan struct{}),
 		kick:       make(chan struct{}, 1),
 		grant:      g,
 		suspended:  true, // until there is a link
@@ -193,12 +195,16 @@ func (s *Session) suspend() {
 // over ends the session, unless it is over already, and tells everybody.
 func (s *Session) over(cause error) {
 	s.mu.Lock()
+	first := s.Err() == nil
 	s.end(cause)
 	tell := s.dependents
 	s.dependents = make(map[*dependent]struct{})
 	s.mu.Unlock()
 	for d := range tell {
 		d.tell(s.Err())
+	}
+	if first {
+		close(s.told)
 	}
 	s.core.sweeper.poke()
 }

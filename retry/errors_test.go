@@ -362,3 +362,20 @@ func (b *breaking) Write(p []byte) (int, error) {
 	}
 	return b.Conn.Write(p)
 }
+
+// final is an error that says itself that nothing is to be gained.
+type final struct{ error }
+
+func (final) Retryable() bool { return false }
+func (f final) Unwrap() error { return f.error }
+
+func TestAnErrorCanSayThatItIsFinal(t *testing.T) { // issue 10, B1
+	for _, err := range []error{
+		final{zk.ErrConnectionClosed},
+		fmt.Errorf("%w: %w", final{errors.New("session lost")}, zk.ErrSessionExpired),
+		fmt.Errorf("get: %w", errors.Join(zk.ErrConnectionClosed, final{errors.New("x")})),
+	} {
+		require.False(t, retry.Retryable(err), err)
+	}
+	require.True(t, retry.Unknown(final{zk.ErrConnectionClosed}), "that is another question")
+}

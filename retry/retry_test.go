@@ -356,3 +356,21 @@ func TestDoFollowsItsModel(t *testing.T) {
 		})
 	})
 }
+
+func TestAPauseMayReturnEarly(t *testing.T) { // issue 10, B4
+	var lengths []time.Duration
+	calls := 0
+	pause := func(_ context.Context, d time.Duration) error {
+		lengths = append(lengths, d)
+		return nil
+	}
+	err := retry.DoPausing(t.Context(), retry.NTimes(3, time.Hour), pause, func() error {
+		if calls++; calls < 3 {
+			return zk.ErrNoServer
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, []time.Duration{time.Hour, time.Hour}, lengths)
+	require.Error(t, retry.DoPausing(t.Context(), retry.Never(), nil, func() error { return nil }))
+}

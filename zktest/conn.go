@@ -2,14 +2,15 @@ package zktest
 
 import (
 	"bufio"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/gocurator/curator/internal/proto"
 )
 
 // conn is one connection. Four goroutines share the work, so that neither a client that does
@@ -107,23 +108,15 @@ func (c *conn) read() {
 	defer c.in.end()
 	r := bufio.NewReader(c.net)
 	for first := true; ; first = false {
-		var head [4]byte
-		if _, err := io.ReadFull(r, head[:]); err != nil {
+		if head, _ := r.Peek(4); first && isWord(string(head)) {
+			c.in.push(slices.Clone(head))
 			return
 		}
-		if first && isWord(string(head[:])) {
-			c.in.push(head[:])
+		record, err := proto.ReadFrame(r, c.server.cfg.maxFrame)
+		if err != nil {
 			return
 		}
-		n := binary.BigEndian.Uint32(head[:])
-		if int64(n) > int64(c.server.cfg.maxFrame) {
-			return
-		}
-		record := make([]byte, n)
-		if _, err := io.ReadFull(r, record); err != nil {
-			return
-		}
-		c.server.bytesIn.Add(int64(len(head) + len(record)))
+		c.server.bytesIn.Add(int64(4 + len(record)))
 		c.server.received.Add(1)
 		c.received.Add(1)
 		c.heard()

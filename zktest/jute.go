@@ -1,8 +1,9 @@
 package zktest
 
 import (
-	"encoding/binary"
 	"errors"
+
+	"github.com/gocurator/curator/internal/proto"
 )
 
 // errMalformed is a record that ends too early or claims an impossible length.
@@ -14,67 +15,38 @@ type reader struct {
 	err error
 }
 
-func (r *reader) take(n int) []byte {
-	if r.err != nil || n < 0 || n > len(r.buf) {
+// read has proto read one value.
+func read[T any](r *reader, value func(*proto.Decoder) T) T {
+	var none T
+	if r.err != nil {
+		return none
+	}
+	d := proto.NewDecoder(r.buf)
+	v := value(&d)
+	r.buf = d.Rest()
+	if d.Err() != nil {
 		r.err = errMalformed
-		return nil
+		return none
 	}
-	b := r.buf[:n]
-	r.buf = r.buf[n:]
-	return b
+	return v
 }
 
-func (r *reader) bool() bool {
-	b := r.take(1)
-	return b != nil && b[0] != 0
-}
-
-func (r *reader) int32() int32 {
-	if b := r.take(4); b != nil {
-		return int32(binary.BigEndian.Uint32(b))
-	}
-	return 0
-}
-
-func (r *reader) int64() int64 {
-	if b := r.take(8); b != nil {
-		return int64(binary.BigEndian.Uint64(b))
-	}
-	return 0
-}
+func (r *reader) bool() bool   { return read(r, (*proto.Decoder).Bool) }
+func (r *reader) int32() int32 { return read(r, (*proto.Decoder).Int32) }
+func (r *reader) int64() int64 { return read(r, (*proto.Decoder).Int64) }
 
 // bytes keeps the difference between none (nil) and empty.
-func (r *reader) bytes() []byte {
-	n := r.int32()
-	if n == -1 || r.err != nil {
-		return nil
-	}
-	return append([]byte{}, r.take(int(n))...)
-}
+func (r *reader) bytes() []byte { return read(r, (*proto.Decoder).Bytes) }
 
-func (r *reader) string() string { return string(r.bytes()) }
+func (r *reader) string() string { return read(r, (*proto.Decoder).String) }
 
-func (r *reader) strings() []string {
-	n := r.int32()
-	var list []string
-	for range n {
-		if r.err != nil {
-			return nil
-		}
-		list = append(list, r.string())
-	}
-	return list
-}
+func (r *reader) strings() []string { return read(r, (*proto.Decoder).Strings) }
 
 // acls returns nil for a list that is missing or empty.
 func (r *reader) acls() []acl {
-	n := r.int32()
 	var list []acl
-	for range n {
-		if r.err != nil {
-			return nil
-		}
-		list = append(list, acl{perms: r.int32(), id: identity{scheme: r.string(), id: r.string()}})
+	for _, a := range read(r, (*proto.Decoder).ACLs) {
+		list = append(list, acl{perms: a.Perms, id: identity{scheme: a.Scheme, id: a.ID}})
 	}
 	return list
 }
@@ -82,62 +54,27 @@ func (r *reader) acls() []acl {
 // writer puts a record together.
 type writer struct{ buf []byte }
 
-func (w *writer) bool(v bool) {
-	if v {
-		w.buf = append(w.buf, 1)
-	} else {
-		w.buf = append(w.buf, 0)
-	}
-}
-
-func (w *writer) int32(v int32) { w.buf = binary.BigEndian.AppendUint32(w.buf, uint32(v)) }
-func (w *writer) int64(v int64) { w.buf = binary.BigEndian.AppendUint64(w.buf, uint64(v)) }
-
-func (w *writer) bytes(v []byte) {
-	if v == nil {
-		w.int32(-1)
-		return
-	}
-	w.int32(int32(len(v)))
-	w.buf = append(w.buf, v...)
-}
-
-func (w *writer) string(v string) {
-	w.int32(int32(len(v)))
-	w.buf = append(w.buf, v...)
-}
-
-func (w *writer) strings(v []string) {
-	w.int32(int32(len(v)))
-	for _, s := range v {
-		w.string(s)
-	}
-}
+func (w *writer) bool(v bool)        { w.buf = proto.AppendBool(w.buf, v) }
+func (w *writer) int32(v int32)      { w.buf = proto.AppendInt32(w.buf, v) }
+func (w *writer) int64(v int64)      { w.buf = proto.AppendInt64(w.buf, v) }
+func (w *writer) bytes(v []byte)     { w.buf = proto.AppendBytes(w.buf, v) }
+func (w *writer) string(v string)    { w.buf = proto.AppendString(w.buf, v) }
+func (w *writer) strings(v []string) { w.buf = proto.AppendStrings(w.buf, v) }
 
 func (w *writer) acls(v []acl) {
-	w.int32(int32(len(v)))
-	for _, a := range v {
-		w.int32(a.perms)
-		w.string(a.id.scheme)
-		w.string(a.id.id)
+	list := make([]proto.ACL, len(v))
+	for i, a := range v {
+		list[i] = proto.ACL{Perms: a.perms, Scheme: a.id.scheme, ID: a.id.id}
 	}
+	w.buf = proto.AppendACLs(w.buf, list)
 }
 
 func (w *writer) stat(s Stat) {
-	w.int64(s.Czxid)
-	w.int64(s.Mzxid)
-	w.int64(s.Ctime)
-	w.int64(s.Mtime)
-	w.int32(s.Version)
-	w.int32(s.Cversion)
-	w.int32(s.Aversion)
-	w.int64(s.EphemeralOwner)
-	w.int32(s.DataLength)
-	w.int32(s.NumChildren)
-	w.int64(s.Pzxid)
+	record := proto.Stat(s)
+	w.buf = record.Append(w.buf)
 }
 
 // frame is a record with its length before it.
 func frame(record []byte) []byte {
-	return append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(record)), uint32(len(record))), record...)
+	return proto.Seal(append(proto.Begin(len(record)), record...))
 }

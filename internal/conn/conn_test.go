@@ -498,3 +498,33 @@ func BenchmarkRequest(b *testing.B) {
 	c.Close(nil)
 	<-c.Done()
 }
+
+func TestDrainLetsOnlyTheLastRequestsPass(t *testing.T) {
+	c, p := open(t, 10*time.Second, Handlers{})
+	c.Drain()
+	r, refused := deletion()
+	c.Send(r)
+	require.ErrorIs(t, <-refused, zk.ErrNoServer)
+	r, waits := deletion()
+	r.Last = true
+	c.Send(r)
+	h, _ := p.next()
+	p.reply(h.Xid, proto.OK)
+	require.NoError(t, <-waits)
+}
+
+func TestAnAnswerThatIsTooShortEndsTheConnection(t *testing.T) {
+	c, p := open(t, 10*time.Second, Handlers{})
+	answered := make(chan error, 1)
+	r, _ := request(proto.OpGetData, &proto.ReadRequest{Path: "/a"})
+	r.Handler = handlerFunc(func(d *proto.Decoder, err error) {
+		new(proto.DataResponse).Decode(d)
+		answered <- d.Err()
+	})
+	c.Send(r)
+	h, _ := p.next()
+	p.reply(h.Xid, proto.OK, &proto.NumberResponse{Number: 100})
+	require.ErrorIs(t, <-answered, proto.ErrMalformed)
+	<-c.Done()
+	require.ErrorIs(t, c.Err(), proto.ErrMalformed)
+}

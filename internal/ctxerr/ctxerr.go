@@ -16,8 +16,17 @@ func Of(ctx context.Context) error {
 	if errors.Is(cause, err) {
 		return cause
 	}
+	if errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded) {
+		return &both{err, cause} // "context canceled: context deadline exceeded" says nothing more
+	}
 	return fmt.Errorf("%w: %w", err, cause)
 }
+
+// both is a context's error and its cause, of which the cause is shown.
+type both struct{ err, cause error }
+
+func (b *both) Error() string   { return b.cause.Error() }
+func (b *both) Unwrap() []error { return []error{b.err, b.cause} }
 
 // Sleep waits for d. If ctx is done by then it returns what Of says, as soon as that is so.
 func Sleep(ctx context.Context, d time.Duration) error {

@@ -25,4 +25,10 @@ func TestBothReasonsAreFoundAndNoneTwice(t *testing.T) {
 	wrapped, cancelWrapped := context.WithCancelCause(t.Context())
 	cancelWrapped(fmt.Errorf("inner: %w", context.Canceled))
 	assert.EqualError(t, ctxerr.Of(wrapped), "inner: context canceled")
+
+	late, cancelLate := context.WithCancelCause(t.Context())
+	cancelLate(context.DeadlineExceeded)
+	assert.EqualError(t, ctxerr.Of(late), "context deadline exceeded", "issue 10, B8")
+	assert.ErrorIs(t, ctxerr.Of(late), context.Canceled)
+	assert.ErrorIs(t, ctxerr.Of(late), context.DeadlineExceeded)
 }

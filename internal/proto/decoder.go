@@ -25,6 +25,9 @@ func (d *Decoder) Err() error { return d.err }
 // Len is the number of bytes that were not read yet.
 func (d *Decoder) Len() int { return len(d.rest) }
 
+// Rest is what was not read yet. It is empty after an error.
+func (d *Decoder) Rest() []byte { return d.rest }
+
 // fail keeps the first error.
 func (d *Decoder) fail(what string, n int) {
 	if d.err == nil {
@@ -138,38 +141,45 @@ func (d *Decoder) ACLs() []ACL {
 
 // Appending the fields of a record.
 
-func appendBool(b []byte, v bool) []byte {
+// AppendBool appends one byte.
+func AppendBool(b []byte, v bool) []byte {
 	if v {
 		return append(b, 1)
 	}
 	return append(b, 0)
 }
 
-func appendInt32(b []byte, v int32) []byte { return binary.BigEndian.AppendUint32(b, uint32(v)) }
-func appendInt64(b []byte, v int64) []byte { return binary.BigEndian.AppendUint64(b, uint64(v)) }
+// AppendInt32 appends four bytes.
+func AppendInt32(b []byte, v int32) []byte { return binary.BigEndian.AppendUint32(b, uint32(v)) }
 
-// appendBytes keeps the difference between none (nil) and empty.
-func appendBytes(b, v []byte) []byte {
+// AppendInt64 appends eight bytes.
+func AppendInt64(b []byte, v int64) []byte { return binary.BigEndian.AppendUint64(b, uint64(v)) }
+
+// AppendBytes appends a length and v. It keeps the difference between none (nil) and empty.
+func AppendBytes(b, v []byte) []byte {
 	if v == nil {
-		return appendInt32(b, -1)
+		return AppendInt32(b, -1)
 	}
-	return append(appendInt32(b, int32(len(v))), v...)
+	return append(AppendInt32(b, int32(len(v))), v...)
 }
 
-func appendString(b []byte, v string) []byte { return append(appendInt32(b, int32(len(v))), v...) }
+// AppendString appends a length and v.
+func AppendString(b []byte, v string) []byte { return append(AppendInt32(b, int32(len(v))), v...) }
 
-func appendStrings(b []byte, v []string) []byte {
-	b = appendInt32(b, int32(len(v)))
+// AppendStrings appends a count and all strings.
+func AppendStrings(b []byte, v []string) []byte {
+	b = AppendInt32(b, int32(len(v)))
 	for _, s := range v {
-		b = appendString(b, s)
+		b = AppendString(b, s)
 	}
 	return b
 }
 
-func appendACLs(b []byte, v []ACL) []byte {
-	b = appendInt32(b, int32(len(v)))
+// AppendACLs appends a count and all entries.
+func AppendACLs(b []byte, v []ACL) []byte {
+	b = AppendInt32(b, int32(len(v)))
 	for _, a := range v {
-		b = appendString(appendString(appendInt32(b, a.Perms), a.Scheme), a.ID)
+		b = AppendString(AppendString(AppendInt32(b, a.Perms), a.Scheme), a.ID)
 	}
 	return b
 }

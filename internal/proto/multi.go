@@ -12,7 +12,7 @@ type MultiRequest struct{ Ops []MultiOp }
 
 // multiHeader comes before each operation and each result; the last has done set.
 func appendMultiHeader(b []byte, op Op, done bool, code Code) []byte {
-	return appendInt32(appendBool(appendInt32(b, int32(op)), done), int32(code))
+	return AppendInt32(AppendBool(AppendInt32(b, int32(op)), done), int32(code))
 }
 
 // Append implements [Record].
@@ -81,20 +81,20 @@ func (r *MultiResponse) Append(b []byte) []byte {
 
 func (r *MultiResult) append(b []byte) []byte {
 	if r.Op == OpError {
-		return appendInt32(appendMultiHeader(b, OpError, false, r.Code), int32(r.Code))
+		return AppendInt32(appendMultiHeader(b, OpError, false, r.Code), int32(r.Code))
 	}
 	b = appendMultiHeader(b, r.Op, false, OK)
 	switch r.Op {
 	case OpCreate:
-		b = appendString(b, r.Path)
+		b = AppendString(b, r.Path)
 	case OpCreate2, OpCreateContainer, OpCreateTTL:
-		b = r.Stat.Append(appendString(b, r.Path))
+		b = r.Stat.Append(AppendString(b, r.Path))
 	case OpSetData:
 		b = r.Stat.Append(b)
 	case OpGetData:
-		b = r.Stat.Append(appendBytes(b, r.Data))
+		b = r.Stat.Append(AppendBytes(b, r.Data))
 	case OpGetChildren:
-		b = appendStrings(b, r.Names)
+		b = AppendStrings(b, r.Names)
 	}
 	return b
 }

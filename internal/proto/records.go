@@ -32,10 +32,10 @@ type Stat struct {
 
 // Append implements [Record].
 func (s *Stat) Append(b []byte) []byte {
-	b = appendInt64(appendInt64(appendInt64(appendInt64(b, s.Czxid), s.Mzxid), s.Ctime), s.Mtime)
-	b = appendInt32(appendInt32(appendInt32(b, s.Version), s.Cversion), s.Aversion)
-	b = appendInt32(appendInt32(appendInt64(b, s.EphemeralOwner), s.DataLength), s.NumChildren)
-	return appendInt64(b, s.Pzxid)
+	b = AppendInt64(AppendInt64(AppendInt64(AppendInt64(b, s.Czxid), s.Mzxid), s.Ctime), s.Mtime)
+	b = AppendInt32(AppendInt32(AppendInt32(b, s.Version), s.Cversion), s.Aversion)
+	b = AppendInt32(AppendInt32(AppendInt64(b, s.EphemeralOwner), s.DataLength), s.NumChildren)
+	return AppendInt64(b, s.Pzxid)
 }
 
 // Decode implements [Record].
@@ -59,10 +59,10 @@ type ConnectRequest struct {
 
 // Append implements [Record].
 func (r *ConnectRequest) Append(b []byte) []byte {
-	b = appendInt64(appendInt32(appendInt64(appendInt32(b, r.Version), r.LastZxid), r.Timeout), r.Session)
-	b = appendBytes(b, r.Password)
+	b = AppendInt64(AppendInt32(AppendInt64(AppendInt32(b, r.Version), r.LastZxid), r.Timeout), r.Session)
+	b = AppendBytes(b, r.Password)
 	if r.HasReadOnly {
-		b = appendBool(b, r.ReadOnly)
+		b = AppendBool(b, r.ReadOnly)
 	}
 	return b
 }
@@ -88,10 +88,10 @@ type ConnectResponse struct {
 
 // Append implements [Record].
 func (r *ConnectResponse) Append(b []byte) []byte {
-	b = appendInt64(appendInt32(appendInt32(b, r.Version), r.Timeout), r.Session)
-	b = appendBytes(b, r.Password)
+	b = AppendInt64(AppendInt32(AppendInt32(b, r.Version), r.Timeout), r.Session)
+	b = AppendBytes(b, r.Password)
 	if r.HasReadOnly {
-		b = appendBool(b, r.ReadOnly)
+		b = AppendBool(b, r.ReadOnly)
 	}
 	return b
 }
@@ -113,7 +113,7 @@ type RequestHeader struct {
 
 // Append implements [Record].
 func (h *RequestHeader) Append(b []byte) []byte {
-	return appendInt32(appendInt32(b, h.Xid), int32(h.Op))
+	return AppendInt32(AppendInt32(b, h.Xid), int32(h.Op))
 }
 
 // Decode implements [Record].
@@ -129,7 +129,7 @@ type ReplyHeader struct {
 
 // Append implements [Record].
 func (h *ReplyHeader) Append(b []byte) []byte {
-	return appendInt32(appendInt64(appendInt32(b, h.Xid), h.Zxid), int32(h.Code))
+	return AppendInt32(AppendInt64(AppendInt32(b, h.Xid), h.Zxid), int32(h.Code))
 }
 
 // Decode implements [Record].
@@ -146,7 +146,7 @@ type WatcherEvent struct {
 
 // Append implements [Record].
 func (e *WatcherEvent) Append(b []byte) []byte {
-	return appendString(appendInt32(appendInt32(b, e.Type), e.State), e.Path)
+	return AppendString(AppendInt32(AppendInt32(b, e.Type), e.State), e.Path)
 }
 
 // Decode implements [Record].

@@ -4,7 +4,7 @@ package proto
 type PathRequest struct{ Path string }
 
 // Append implements [Record].
-func (r *PathRequest) Append(b []byte) []byte { return appendString(b, r.Path) }
+func (r *PathRequest) Append(b []byte) []byte { return AppendString(b, r.Path) }
 
 // Decode implements [Record].
 func (r *PathRequest) Decode(d *Decoder) { r.Path = d.String() }
@@ -16,7 +16,7 @@ type ReadRequest struct {
 }
 
 // Append implements [Record].
-func (r *ReadRequest) Append(b []byte) []byte { return appendBool(appendString(b, r.Path), r.Watch) }
+func (r *ReadRequest) Append(b []byte) []byte { return AppendBool(AppendString(b, r.Path), r.Watch) }
 
 // Decode implements [Record].
 func (r *ReadRequest) Decode(d *Decoder) { r.Path, r.Watch = d.String(), d.Bool() }
@@ -33,9 +33,9 @@ type CreateRequest struct {
 
 // Append implements [Record].
 func (r *CreateRequest) Append(b []byte) []byte {
-	b = appendInt32(appendACLs(appendBytes(appendString(b, r.Path), r.Data), r.ACL), r.Flags)
+	b = AppendInt32(AppendACLs(AppendBytes(AppendString(b, r.Path), r.Data), r.ACL), r.Flags)
 	if r.WithTTL {
-		b = appendInt64(b, r.TTL)
+		b = AppendInt64(b, r.TTL)
 	}
 	return b
 }
@@ -56,7 +56,7 @@ type VersionRequest struct {
 
 // Append implements [Record].
 func (r *VersionRequest) Append(b []byte) []byte {
-	return appendInt32(appendString(b, r.Path), r.Version)
+	return AppendInt32(AppendString(b, r.Path), r.Version)
 }
 
 // Decode implements [Record].
@@ -71,7 +71,7 @@ type SetDataRequest struct {
 
 // Append implements [Record].
 func (r *SetDataRequest) Append(b []byte) []byte {
-	return appendInt32(appendBytes(appendString(b, r.Path), r.Data), r.Version)
+	return AppendInt32(AppendBytes(AppendString(b, r.Path), r.Data), r.Version)
 }
 
 // Decode implements [Record].
@@ -88,7 +88,7 @@ type SetACLRequest struct {
 
 // Append implements [Record].
 func (r *SetACLRequest) Append(b []byte) []byte {
-	return appendInt32(appendACLs(appendString(b, r.Path), r.ACL), r.Version)
+	return AppendInt32(AppendACLs(AppendString(b, r.Path), r.ACL), r.Version)
 }
 
 // Decode implements [Record].
@@ -105,7 +105,7 @@ type AuthRequest struct {
 
 // Append implements [Record].
 func (r *AuthRequest) Append(b []byte) []byte {
-	return appendBytes(appendString(appendInt32(b, r.Type), r.Scheme), r.Cred)
+	return AppendBytes(AppendString(AppendInt32(b, r.Type), r.Scheme), r.Cred)
 }
 
 // Decode implements [Record].
@@ -121,9 +121,9 @@ type SetWatchesRequest struct {
 
 // Append implements [Record].
 func (r *SetWatchesRequest) Append(b []byte) []byte {
-	b = appendStrings(appendStrings(appendStrings(appendInt64(b, r.Zxid), r.Data), r.Exist), r.Child)
+	b = AppendStrings(AppendStrings(AppendStrings(AppendInt64(b, r.Zxid), r.Data), r.Exist), r.Child)
 	if r.WithPersistent {
-		b = appendStrings(appendStrings(b, r.Persistent), r.Recursive)
+		b = AppendStrings(AppendStrings(b, r.Persistent), r.Recursive)
 	}
 	return b
 }
@@ -144,7 +144,7 @@ type WatchRequest struct {
 }
 
 // Append implements [Record].
-func (r *WatchRequest) Append(b []byte) []byte { return appendInt32(appendString(b, r.Path), r.Kind) }
+func (r *WatchRequest) Append(b []byte) []byte { return AppendInt32(AppendString(b, r.Path), r.Kind) }
 
 // Decode implements [Record].
 func (r *WatchRequest) Decode(d *Decoder) { r.Path, r.Kind = d.String(), d.Int32() }
@@ -157,7 +157,7 @@ type ReconfigRequest struct {
 
 // Append implements [Record].
 func (r *ReconfigRequest) Append(b []byte) []byte {
-	return appendInt64(appendBytes(appendBytes(appendBytes(b, r.Joining), r.Leaving), r.Members), r.Config)
+	return AppendInt64(AppendBytes(AppendBytes(AppendBytes(b, r.Joining), r.Leaving), r.Members), r.Config)
 }
 
 // Decode implements [Record].

@@ -4,7 +4,7 @@ package proto
 type PathResponse struct{ Path string }
 
 // Append implements [Record].
-func (r *PathResponse) Append(b []byte) []byte { return appendString(b, r.Path) }
+func (r *PathResponse) Append(b []byte) []byte { return AppendString(b, r.Path) }
 
 // Decode implements [Record].
 func (r *PathResponse) Decode(d *Decoder) { r.Path = d.String() }
@@ -16,7 +16,7 @@ type CreateResponse struct {
 }
 
 // Append implements [Record].
-func (r *CreateResponse) Append(b []byte) []byte { return r.Stat.Append(appendString(b, r.Path)) }
+func (r *CreateResponse) Append(b []byte) []byte { return r.Stat.Append(AppendString(b, r.Path)) }
 
 // Decode implements [Record].
 func (r *CreateResponse) Decode(d *Decoder) {
@@ -40,7 +40,7 @@ type DataResponse struct {
 }
 
 // Append implements [Record].
-func (r *DataResponse) Append(b []byte) []byte { return r.Stat.Append(appendBytes(b, r.Data)) }
+func (r *DataResponse) Append(b []byte) []byte { return r.Stat.Append(AppendBytes(b, r.Data)) }
 
 // Decode implements [Record].
 func (r *DataResponse) Decode(d *Decoder) {
@@ -55,7 +55,7 @@ type ACLResponse struct {
 }
 
 // Append implements [Record].
-func (r *ACLResponse) Append(b []byte) []byte { return r.Stat.Append(appendACLs(b, r.ACL)) }
+func (r *ACLResponse) Append(b []byte) []byte { return r.Stat.Append(AppendACLs(b, r.ACL)) }
 
 // Decode implements [Record].
 func (r *ACLResponse) Decode(d *Decoder) {
@@ -67,7 +67,7 @@ func (r *ACLResponse) Decode(d *Decoder) {
 type NamesResponse struct{ Names []string }
 
 // Append implements [Record].
-func (r *NamesResponse) Append(b []byte) []byte { return appendStrings(b, r.Names) }
+func (r *NamesResponse) Append(b []byte) []byte { return AppendStrings(b, r.Names) }
 
 // Decode implements [Record].
 func (r *NamesResponse) Decode(d *Decoder) { r.Names = d.Strings() }
@@ -79,7 +79,7 @@ type ChildrenResponse struct {
 }
 
 // Append implements [Record].
-func (r *ChildrenResponse) Append(b []byte) []byte { return r.Stat.Append(appendStrings(b, r.Names)) }
+func (r *ChildrenResponse) Append(b []byte) []byte { return r.Stat.Append(AppendStrings(b, r.Names)) }
 
 // Decode implements [Record].
 func (r *ChildrenResponse) Decode(d *Decoder) {
@@ -91,7 +91,7 @@ func (r *ChildrenResponse) Decode(d *Decoder) {
 type NumberResponse struct{ Number int32 }
 
 // Append implements [Record].
-func (r *NumberResponse) Append(b []byte) []byte { return appendInt32(b, r.Number) }
+func (r *NumberResponse) Append(b []byte) []byte { return AppendInt32(b, r.Number) }
 
 // Decode implements [Record].
 func (r *NumberResponse) Decode(d *Decoder) { r.Number = d.Int32() }
@@ -104,9 +104,9 @@ type Identity struct{ Scheme, User string }
 
 // Append implements [Record].
 func (r *WhoAmIResponse) Append(b []byte) []byte {
-	b = appendInt32(b, int32(len(r.Identities)))
+	b = AppendInt32(b, int32(len(r.Identities)))
 	for _, i := range r.Identities {
-		b = appendString(appendString(b, i.Scheme), i.User)
+		b = AppendString(AppendString(b, i.Scheme), i.User)
 	}
 	return b
 }
