@@ -353,3 +353,54 @@ func TestEventWithTheWrongPathWhileTheRootIsRead(t *testing.T) {
 		changes.want("changed /r=new", "changed /r/x=new")
 	})
 }
+
+// TestAnswerFromBeforeTheRootWasMadeAgain: it does not prove that what was found below the root belongs to the root that the
+// cache has.
+func TestAnswerFromBeforeTheRootWasMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		bed, dial := testbed.On(server), framework.WithDialer(server.DialContext)
+		subject, other := bed.Client(t, dial), bed.Client(t, dial)
+		create(t, other, "/r", "/r/x")
+		root := newHolding(subject, "/r")
+		child := newHolding(nil, "/r/x")
+		child.Requests = root
+		pass := func() { // lets everything through until all have nothing to do
+			for range 20 {
+				synctest.Wait()
+				select {
+				case root.open <- struct{}{}:
+				case child.open <- struct{}{}:
+				default:
+				}
+			}
+			for len(root.arrived)+len(child.arrived) > 0 {
+				select {
+				case <-root.arrived:
+				case <-child.arrived:
+				}
+			}
+		}
+		c, err := cache.NewOn(child, "/r")
+		require.NoError(t, err)
+		defer c.Close()
+		changes := follow(t, c)
+		pass()
+		changes.want("created /r=/r", "created /r/x=/r/x")
+
+		set(t, other, "/r", "new")
+		testbed.Receive(t, root.arrived, "an answer about the old root")
+		_, err = other.Multi(testbed.Context(t), &zk.DeleteRequest{Path: "/r/x", Version: -1}, &zk.DeleteRequest{Path: "/r", Version: -1},
+			&zk.CreateRequest{Path: "/r", Data: []byte("again")}, &zk.CreateRequest{Path: "/r/x", Data: []byte("again")})
+		require.NoError(t, err)
+		testbed.Receive(t, child.arrived, "an answer about the new child")
+		root.open <- struct{}{}
+		changes.want("deleted /r/x=/r/x", "changed /r=new")
+		testbed.Receive(t, root.arrived, "an answer about the new root")
+		child.open <- struct{}{}
+		synctest.Wait()
+		close(root.open) // nothing is held from here on
+		close(child.open)
+		changes.want("deleted /r=new", "created /r=again", "created /r/x=again")
+	})
+}
