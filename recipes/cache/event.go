@@ -61,13 +61,13 @@ func (l *loop) rootEvent(e zk.Event) {
 		return
 	}
 	root, reading := l.c.tree.root, l.tasks[l.c.path].busy()
-	if root != nil && e.Type == zk.EventNodeDeleted {
-		root.read = nil
-	}
 	a := ask{node: true, list: e.Type != zk.EventNodeDataChanged}
 	recursive := l.c.cfg.depth != 0
 	a.deep = recursive && reading && !l.pathsAreRight
 	t := l.want(l.c.path, a, nil)
+	if root != nil && e.Type == zk.EventNodeDeleted {
+		root.read, t.doubted = nil, t.reads
+	}
 	if recursive && !reading && root != nil {
 		t.expects = root.value
 	}

@@ -149,7 +149,7 @@ func (l *loop) found(t *task, a ask, r answer) {
 	} else {
 		l.replace(t, n, r)
 	}
-	if r.hasData {
+	if r.hasData && t.reads > t.doubted {
 		n.gone, n.read = false, l
 	}
 	if p := n.parent; p != nil && p.gone {

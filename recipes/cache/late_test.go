@@ -1,0 +1,313 @@
+package cache_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/zktest"
+)
+
+// What a cache makes of answers and events that come in an unlucky order.
+
+// holding is a client whose answers about one node take their time on the way to the cache, while events do not.
+type holding struct {
+	cache.Requests
+	path    string
+	arrived chan struct{} // gets a value when an answer is held
+	open    chan struct{} // gives one when it may go on
+}
+
+func newHolding(client *framework.Client, path string) *holding {
+	return &holding{Requests: client, path: path, arrived: make(chan struct{}, 100), open: make(chan struct{})}
+}
+
+func (h *holding) hold(ctx context.Context, path string) {
+	if path != h.path {
+		return
+	}
+	h.arrived <- struct{}{}
+	select {
+	case <-h.open:
+	case <-ctx.Done():
+	}
+}
+
+func (h *holding) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
+	data, stat, err := h.Requests.Get(ctx, path)
+	h.hold(ctx, path)
+	return data, stat, err
+}
+
+func (h *holding) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *framework.Watch, error) {
+	data, stat, w, err := h.Requests.GetW(ctx, path)
+	h.hold(ctx, path)
+	return data, stat, w, err
+}
+
+// sync is a Sync, and lets all answers through meanwhile.
+func (h *holding) sync(t *testing.T, c *cache.Cache) {
+	synced := make(chan error, 1)
+	go func() { synced <- c.Sync(testbed.Context(t)) }()
+	synctest.Wait() // it has asked the server, and waits for the cache
+	for {
+		select {
+		case h.open <- struct{}{}:
+		case err := <-synced:
+			require.NoError(t, err)
+			return
+		}
+	}
+}
+
+// held makes a cache of /r and /r/x, and holds up answers about path from then on. It is for a synctest bubble.
+func held(t *testing.T, path string, opts []cache.Option, like ...zktest.Option) (*framework.Client, *holding, *cache.Cache, *feed) {
+	server := zktest.NewServer(t, append(like, zktest.WithInMemory())...)
+	bed, dial := testbed.On(server), framework.WithDialer(server.DialContext)
+	subject, other := bed.Client(t, dial), bed.Client(t, dial)
+	create(t, other, "/r", "/r/x")
+	h := newHolding(subject, path)
+	c, err := cache.NewOn(h, "/r", opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	h.sync(t, c)
+	for len(h.arrived) > 0 {
+		<-h.arrived
+	}
+	changes := follow(t, c)
+	changes.want("created /r=/r", "created /r/x=/r/x")
+	return other, h, c, changes
+}
+
+// TestAnswerFromBeforeADeletionIsNotUsed has the answer of a read come after the event of the deletion that followed.
+func TestAnswerFromBeforeADeletionIsNotUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other, h, _, changes := held(t, "/r/x", nil)
+		set(t, other, "/r/x", "old")
+		testbed.Receive(t, h.arrived, "an answer about what is there")
+		remove(t, other, "/r/x")
+		changes.want("deleted /r/x=/r/x")
+		h.open <- struct{}{}
+		testbed.Receive(t, h.arrived, "another answer")
+		h.open <- struct{}{}
+		create(t, other, "/r/y")
+		changes.want("created /r/y=/r/y")
+	})
+}
+
+// TestSyncDoesNotTakeAnOldAnswer has an answer be on its way while the node changes again, and then a Sync begin.
+func TestSyncDoesNotTakeAnOldAnswer(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		for path, write := range map[string]func(t *testing.T, other *framework.Client){
+			"/r/x":   func(t *testing.T, other *framework.Client) { set(t, other, "/r/x", "old") },
+			"/r/new": func(t *testing.T, other *framework.Client) { create(t, other, "/r/new") },
+		} {
+			t.Run(path, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					other, h, c, _ := held(t, path, opts)
+					write(t, other)
+					testbed.Receive(t, h.arrived, "an answer")
+					set(t, other, path, "new")
+					h.sync(t, c)
+					n, _ := c.Get(path)
+					require.Equal(t, "new", string(n.Data))
+				})
+			})
+		}
+	})
+}
+
+// TestChildOfANodeThatIsBeingRead has a child be created after its parent was read as a leaf, and before the answer
+// arrives.
+func TestChildOfANodeThatIsBeingRead(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		synctest.Test(t, func(t *testing.T) {
+			other, h, c, changes := held(t, "/r/new", opts)
+			create(t, other, "/r/new")
+			testbed.Receive(t, h.arrived, "an answer")
+			create(t, other, "/r/new/x")
+			synctest.Wait()
+			h.sync(t, c)
+			changes.want("created /r/new=/r/new", "created /r/new/x=/r/new/x")
+		})
+	})
+}
+
+// moving is a client that asks on the next connection when one is lost, and meets a server there that is behind.
+type moving struct {
+	cache.Requests
+	asked, answer chan struct{}
+}
+
+func (m *moving) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
+	if path != "/r/x" || m.asked == nil {
+		return m.Requests.Get(ctx, path)
+	}
+	close(m.asked)
+	m.asked = nil
+	<-m.answer
+	return nil, nil, zk.ErrNoNode
+}
+
+// TestAnswerOfAnotherConnectionIsNotUsed: it came before that one's server has caught up.
+func TestAnswerOfAnotherConnectionIsNotUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		bed, dial := testbed.On(server), framework.WithDialer(server.DialContext)
+		subject, other := bed.Client(t, dial), bed.Client(t, dial)
+		create(t, other, "/r", "/r/x")
+		m, busy := &moving{Requests: subject}, make(chan struct{})
+		c, err := cache.NewOn(m, "/r", cache.Filter(func(path string) bool {
+			if path == "/r/busy" {
+				<-busy // the cache does not see that the connection has ended
+			}
+			return true
+		}))
+		require.NoError(t, err)
+		defer c.Close()
+		require.NoError(t, c.Sync(testbed.Context(t)))
+		changes := follow(t, c)
+		changes.want("created /r=/r", "created /r/x=/r/x")
+
+		m.asked, m.answer = make(chan struct{}), make(chan struct{})
+		asked := m.asked
+		set(t, other, "/r/x", "new")
+		testbed.Receive(t, asked, "a read")
+		create(t, other, "/r/busy")
+		synctest.Wait()
+		server.CutConnections()
+		synctest.Wait()
+		fresh, _ := c.Fresh()
+		require.False(t, fresh, "also when the cache itself has not noticed")
+		close(m.answer)
+		synctest.Wait()
+		close(busy)
+		var told []string // in any order: they are read at the same time
+		for range 2 {
+			ch, ok := changes.next()
+			require.True(t, ok)
+			told = append(told, ch.Kind.String()+" "+ch.Path)
+		}
+		require.ElementsMatch(t, []string{"changed /r/x", "created /r/busy"}, told)
+	})
+}
+
+// TestEventWithTheWrongPathWhileTheRootIsRead has a Keeper tell of a change below the root while the root is being read, so
+// that the event could be about the root.
+func TestEventWithTheWrongPathWhileTheRootIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other, h, _, changes := held(t, "/r", nil, zktest.LikeKeeper(zktest.KeeperRecent))
+		set(t, other, "/r", "new")
+		testbed.Receive(t, h.arrived, "an answer about the root")
+		set(t, other, "/r/x", "new")
+		synctest.Wait()
+		go func() {
+			for range 10 {
+				select {
+				case h.open <- struct{}{}:
+				case <-t.Context().Done():
+				}
+			}
+		}()
+		changes.want("changed /r=new", "changed /r/x=new")
+	})
+}
+
+// TestAnswerFromBeforeTheRootWasMadeAgain: it does not prove that what was found below the root belongs to the root that the
+// cache has.
+func TestAnswerFromBeforeTheRootWasMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		bed, dial := testbed.On(server), framework.WithDialer(server.DialContext)
+		subject, other := bed.Client(t, dial), bed.Client(t, dial)
+		create(t, other, "/r", "/r/x")
+		root := newHolding(subject, "/r")
+		child := newHolding(nil, "/r/x")
+		child.Requests = root
+		pass := func() { // lets everything through until all have nothing to do
+			for range 20 {
+				synctest.Wait()
+				select {
+				case root.open <- struct{}{}:
+				case child.open <- struct{}{}:
+				default:
+				}
+			}
+			for len(root.arrived)+len(child.arrived) > 0 {
+				select {
+				case <-root.arrived:
+				case <-child.arrived:
+				}
+			}
+		}
+		c, err := cache.NewOn(child, "/r")
+		require.NoError(t, err)
+		defer c.Close()
+		changes := follow(t, c)
+		pass()
+		changes.want("created /r=/r", "created /r/x=/r/x")
+
+		set(t, other, "/r", "new")
+		testbed.Receive(t, root.arrived, "an answer about the old root")
+		_, err = other.Multi(testbed.Context(t), &zk.DeleteRequest{Path: "/r/x", Version: -1}, &zk.DeleteRequest{Path: "/r", Version: -1},
+			&zk.CreateRequest{Path: "/r", Data: []byte("again")}, &zk.CreateRequest{Path: "/r/x", Data: []byte("again")})
+		require.NoError(t, err)
+		testbed.Receive(t, child.arrived, "an answer about the new child")
+		root.open <- struct{}{}
+		changes.want("deleted /r/x=/r/x", "changed /r=new")
+		testbed.Receive(t, root.arrived, "an answer about the new root")
+		child.open <- struct{}{}
+		synctest.Wait()
+		close(root.open) // nothing is held from here on
+		close(child.open)
+		changes.want("deleted /r=new", "created /r=again", "created /r/x=again")
+	})
+}
+
+// TestTreeThatIsMadeAgainGoesFirst: of a parent and a child that were made again, no new node comes before the old ones are
+// gone, whichever the cache hears of first.
+func TestTreeThatIsMadeAgainGoesFirst(t *testing.T) {
+	again := []string{"deleted /r/p/x=/r/p/x", "deleted /r/p=/r/p", "created /r/p=/r/p", "created /r/p/x=/r/p/x"}
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		server := zktest.NewServer(t)
+		subject, other, _ := pair(t, server)
+		create(t, other, "/r", "/r/p", "/r/p/x")
+		changes := follow(t, load(t, subject, "/r", opts...))
+		changes.want("created /r=/r", "created /r/p=/r/p", "created /r/p/x=/r/p/x")
+		root := follow(t, load(t, subject, "/r/p", opts...))
+		root.want("created /r/p=/r/p", "created /r/p/x=/r/p/x")
+		for range 100 {
+			_, err := other.Multi(testbed.Context(t),
+				&zk.DeleteRequest{Path: "/r/p/x", Version: -1}, &zk.DeleteRequest{Path: "/r/p", Version: -1},
+				&zk.CreateRequest{Path: "/r/p", Data: []byte("/r/p")}, &zk.CreateRequest{Path: "/r/p/x", Data: []byte("/r/p/x")})
+			require.NoError(t, err)
+			changes.want(again...)
+			root.want(again...)
+		}
+	})
+	t.Run("while there is no connection", func(t *testing.T) {
+		server := zktest.NewServer(t)
+		subject, other, of := pair(t, server)
+		create(t, other, "/r", "/r/p", "/r/p/x")
+		changes := follow(t, load(t, subject, "/r", cache.Concurrency(1)))
+		changes.want("created /r=/r", "created /r/p=/r/p", "created /r/p/x=/r/p/x")
+		gate, watch := server.Block(zktest.OnOp(zktest.OpGetData), of), server.Block(zktest.OnOp(zktest.OpAddWatch), of)
+		server.CutConnections()
+		testbed.Receive(t, watch.Arrived(), "the next connection")
+		remove(t, other, "/r/p/x", "/r/p")
+		create(t, other, "/r/p", "/r/p/x")
+		watch.Open()
+		testbed.Receive(t, gate.Arrived(), "the read of the root")
+		set(t, other, "/r/p/x", "x") // its event comes before the parent is read
+		gate.Open()
+		changes.want("deleted /r/p/x=/r/p/x", "deleted /r/p=/r/p", "created /r/p=/r/p", "created /r/p/x=x")
+		create(t, other, "/r/p/y")
+		changes.want("created /r/p/y=/r/p/y")
+	})
+}
