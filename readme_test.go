@@ -2,6 +2,7 @@ package curator_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -17,36 +18,18 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/internal/transcript"
+	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/multilock"
 	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/node"
 	"github.com/gocurator/curator/recipes/revocable"
 	"github.com/gocurator/curator/recipes/rwlock"
 	"github.com/gocurator/curator/recipes/semaphore"
 )
 
-// The README's code is the code of the examples in this file, which are run.
-
-func Example() {
-	work := func(ctx context.Context) error {
-		fmt.Println("alone:", ctx.Err() == nil)
-		return nil
-	}
-	testbed.Example(func(ctx context.Context, client *framework.Client) error {
-		m, err := mutex.New(client, "/billing/nightly")
-		if err != nil {
-			return err
-		}
-		hold, err := m.Acquire(ctx) // waits; ctx ends the waiting
-		if err != nil {
-			return err
-		}
-		defer hold.Release()        // needs no context: a lock must not stay because a caller was in a hurry
-		return work(hold.Context()) // ends when the lock may no longer be ours
-	})
-	// Output:
-	// alone: true
-}
+// The README's first program is examples/first, and its other code is in the example below. Both are run.
 
 func Example_recipes() {
 	driver := lock.Standard{}
@@ -81,6 +64,15 @@ func Example_recipes() {
 		}, err)
 		q, err := lock.New(client, "/jobs", "job-", driver)
 		try("lock", func() error { return q.Do(ctx, nothing) }, err)
+		e, err := leader.New(client, "/scheduler/leader")
+		try("leader", func() error { return e.Lead(ctx, func(context.Context, *leader.Term) error { return nil }) }, err)
+		c, err := cache.New(client, "/config")
+		try("cache", func() error { return errors.Join(c.Sync(ctx), c.Close()) }, err)
+		data := []byte("ready")
+		n, err := node.Keep(ctx, client, "/workers/host-7", data)
+		try("node", func() error { return n.Close() }, err)
+		g, err := node.Join(ctx, client, "/workers", "host-8", data)
+		try("group", func() error { return g.Close() }, err)
 		return nil
 	})
 	// Output:
@@ -91,6 +83,10 @@ func Example_recipes() {
 	// multilock <nil>
 	// revocable <nil>
 	// lock <nil>
+	// leader <nil>
+	// cache <nil>
+	// node <nil>
+	// group <nil>
 }
 
 func TestCodeOfTheReadmeIsRun(t *testing.T) {
@@ -98,6 +94,10 @@ func TestCodeOfTheReadmeIsRun(t *testing.T) {
 	blocks := transcript.Blocks(t, "README.md", "go")
 	require.NotEmpty(t, blocks)
 	for _, block := range blocks {
+		if strings.HasPrefix(block, "package main\n") {
+			assert.Contains(t, read(t, "examples/first/main.go"), block)
+			continue
+		}
 		assert.Contains(t, examples, flat(block))
 	}
 	lines := regexp.MustCompile("`(\\w+, err := [^`]*)`").FindAllStringSubmatch(read(t, "README.md"), -1)
@@ -117,12 +117,13 @@ func TestNamesInDocuments(t *testing.T) {
 	for name, dir := range map[string]string{
 		"framework": "framework", "retry": "retry", "connstate": "connstate",
 		"lock": "recipes/lock", "mutex": "recipes/mutex", "rwlock": "recipes/rwlock", "semaphore": "recipes/semaphore",
-		"multilock": "recipes/multilock", "revocable": "recipes/revocable", "zktest": "zktest", "ensemble": "zktest/ensemble",
+		"multilock": "recipes/multilock", "revocable": "recipes/revocable", "leader": "recipes/leader", "cache": "recipes/cache",
+		"node": "recipes/node", "zktest": "zktest", "ensemble": "zktest/ensemble",
 	} {
 		exported[name] = namesIn(t, dir)
 	}
 	found := 0
-	for _, file := range []string{"README.md", "CHANGELOG.md", "docs/PORTING.md", "docs/RELIABILITY.md", "docs/PERFORMANCE.md"} {
+	for _, file := range []string{"README.md", "CHANGELOG.md", "docs/PORTING.md", "docs/RELIABILITY.md", "docs/PERFORMANCE.md", "docs/PROTOCOL.md"} {
 		for _, m := range regexp.MustCompile(`\b([a-z]+)\.([A-Z]\w*)`).FindAllStringSubmatch(read(t, file), -1) {
 			if names, ours := exported[m[1]]; ours {
 				found++

@@ -41,6 +41,14 @@ done
 echo "who imports recipes/mutex has in go list -m all:"
 sed 1d <<<"$inherited"
 
+# The first program of the README, word for word: what it prints is in the README, too.
+mkdir "$work/first"
+sed -n '/^```go$/,/^```$/{/^```$/q;/^```/!p}' README.md >"$work/first/main.go"
+commands=$(sed -n '/^## The first program/,/^## /s/^    \(go .*\)/\1/p' README.md)
+grep -q "^go get $main\$" <<<"$commands" || fail "README.md has no line to get the module"
+printed=$(cd "$work/first" && bash -e <<<"$commands" 2>"$work/first/log") || { cat "$work/first/log"; fail "the first program of README.md does not run"; }
+grep -qxF "$printed" README.md || fail "the first program of README.md printed: $printed"
+
 user everything recipes/mutex observe/prometheus observe/otel zktest zktest/ensemble
 GOBIN=$work/bin go install "$main/cmd/zklock@$version" || fail "go install cmd/zklock"
 
