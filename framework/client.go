@@ -187,7 +187,8 @@ type sessionKey struct{}
 
 // InSession returns a context with which operations are carried out in session s
 // or not at all: they fail with [ErrSessionLost] when it is over. Ephemeral nodes that
-// are created with it belong to s.
+// are created with it belong to s. A client that s does not belong to takes no notice: the context of
+// a lock's hold can be used with any client.
 func InSession(ctx context.Context, s *Session) context.Context {
 	return context.WithValue(ctx, sessionKey{}, s)
 }
@@ -201,6 +202,9 @@ func sessionOf(ctx context.Context) *Session {
 // passed (zero: no limit; the error wraps zk.ErrNoServer then), ctx is done (the error wraps both
 // then), or the client is closed. With pinned, it must be a connection of that session.
 func (c *core) awaitLink(ctx context.Context, pinned *Session, limit time.Duration) (*link, error) {
+	if pinned != nil && pinned.core != c {
+		pinned = nil // see InSession
+	}
 	var expired <-chan time.Time
 	waited := false
 	for {

@@ -208,3 +208,17 @@ func TestDependentsAreToldByTheirPolicy(t *testing.T) {
 	require.ErrorIs(t, testbed.Receive(t, patient, "the end"), framework.ErrClosed)
 	assert.Empty(t, told, "once")
 }
+
+func TestSessionOfAnotherClientIsIgnored(t *testing.T) {
+	bed := testbed.InProcess(t)
+	one, two := bed.Client(t), bed.Client(t)
+	session, err := one.Session(testbed.Context(t))
+	require.NoError(t, err)
+	ctx := framework.InSession(testbed.Context(t), session)
+	_, err = two.Create(ctx, "/a", nil)
+	require.NoError(t, err)
+	require.NoError(t, one.Close())
+	found, err := two.DeleteGuaranteed(ctx, "/a")
+	require.NoError(t, err)
+	require.True(t, found)
+}
