@@ -131,7 +131,7 @@ func (w *World) answerRead(i int) {
 		p.armed = true
 		if p.view.phase == 1 {
 			p.view.phase = 2
-			w.base(i, all, next)
+			w.base(i)
 		}
 		return
 	case 'B':
@@ -163,7 +163,7 @@ func (w *World) answerRead(i int) {
 }
 
 // base is what follows when the view's watch is set.
-func (w *World) base(i int, _ []node, _ int8) {
+func (w *World) base(i int) {
 	if w.cfg.Weaken == NoList {
 		w.ps[i].view = picture{phase: 3, exists: true, next: -1}
 		return

@@ -13,79 +13,103 @@ type Step struct {
 	Bad   string // what is wrong with it
 }
 
+// adder adds a step. change makes the next state of a copy, and returns what is wrong with it.
+type adder func(fault bool, change func(n *World) string, format string, args ...any)
+
 // Steps are all things that can happen next.
 func (w *World) Steps() (steps []Step) {
-	add := func(fault bool, f func(n *World) string, format string, args ...any) {
+	add := func(fault bool, change func(n *World) string, format string, args ...any) {
 		n := w.clone()
-		bad := f(n)
+		bad := change(n)
 		steps = append(steps, Step{fmt.Sprintf(format, args...), n, fault, bad})
 	}
-	plain := func(f func(n *World)) func(n *World) string {
-		return func(n *World) string { f(n); return "" }
-	}
-	room := w.behind() < w.cfg.Lag
 	for i := range w.ps {
-		p := &w.ps[i]
-		if int(p.applied) < len(w.log) {
-			add(false, plain(func(n *World) { n.apply(i) }), "client %d is told of %c%d", i, w.log[p.applied].kind, w.log[p.applied].id)
+		w.serverSteps(i, add)
+		for k := range w.ps[i].gs {
+			m := mover{w, i, k, add}
+			m.queueSteps()
+			m.holderSteps()
 		}
-		if len(p.queue) > 0 && p.queue[0].at < 0 {
-			switch r := p.queue[0]; r.kind {
-			case 'C', 'R', 'D', 'X':
-				if room {
-					add(false, plain(func(n *World) { n.propose(i) }), "the leader carries out %c of %d.%d", r.kind, i, r.by)
-				}
-			default:
-				add(false, plain(func(n *World) { n.answerRead(i) }), "client %d gets the answer to %c of goroutine %d", i, r.kind, r.by)
+		w.clientFaults(i, add)
+	}
+	w.operatorSteps(add)
+	return steps
+}
+
+// fine is a change with which nothing is wrong.
+func fine(change func(n *World)) func(n *World) string {
+	return func(n *World) string { change(n); return "" }
+}
+
+func (w *World) room() bool { return w.behind() < w.cfg.Lag }
+
+// serverSteps are those of a client's server and of the leader for it.
+func (w *World) serverSteps(i int, add adder) {
+	p := &w.ps[i]
+	if int(p.applied) < len(w.log) {
+		add(false, fine(func(n *World) { n.apply(i) }), "client %d is told of %c%d", i, w.log[p.applied].kind, w.log[p.applied].id)
+	}
+	if len(p.queue) > 0 && p.queue[0].at < 0 {
+		switch r := p.queue[0]; r.kind {
+		case 'C', 'R', 'D', 'X':
+			if w.room() {
+				add(false, fine(func(n *World) { n.propose(i) }), "the leader carries out %c of %d.%d", r.kind, i, r.by)
 			}
-		}
-		for k := range p.gs {
-			w.goroutineSteps(i, k, add)
-		}
-		for k, session := range p.ended {
-			if room {
-				add(false, plain(func(n *World) {
-					n.ps[i].ended = slices.Delete(n.ps[i].ended, k, k+1)
-					n.log = append(n.log, txn{kind: 'E', owner: int8(i), session: session})
-				}), "the leader ends session %d of client %d", session, i)
-			}
-		}
-		if w.views > 0 && w.cfg.Clients[i].Views && p.view.phase == 0 {
-			add(true, plain(func(n *World) {
-				n.views--
-				n.ps[i].view.phase = 1
-				kind := byte('A')
-				if w.cfg.Weaken == ListFirst {
-					kind = 'B'
-				}
-				n.send(i, request{kind, -1, -1, -1})
-			}), "client %d begins a view", i)
-		}
-		if w.cut > 0 {
-			for to := p.replied; int(to) <= len(w.log); to++ {
-				add(true, plain(func(n *World) { n.cut--; n.reconnect(i, to) }), "client %d connects to a server with %d of %d", i, to, len(w.log))
-			}
-		}
-		if w.expire > 0 && slices.ContainsFunc(p.gs, func(g goroutine) bool { return g.node >= 0 }) {
-			add(true, plain(func(n *World) { n.expire--; n.endSession(i) }), "client %d gives its session up", i)
+		default:
+			add(false, fine(func(n *World) { n.answerRead(i) }), "client %d gets the answer to %c of goroutine %d", i, r.kind, r.by)
 		}
 	}
-	if !room {
-		return steps
+	for k, session := range p.ended {
+		if w.room() {
+			add(false, fine(func(n *World) {
+				n.ps[i].ended = slices.Delete(n.ps[i].ended, k, k+1)
+				n.log = append(n.log, txn{kind: 'E', owner: int8(i), session: session})
+			}), "the leader ends session %d of client %d", session, i)
+		}
+	}
+}
+
+// clientFaults are views that begin, connections that are lost and sessions that end.
+func (w *World) clientFaults(i int, add adder) {
+	p := &w.ps[i]
+	if w.views > 0 && w.cfg.Clients[i].Views && p.view.phase == 0 {
+		add(true, fine(func(n *World) {
+			n.views--
+			n.ps[i].view.phase = 1
+			kind := byte('A')
+			if w.cfg.Weaken == ListFirst {
+				kind = 'B'
+			}
+			n.send(i, request{kind, -1, -1, -1})
+		}), "client %d begins a view", i)
+	}
+	if w.cut > 0 {
+		for to := p.replied; int(to) <= len(w.log); to++ {
+			add(true, fine(func(n *World) { n.cut--; n.reconnect(i, to) }), "client %d connects to a server with %d of %d", i, to, len(w.log))
+		}
+	}
+	if w.expire > 0 && slices.ContainsFunc(p.gs, func(g goroutine) bool { return g.node >= 0 }) {
+		add(true, fine(func(n *World) { n.expire--; n.endSession(i) }), "client %d gives its session up", i)
+	}
+}
+
+// operatorSteps are nodes that are deleted by hand, and parents that are reaped.
+func (w *World) operatorSteps(add adder) {
+	if !w.room() {
+		return
 	}
 	all, next := w.nodes(int8(len(w.log)))
 	if w.admin > 0 {
 		for _, x := range all {
-			add(true, plain(func(n *World) {
+			add(true, fine(func(n *World) {
 				n.admin--
 				n.log = append(n.log, txn{kind: 'D', id: x.id, owner: -1, found: true})
 			}), "an operator deletes node %d, number %d of client %d", x.id, x.num, x.owner)
 		}
 	}
 	if w.reap > 0 && next >= 0 && len(all) == 0 {
-		add(true, plain(func(n *World) { n.reap--; n.log = append(n.log, txn{kind: 'P', id: -1}) }), "the parent is reaped")
+		add(true, fine(func(n *World) { n.reap--; n.log = append(n.log, txn{kind: 'P', id: -1}) }), "the parent is reaped")
 	}
-	return steps
 }
 
 func (g *goroutine) reset() {
@@ -95,102 +119,129 @@ func (g *goroutine) reset() {
 	}
 }
 
-type adder func(fault bool, f func(n *World) string, format string, args ...any)
+// mover makes the steps of goroutine k of client i.
+type mover struct {
+	w    *World
+	i, k int
+	add  adder
+}
 
-func (w *World) goroutineSteps(i, k int, add adder) {
-	g := &w.ps[i].gs[k]
-	do := func(fault bool, what string, f func(n *World, p *process, g *goroutine) string) {
-		add(fault, func(n *World) string { return f(n, &n.ps[i], &n.ps[i].gs[k]) }, "goroutine %d.%d %s", i, k, what)
-	}
-	remove := func(n *World, g *goroutine) {
-		g.pc = deleting
-		n.send(i, request{'D', int8(k), g.node, -1})
-	}
-	list := func(n *World, g *goroutine) {
-		g.pc = listing
-		n.send(i, request{'L', int8(k), g.node, -1})
-	}
-	watch := func(n *World, g *goroutine, pred int8) {
-		g.pc, g.pred = watchSet, pred
-		n.send(i, request{'W', int8(k), pred, -1})
-	}
+func (m mover) do(fault bool, what string, change func(n *World, p *process, g *goroutine) string) {
+	m.add(fault, func(n *World) string { return change(n, &n.ps[m.i], &n.ps[m.i].gs[m.k]) }, "goroutine %d.%d %s", m.i, m.k, what)
+}
+
+func (m mover) remove(n *World, g *goroutine) {
+	g.pc = deleting
+	n.send(m.i, request{'D', int8(m.k), g.node, -1})
+}
+
+func (m mover) list(n *World, g *goroutine) {
+	g.pc = listing
+	n.send(m.i, request{'L', int8(m.k), g.node, -1})
+}
+
+func (m mover) watch(n *World, g *goroutine, pred int8) {
+	g.pc, g.pred = watchSet, pred
+	n.send(m.i, request{'W', int8(m.k), pred, -1})
+}
+
+// queueSteps are those from the create to the hold.
+func (m mover) queueSteps() {
+	p := &m.w.ps[m.i]
+	g := &p.gs[m.k]
 	switch g.pc {
 	case idle:
-		do(false, "creates its node", func(n *World, p *process, g *goroutine) string {
+		m.do(false, "creates its node", func(n *World, p *process, g *goroutine) string {
 			g.left--
 			g.pc = creating
-			n.send(i, request{'C', int8(k), -1, -1})
+			n.send(m.i, request{'C', int8(m.k), -1, -1})
 			return ""
 		})
 	case created:
-		if phase := w.ps[i].view.phase; phase == 1 || phase == 2 {
-			return // it waits for the view
+		if p.view.phase == 0 || p.view.phase == 3 { // otherwise it waits for the view
+			m.do(false, "looks", m.look)
 		}
-		do(false, "looks", func(n *World, p *process, g *goroutine) string {
-			if !n.admit(i, g) {
-				list(n, g)
-				return ""
-			}
-			count, pred, seen := p.view.ahead(g)
-			switch {
-			case count == 0:
-				g.pc = granted
-			case seen:
-				g.pc, g.pred = waiting, pred
-			default:
-				watch(n, g, pred)
-			}
-			return ""
-		})
 	case waiting:
-		if c := w.ps[i].view.find(g.pred); g.inView && c != nil {
-			break
-		}
-		do(false, "wakes", func(n *World, p *process, g *goroutine) string {
-			g.pc = created
-			if n.cfg.Weaken == Memory && g.inView {
-				g.pc = granted
-			}
-			return ""
-		})
-	case granted:
-		do(false, "holds", func(n *World, p *process, g *goroutine) string { return n.hold(i, g) })
-	case listed:
-		do(false, "decides on the list", func(n *World, p *process, g *goroutine) string {
-			switch {
-			case !g.own: // our node is gone: begin again
-				g.left++
-				remove(n, g)
-			case g.ahead == 0:
-				g.pc = granted
-			default:
-				watch(n, g, g.first)
-			}
-			return ""
-		})
-	case watching:
-		if g.predGone {
-			do(false, "wakes", func(n *World, p *process, g *goroutine) string {
+		if p.view.find(g.pred) == nil || !g.inView {
+			m.do(false, "wakes", func(n *World, p *process, g *goroutine) string {
 				g.pc = created
+				if n.cfg.Weaken == Memory && g.inView {
+					g.pc = granted
+				}
 				return ""
 			})
-		} else if g.watchLost {
-			do(false, "watches again", func(n *World, p *process, g *goroutine) string { watch(n, g, g.pred); return "" })
 		}
+	case granted:
+		m.do(false, "holds", func(n *World, p *process, g *goroutine) string { return n.hold(m.i, g) })
+	case listed:
+		m.do(false, "decides on the list", m.decide)
+	case watching:
+		if g.predGone {
+			m.do(false, "wakes", func(n *World, p *process, g *goroutine) string { g.pc = created; return "" })
+		} else if g.watchLost {
+			m.do(false, "watches again", func(n *World, p *process, g *goroutine) string { m.watch(n, g, g.pred); return "" })
+		}
+	}
+	if m.w.giveUp > 0 && (g.pc == waiting || g.pc == watching) {
+		m.do(true, "gives up", func(n *World, p *process, g *goroutine) string {
+			n.giveUp--
+			m.remove(n, g)
+			return ""
+		})
+	}
+}
+
+// look asks the view, if that may be asked, and lists otherwise.
+func (m mover) look(n *World, p *process, g *goroutine) string {
+	if !n.admit(m.i, g) {
+		m.list(n, g)
+		return ""
+	}
+	count, pred, seen := p.view.ahead(g)
+	switch {
+	case count == 0:
+		g.pc = granted
+	case seen:
+		g.pc, g.pred = waiting, pred
+	default:
+		m.watch(n, g, pred)
+	}
+	return ""
+}
+
+// decide acts on a list.
+func (m mover) decide(n *World, p *process, g *goroutine) string {
+	switch {
+	case !g.own: // our node is gone: begin again
+		g.left++
+		m.remove(n, g)
+	case g.ahead == 0:
+		g.pc = granted
+	default:
+		m.watch(n, g, g.first)
+	}
+	return ""
+}
+
+// holderSteps are those from the hold to its end.
+func (m mover) holderSteps() {
+	g := &m.w.ps[m.i].gs[m.k]
+	release := func(n *World, p *process, g *goroutine) string { m.remove(n, g); return "" }
+	switch g.pc {
 	case holding:
-		do(false, "releases", func(n *World, p *process, g *goroutine) string { remove(n, g); return "" })
-		if w.cfg.Writers && g.downs > 0 {
-			do(false, "becomes a reader", func(n *World, p *process, g *goroutine) string {
+		m.do(false, "releases", release)
+		if m.w.cfg.Writers && g.downs > 0 {
+			m.do(false, "becomes a reader", func(n *World, p *process, g *goroutine) string {
 				g.downs--
 				g.pc = becoming
-				n.send(i, request{'R', int8(k), -1, -1})
+				n.send(m.i, request{'R', int8(m.k), -1, -1})
 				return ""
 			})
 		}
 	case both:
-		do(false, "releases the writer", func(n *World, p *process, g *goroutine) string { remove(n, g); return "" })
+		m.do(false, "releases the writer", release)
 	case deleted:
-		do(false, "is done", func(n *World, p *process, g *goroutine) string {
+		m.do(false, "is done", func(n *World, p *process, g *goroutine) string {
 			reader := g.reader
 			g.reset()
 			if reader >= 0 {
@@ -199,16 +250,9 @@ func (w *World) goroutineSteps(i, k int, add adder) {
 			return ""
 		})
 	case reading:
-		do(false, "releases the reader", func(n *World, p *process, g *goroutine) string {
+		m.do(false, "releases the reader", func(n *World, p *process, g *goroutine) string {
 			g.pc = leaving
-			n.send(i, request{'X', int8(k), g.reader, -1})
-			return ""
-		})
-	}
-	if w.giveUp > 0 && (g.pc == waiting || g.pc == watching) {
-		do(true, "gives up", func(n *World, p *process, g *goroutine) string {
-			n.giveUp--
-			remove(n, g)
+			n.send(m.i, request{'X', int8(m.k), g.reader, -1})
 			return ""
 		})
 	}
