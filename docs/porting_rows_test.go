@@ -108,8 +108,23 @@ func TestRowsOfTheClient(t *testing.T) {
 }
 
 func TestRowsOfOperations(t *testing.T) {
-	client := newClient(t, zktest.NewServer(t, zktest.WithTTLNodes()))
+	server := zktest.NewServer(t, zktest.WithTTLNodes())
+	servers, chroot, err := framework.ParseConnectString(server.Addr() + "/chroot")
+	require.NoError(t, err)
+	client, err := framework.New(servers, framework.WithNamespace(chroot), framework.WithEnsembleTracking())
+	require.NoError(t, err)
+	defer client.Close()
 	ctx := within(t)
+	created, err := client.CreateOrSet(ctx, "/set", []byte("1"), framework.PersistentParents())
+	require.NoError(t, err)
+	require.True(t, created)
+	created, err = client.CreateOrSet(ctx, "/set", []byte("2"))
+	require.NoError(t, err)
+	require.False(t, created)
+	require.True(t, server.Exists("/chroot/set"))
+	found, err := client.DeleteIfExists(ctx, "/missing", -1)
+	require.NoError(t, err)
+	require.False(t, found)
 	acl := zk.WorldACL(zk.PermAll)
 	path, err := client.Create(ctx, "/a/b", []byte("1"), framework.PersistentParents(), framework.Protected(),
 		framework.As(framework.PersistentSequential), framework.ACL(acl))
@@ -139,7 +154,7 @@ func TestRowsOfOperations(t *testing.T) {
 	require.NoError(t, err)
 	_, _, fewer, err := client.ChildrenW(ctx, dir)
 	require.NoError(t, err)
-	found, err := client.DeleteGuaranteed(ctx, path)
+	found, err = client.DeleteGuaranteed(ctx, path)
 	require.NoError(t, err)
 	require.True(t, found)
 	<-gone.Done()
@@ -158,6 +173,8 @@ func TestRowsOfOperations(t *testing.T) {
 	_, err = client.Multi(ctx, &zk.CreateRequest{Path: "/e"}, &zk.DeleteRequest{Path: "/a", Version: -1})
 	require.NoError(t, err)
 	require.NoError(t, client.Delete(ctx, "/e", -1))
+	require.NoError(t, client.DeleteTree(ctx, "/c"))
+	require.False(t, server.Exists("/chroot/c"))
 }
 
 func TestRowsOfWatches(t *testing.T) {
@@ -166,7 +183,7 @@ func TestRowsOfWatches(t *testing.T) {
 	_, err := client.Create(ctx, "/kept", nil)
 	require.NoError(t, err)
 	events := make(chan zk.Event, 10)
-	w, err := client.AddWatch(ctx, "/kept", framework.WatchPersistent, func(e zk.Event) { events <- e })
+	w, err := client.AddWatch(ctx, "/kept", framework.WatchRecursive, func(e zk.Event) { events <- e })
 	require.NoError(t, err)
 	_, err = client.Set(ctx, "/kept", []byte("2"), -1)
 	require.NoError(t, err)
