@@ -380,7 +380,7 @@ func (tr *trial) verdict(ctx context.Context, client *framework.Client, duration
 	row("holds lost", "%d: %s", sum(losses), counts(losses))
 	row("acquires that failed meanwhile", "%d: %s", sum(tr.failed), counts(tr.failed))
 	row("overlaps", "%d", len(overlaps))
-	row("holds that count up to a moment of force, to a stop", "%d, %d", byForce, byStop)
+	row("holds counted only until a forced expiry, until a SIGSTOP", "%d, %d", byForce, byStop)
 	row("guarded writes done, unknown, refused", "%d, %d, %d", both(done), both(unknown), both(refused))
 	row("stale guarded writes accepted", "%d", len(stale))
 	row("lost updates", "%d", lost)

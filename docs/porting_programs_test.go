@@ -38,9 +38,9 @@ func nightly(ctx context.Context, client *framework.Client, bill func(context.Co
 	hold, err := m.Acquire(waiting)
 	switch {
 	case errors.Is(err, zk.ErrNoServer):
-		return err // nobody can say whether it is held
+		return err // no server: nobody can say whether it is held
 	case errors.Is(err, mutex.ErrNotAcquired), errors.Is(err, context.DeadlineExceeded):
-		return nil // another one does it
+		return nil // another process does it
 	case err != nil:
 		return err
 	}
@@ -53,7 +53,7 @@ func export(ctx context.Context, client *framework.Client, write func(context.Co
 	if err != nil {
 		return err
 	}
-	return s.Do(ctx, write) // waits for one of three, and gives it back
+	return s.Do(ctx, write) // waits for one of three leases, and releases it
 }
 
 type catalogue struct{ rw *rwlock.Lock }
@@ -95,7 +95,7 @@ func batch(ctx context.Context, client *framework.Client, items []string, proces
 		for _, item := range items {
 			select {
 			case <-revoked:
-				return nil // another one is more urgent; the rest is for later
+				return nil // somebody else is more urgent; the rest is for later
 			default:
 			}
 			if err := process(ctx, item); err != nil {

@@ -19,12 +19,9 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/cache"
-	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/multilock"
 	"github.com/gocurator/curator/recipes/mutex"
-	"github.com/gocurator/curator/recipes/node"
 	"github.com/gocurator/curator/recipes/revocable"
 	"github.com/gocurator/curator/recipes/rwlock"
 	"github.com/gocurator/curator/recipes/semaphore"
@@ -37,12 +34,12 @@ func TestEveryRowIsTried(t *testing.T) {
 	document, err := os.ReadFile("PORTING.md")
 	require.NoError(t, err)
 	var source strings.Builder
-	for _, file := range []string{"porting_rows_test.go", "porting_programs_test.go"} {
+	for _, file := range []string{"porting_rows_test.go", "porting_recipes_test.go", "porting_programs_test.go"} {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		source.Write(text)
 	}
-	name := regexp.MustCompile(`\b(?:framework|retry|connstate|lock|mutex|semaphore|rwlock|multilock|revocable|zktest|client|hold|server|group|m|s|l|zk)\.([A-Z]\w+)`)
+	name := regexp.MustCompile(`\b(?:framework|retry|connstate|lock|mutex|semaphore|rwlock|multilock|revocable|leader|cache|node|zktest|client|hold|server|group|term|m|s|l|e|c|n|g|ch|p|Node|zk)\.([A-Z]\w+)`)
 	tables := 0
 	for line := range strings.Lines(string(document)) {
 		if !strings.HasPrefix(line, "| ") {
@@ -111,8 +108,23 @@ func TestRowsOfTheClient(t *testing.T) {
 }
 
 func TestRowsOfOperations(t *testing.T) {
-	client := newClient(t, zktest.NewServer(t, zktest.WithTTLNodes()))
+	server := zktest.NewServer(t, zktest.WithTTLNodes())
+	servers, chroot, err := framework.ParseConnectString(server.Addr() + "/chroot")
+	require.NoError(t, err)
+	client, err := framework.New(servers, framework.WithNamespace(chroot), framework.WithEnsembleTracking())
+	require.NoError(t, err)
+	defer client.Close()
 	ctx := within(t)
+	created, err := client.CreateOrSet(ctx, "/set", []byte("1"), framework.PersistentParents())
+	require.NoError(t, err)
+	require.True(t, created)
+	created, err = client.CreateOrSet(ctx, "/set", []byte("2"))
+	require.NoError(t, err)
+	require.False(t, created)
+	require.True(t, server.Exists("/chroot/set"))
+	found, err := client.DeleteIfExists(ctx, "/missing", -1)
+	require.NoError(t, err)
+	require.False(t, found)
 	acl := zk.WorldACL(zk.PermAll)
 	path, err := client.Create(ctx, "/a/b", []byte("1"), framework.PersistentParents(), framework.Protected(),
 		framework.As(framework.PersistentSequential), framework.ACL(acl))
@@ -142,7 +154,7 @@ func TestRowsOfOperations(t *testing.T) {
 	require.NoError(t, err)
 	_, _, fewer, err := client.ChildrenW(ctx, dir)
 	require.NoError(t, err)
-	found, err := client.DeleteGuaranteed(ctx, path)
+	found, err = client.DeleteGuaranteed(ctx, path)
 	require.NoError(t, err)
 	require.True(t, found)
 	<-gone.Done()
@@ -161,35 +173,17 @@ func TestRowsOfOperations(t *testing.T) {
 	_, err = client.Multi(ctx, &zk.CreateRequest{Path: "/e"}, &zk.DeleteRequest{Path: "/a", Version: -1})
 	require.NoError(t, err)
 	require.NoError(t, client.Delete(ctx, "/e", -1))
+	require.NoError(t, client.DeleteTree(ctx, "/c"))
+	require.False(t, server.Exists("/chroot/c"))
 }
 
-func TestRowsOfOtherRecipes(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
+func TestRowsOfWatches(t *testing.T) {
+	client := newClient(t, zktest.NewServer(t))
 	ctx := within(t)
-	for _, opts := range [][]leader.Option{nil, {leader.AsSelector()}} {
-		e, err := leader.New(client, "/election", opts...)
-		require.NoError(t, err)
-		term, err := e.Campaign(ctx)
-		require.NoError(t, err)
-		require.NoError(t, term.Resign())
-	}
-	kept, err := node.Keep(ctx, client, "/kept", []byte("1"))
+	_, err := client.Create(ctx, "/kept", nil)
 	require.NoError(t, err)
-	defer kept.Close()
-	member, err := node.Join(ctx, client, "/group", "me", []byte("payload"))
-	require.NoError(t, err)
-	defer member.Close()
-	c, err := cache.New(client, "/kept")
-	require.NoError(t, err)
-	defer c.Close()
-	require.NoError(t, c.Sync(ctx))
-	n, ok := c.Get("/kept")
-	require.True(t, ok)
-	require.Equal(t, "1", string(n.Data))
-
 	events := make(chan zk.Event, 10)
-	w, err := client.AddWatch(ctx, "/kept", framework.WatchPersistent, func(e zk.Event) { events <- e })
+	w, err := client.AddWatch(ctx, "/kept", framework.WatchRecursive, func(e zk.Event) { events <- e })
 	require.NoError(t, err)
 	_, err = client.Set(ctx, "/kept", []byte("2"), -1)
 	require.NoError(t, err)
@@ -330,6 +324,21 @@ func TestRowsOfTests(t *testing.T) {
 	server.Stop()
 	require.NoError(t, server.Restart())
 	require.NoError(t, client.WaitConnected(within(t)))
+
+	cluster := zktest.NewCluster(t, 3)
+	client, err = framework.New(cluster.Servers())
+	require.NoError(t, err)
+	defer client.Close()
+	members := cluster.Members()
+	require.NoError(t, cluster.Lag(members[0], time.Millisecond))
+	require.NoError(t, cluster.Partition(members[0]))
+	cluster.Heal()
+	_, err = cluster.WaitLeader(within(t))
+	require.NoError(t, err)
+	_, err = cluster.StopLeader()
+	require.NoError(t, err)
+	_, err = client.Create(within(t), "/n", nil)
+	require.NoError(t, err)
 }
 
 func TestTraps(t *testing.T) {
@@ -410,6 +419,13 @@ func TestTraps(t *testing.T) {
 		require.NoError(t, client.Delete(ctx, hold.Path(), -1))
 		<-hold.Done()
 		require.ErrorIs(t, hold.Release(), lock.ErrLost)
+
+		hold, err = m.Acquire(ctx)
+		require.NoError(t, err)
+		server.CutConnections()
+		<-hold.Done()
+		require.ErrorIs(t, hold.Err(), lock.ErrSuspended)
+		require.NoError(t, hold.Release(), "the node was still there")
 	})
 	t.Run("shared count", func(t *testing.T) {
 		count, err := semaphore.NewCount(client, "/count", 7)
@@ -435,9 +451,12 @@ func TestTraps(t *testing.T) {
 		require.NoError(t, err)
 		defer lonely.Close()
 		require.ErrorIs(t, nightly(ctx, lonely, func(context.Context) error { return nil }), zk.ErrNoServer)
-		short, cancel := context.WithTimeout(ctx, 30*time.Millisecond)
+		patient, err := framework.New([]string{"127.0.0.1:1"})
+		require.NoError(t, err)
+		defer patient.Close()
+		short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 		defer cancel()
-		m, err := mutex.New(lonely, "/lock")
+		m, err := mutex.New(patient, "/lock")
 		require.NoError(t, err)
 		_, err = m.Acquire(short)
 		require.ErrorIs(t, err, zk.ErrNoServer)

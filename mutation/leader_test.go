@@ -5,19 +5,19 @@ func init() { mutations = append(mutations, elections...) }
 // elections are the ways to break package leader.
 var elections = []mutation{
 	{
-		name:  "leadership is given back while its work goes on",
+		name:  "the leader's node is deleted while its work runs",
 		file:  "recipes/leader/run.go",
 		edits: []edit{{old: "cancel(context.Cause(ctx)) }", new: "cancel(context.Cause(ctx)); _ = term.release() }"}},
 		pkg:   "recipes/leader", test: "TestNodeStaysUntilTheWorkHasReturned",
 	},
 	{
-		name:  "a resignation deletes the node of work that goes on",
+		name:  "Resign deletes the node while the work runs",
 		file:  "recipes/leader/term.go",
 		edits: []edit{{old: "case !t.working:", new: "case true:"}},
 		pkg:   "recipes/leader", test: "TestNodeStaysUntilTheWorkHasReturned",
 	},
 	{
-		name:  "the leader's node goes before its term ends",
+		name:  "the leader's node is deleted before its term ends",
 		file:  "recipes/leader/run.go",
 		edits: []edit{{old: "o.failed = f(work, term)", new: "_, _ = e.client.DeleteGuaranteed(ctx, hold.Path())\n\to.failed = f(work, term)"}},
 		pkg:   "recipes/leader", test: "TestATermEndsBeforeItsNodeGoes",
@@ -35,7 +35,7 @@ var elections = []mutation{
 		pkg:   "recipes/leader", test: "TestElectionThatVanishesIsMadeAgain",
 	},
 	{
-		name:  "an observer goes on showing the leader before",
+		name:  "an observer keeps showing the previous leader",
 		file:  "recipes/leader/observe.go",
 		edits: []edit{{old: "o.told && state == o.shown:", new: "o.told && state.Elected == o.shown.Elected && !o.shown.Stale:"}},
 		pkg:   "recipes/leader", test: "TestObserverIsToldOfTheNextLeader",
@@ -47,7 +47,7 @@ var elections = []mutation{
 		pkg:   "recipes/leader", test: "TestObserverCatchesUpInANewSession",
 	},
 	{
-		name:  "an observer misses who comes while it sets its watch",
+		name:  "an observer misses a candidate that joins while it sets its watch",
 		file:  "recipes/leader/observe.go",
 		edits: []edit{{old: "err != nil || len(names) > 0 {\n\t\treturn State{}, nil, err", new: "err != nil || len(names) < 0 {\n\t\treturn State{}, nil, err"}},
 		pkg:   "recipes/leader", test: "TestObserverDoesNotMissWhoComesWhileItSetsItsWatch",
