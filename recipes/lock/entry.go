@@ -181,7 +181,8 @@ func (e *entry) await(ctx context.Context, names []string, changed <-chan struct
 		return err
 	}
 	defer stop()
-	if v := e.inView(); v != nil {
+	v := e.inView()
+	if v != nil {
 		w, known := v.wait(names)
 		if known && w == nil {
 			return nil // one has gone already
@@ -193,6 +194,9 @@ func (e *entry) await(ctx context.Context, names []string, changed <-chan struct
 	}
 	for {
 		set, err := e.queue.watchAll(ctx, names)
+		if err == nil && set == nil && v != nil {
+			v.deny(names)
+		}
 		if err != nil || set == nil { // one has gone already
 			return err
 		}

@@ -323,6 +323,17 @@ func (v *view) wait(names []string) (w *waiter, known bool) {
 	return w, true
 }
 
+// deny is called when a server has said that one of names does not exist. If the view still has all of them, it
+// was not told of that, because the client may not read the node: the view ends.
+func (v *view) deny(names []string) {
+	v.mu.Lock()
+	all := !slices.ContainsFunc(names, func(name string) bool { _, found := v.children[name]; return !found })
+	v.mu.Unlock()
+	if all {
+		v.end(missed)
+	}
+}
+
 // cancel ends a wait.
 func (v *view) cancel(w *waiter) {
 	v.mu.Lock()
