@@ -23,10 +23,10 @@ func (c *Client) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, err
 		return nil, opError("multi", "", fmt.Errorf("%w: no operations", ErrBadArgument))
 	}
 	q, err := c.askMulti(ops)
-	_, first := opAndPath(ops[0])
 	if err != nil {
 		return nil, err
 	}
+	_, first := opAndPath(ops[0])
 	frame := q.frame
 	var results []proto.MultiResult
 	err = c.core.do(ctx, "multi", first, func(l *link) error {
