@@ -111,7 +111,7 @@ func run(t *testing.T, recipe string) {
 	require.NoError(t, err)
 	defer client.Close()
 	for _, path := range []string{guarded, unguarded, marks} {
-		_, err := client.Create(ctx, path, []byte("0"), framework.Parents())
+		_, err := client.Create(ctx, path, []byte("0"), framework.ContainerParents())
 		require.NoError(t, err)
 	}
 

@@ -132,7 +132,7 @@ func TestRowsOfOperations(t *testing.T) {
 	dir, name := framework.Split(path)
 	require.Equal(t, "/a", dir)
 	require.Equal(t, path, framework.Join(dir, name))
-	_, err = client.Create(ctx, "/c/d", nil, framework.Parents())
+	_, err = client.Create(ctx, "/c/d", nil, framework.ContainerParents())
 	require.NoError(t, err)
 	_, err = client.Create(ctx, "/ttl", nil, framework.TTL(time.Hour))
 	require.NoError(t, err)
@@ -375,7 +375,7 @@ func TestTraps(t *testing.T) {
 		require.NoError(t, err)
 	})
 	t.Run("containers vanish", func(t *testing.T) {
-		for dir, opt := range map[string]framework.CreateOption{"/containers": framework.Parents(), "/persistent": framework.PersistentParents()} {
+		for dir, opt := range map[string]framework.CreateOption{"/containers": framework.ContainerParents(), "/persistent": framework.PersistentParents()} {
 			_, err := client.Create(ctx, dir+"/n", nil, opt)
 			require.NoError(t, err)
 			require.NoError(t, client.Delete(ctx, dir+"/n", -1))
@@ -386,7 +386,7 @@ func TestTraps(t *testing.T) {
 	})
 	t.Run("a leader selector's path", func(t *testing.T) {
 		// What Java's LeaderSelector makes.
-		_, err := client.Create(ctx, "/leader/lock-", nil, framework.Parents(), framework.Protected(), framework.As(framework.EphemeralSequential))
+		_, err := client.Create(ctx, "/leader/lock-", nil, framework.ContainerParents(), framework.Protected(), framework.As(framework.EphemeralSequential))
 		require.NoError(t, err)
 		m, err := mutex.New(client, "/leader")
 		require.NoError(t, err)

@@ -227,7 +227,7 @@ func TestACLProviderIsAskedForEachLevelByItsRealPath(t *testing.T) { // CUR-CLI-
 		}
 		return nil
 	}))
-	_, err := client.Create(t.Context(), "/a/b", nil, framework.Parents())
+	_, err := client.Create(t.Context(), "/a/b", nil, framework.ContainerParents())
 	require.NoError(t, err)
 	slices.Sort(asked)
 	require.Equal(t, []string{"/ns", "/ns/a", "/ns/a/b"}, slices.Compact(asked))

@@ -78,11 +78,12 @@ func ACL(acl []zk.ACL) CreateOption {
 	}
 }
 
-// Parents makes missing parents, as containers: the server deletes them when they
+// ContainerParents makes missing parents, as containers: the server deletes them when they
 // have become empty. Servers older than 3.5 get persistent nodes.
-func Parents() CreateOption { return parents(Container) }
+func ContainerParents() CreateOption { return parents(Container) }
 
-// PersistentParents makes missing parents, as persistent nodes.
+// PersistentParents makes missing parents, as ordinary nodes that stay. It is Curator's
+// creatingParentsIfNeeded(); the other is creatingParentContainersIfNeeded().
 func PersistentParents() CreateOption { return parents(Persistent) }
 
 func parents(mode Mode) CreateOption {
@@ -107,7 +108,7 @@ func Protected() CreateOption {
 // is sequential or protected. nil data mean the client's default data; for a
 // node with empty data, give an empty slice that is not nil.
 //
-// Errors are zk.ErrNodeExists, zk.ErrNoNode (a parent is missing and [Parents] was
+// Errors are zk.ErrNodeExists, zk.ErrNoNode (a parent is missing and [ContainerParents] was
 // not given), zk.ErrNoChildrenForEphemerals and the like. Without [Protected], when a
 // reply was lost and Create is not repeated with success, [retry.Unknown] is true
 // and the node may be there.

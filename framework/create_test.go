@@ -62,7 +62,7 @@ func (s scenario) checkOne(t *testing.T, path string) {
 func TestProtectedPersistentCreateWithAnyRequestFailing(t *testing.T) { // CUR-CLI-23, CURATOR-498
 	eachRequest(t, func(t *testing.T, s scenario) {
 		path, err := s.client.Create(testbed.Context(t), "/q/n-", nil,
-			framework.As(framework.PersistentSequential), framework.Protected(), framework.Parents())
+			framework.As(framework.PersistentSequential), framework.Protected(), framework.ContainerParents())
 		s.settled.Store(true)
 		require.NoError(t, err)
 		s.checkOne(t, path) // a session that ended did not take its node along: it was swept
@@ -190,7 +190,7 @@ func TestContainerThatIsReapedAtOnceIsMadeAgain(t *testing.T) { // CURATOR-308, 
 	defer gate.Open()
 	result := make(chan error, 1)
 	go func() {
-		_, err := client.Create(testbed.Context(t), "/a/b/n", []byte{}, framework.Parents())
+		_, err := client.Create(testbed.Context(t), "/a/b/n", []byte{}, framework.ContainerParents())
 		result <- err
 	}()
 	testbed.Receive(t, gate.Arrived(), "the second create")
@@ -213,7 +213,7 @@ func TestParentsThatSomebodyElseMakesAreFine(t *testing.T) { // CUR-CLI-41
 	for i := range n {
 		client := newClient(t, server)
 		go func() {
-			_, err := client.Create(testbed.Context(t), fmt.Sprintf("/a/b/c/%d", i), nil, framework.Parents())
+			_, err := client.Create(testbed.Context(t), fmt.Sprintf("/a/b/c/%d", i), nil, framework.ContainerParents())
 			results <- err
 		}()
 	}
@@ -229,7 +229,7 @@ func TestParentsCannotBeMadeBelowAnEphemeralNode(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t))
 	_, err := client.Create(t.Context(), "/e", nil, framework.As(framework.Ephemeral))
 	require.NoError(t, err)
-	_, err = client.Create(t.Context(), "/e/b/c", nil, framework.Parents())
+	_, err = client.Create(t.Context(), "/e/b/c", nil, framework.ContainerParents())
 	require.ErrorIs(t, err, zk.ErrNoChildrenForEphemerals)
 	var op *framework.OpError
 	require.True(t, errors.As(err, &op))
@@ -244,7 +244,7 @@ func TestParentsInANamespaceOfTheRoot(t *testing.T) { // CUR-CLI-47, -52
 	require.False(t, found, "the namespace's own node")
 	_, _, err = client.Exists(t.Context(), "")
 	require.ErrorIs(t, err, framework.ErrBadPath)
-	path, err := client.Create(t.Context(), "/", []byte{}, framework.As(framework.PersistentSequential), framework.Parents())
+	path, err := client.Create(t.Context(), "/", []byte{}, framework.As(framework.PersistentSequential), framework.ContainerParents())
 	require.NoError(t, err)
 	assert.Equal(t, "/0000000000", path)
 	assert.Equal(t, "/deep \"\" container\n/deep/down \"\" container\n/deep/down/0000000000 \"\"\n", server.Tree())

@@ -34,7 +34,7 @@ func Example() {
 
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	path, err := client.Create(ctx, "/invoices/next", []byte("1"), framework.Parents())
+	path, err := client.Create(ctx, "/invoices/next", []byte("1"), framework.ContainerParents())
 	fmt.Println(path, err)
 	data, stat, err := client.Get(ctx, path)
 	fmt.Println(string(data), stat.Version, err)

@@ -69,7 +69,7 @@ func TestEveryOperationIsObserved(t *testing.T) {
 	}{
 		{"connect", "/", nil, func() error { _, err := client.Session(ctx); return err }},
 		{"create", "/a/b", zk.ErrNoNode, func() error { _, err := client.Create(ctx, "/a/b", nil); return err }},
-		{"create", "/a/b", nil, func() error { _, err := client.Create(ctx, "/a/b", nil, framework.Parents()); return err }},
+		{"create", "/a/b", nil, func() error { _, err := client.Create(ctx, "/a/b", nil, framework.ContainerParents()); return err }},
 		{"create", "/a/c", nil, func() error { _, err := client.Create(ctx, "/a/c", nil, framework.Protected()); return err }},
 		{"get", "/a/b", nil, func() error { _, _, err := client.Get(ctx, "/a/b"); return err }},
 		{"get", "/a/x", zk.ErrNoNode, func() error { _, _, err := client.Get(ctx, "/a/x"); return err }},

@@ -117,7 +117,7 @@ func TestMultiIsAllOrNothing(t *testing.T) { // CUR-CLI-68, -69
 	server := zktest.NewServer(t)
 	client := newClient(t, server, framework.WithNamespace("ns"))
 	ctx := t.Context()
-	_, err := client.Create(ctx, "/a", []byte("0"), framework.Parents())
+	_, err := client.Create(ctx, "/a", []byte("0"), framework.ContainerParents())
 	require.NoError(t, err)
 	request := &zk.CreateRequest{Path: "/a/child-", Flags: zk.FlagSequence}
 	responses, err := client.Multi(ctx, &zk.CheckVersionRequest{Path: "/a", Version: 0}, request, &zk.SetDataRequest{Path: "/a", Data: []byte("1"), Version: -1})
@@ -196,10 +196,10 @@ func TestCreateModesAndParents(t *testing.T) { // CUR-CLI-41, -45, -46
 		opt    framework.CreateOption
 		want   string
 	}{
-		"containers":         {opt: framework.Parents(), want: " container"},
+		"containers":         {opt: framework.ContainerParents(), want: " container"},
 		"persistent":         {opt: framework.PersistentParents()},
-		"server without":     {server: []zktest.Option{zktest.WithoutContainers()}, opt: framework.Parents()},
-		"client told not to": {client: []framework.Option{framework.WithoutContainers()}, opt: framework.Parents()},
+		"server without":     {server: []zktest.Option{zktest.WithoutContainers()}, opt: framework.ContainerParents()},
+		"client told not to": {client: []framework.Option{framework.WithoutContainers()}, opt: framework.ContainerParents()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := zktest.NewServer(t, c.server...)
@@ -236,7 +236,7 @@ func TestProtectedCreateWithAnyRequestFailing(t *testing.T) { // CURATOR-45, -49
 					var created atomic.Bool // what comes after is the test's own
 					injected := server.Inject(fault, n, func(zktest.Request) bool { return !created.Load() })
 					path, err := client.Create(testbed.Context(t), "/q/n-", nil,
-						framework.As(framework.EphemeralSequential), framework.Protected(), framework.Parents())
+						framework.As(framework.EphemeralSequential), framework.Protected(), framework.ContainerParents())
 					created.Store(true)
 					require.NoError(t, err)
 					session, err := client.Session(testbed.Context(t))
@@ -268,7 +268,7 @@ func TestFailedProtectedCreateLeavesNothing(t *testing.T) { // CUR-CLI-25, CURAT
 func TestGuaranteedDeleteGoesOnInTheBackground(t *testing.T) { // CUR-CLI-28, CURATOR-106, -264
 	server := zktest.NewServer(t)
 	client := newClient(t, server, framework.WithNamespace("ns"))
-	_, err := client.Create(t.Context(), "/a", nil, framework.Parents())
+	_, err := client.Create(t.Context(), "/a", nil, framework.ContainerParents())
 	require.NoError(t, err)
 	server.Stop()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
@@ -296,7 +296,7 @@ func TestGuaranteedDeleteOfAMissingNodeIsSuccess(t *testing.T) { // CURATOR-42
 	found, err = client.DeleteGuaranteed(testbed.Context(t), "/a")
 	require.NoError(t, err)
 	require.True(t, found, "the first try may have removed it")
-	_, err = client.Create(t.Context(), "/a/b", nil, framework.Parents())
+	_, err = client.Create(t.Context(), "/a/b", nil, framework.ContainerParents())
 	require.NoError(t, err)
 	_, err = client.DeleteGuaranteed(t.Context(), "/a")
 	require.ErrorIs(t, err, zk.ErrNotEmpty)

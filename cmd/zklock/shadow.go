@@ -60,7 +60,7 @@ func (s *shadows) cast(ctx context.Context, hold *lock.Hold) (*shadow, error) {
 		return nil, err
 	}
 	_, name := framework.Split(hold.Path())
-	path, err := s.client.Create(ctx, framework.Join(s.dir, name), text, framework.Parents())
+	path, err := s.client.Create(ctx, framework.Join(s.dir, name), text, framework.ContainerParents())
 	if err != nil && !errors.Is(err, zk.ErrNodeExists) { // made by a try of ours whose answer was lost
 		return nil, err
 	}

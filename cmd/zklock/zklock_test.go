@@ -549,7 +549,7 @@ func TestShadowOfWhoDoesNotComeBack(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
 	shadow := func(text string) {
-		_, err := client.Create(testbed.Context(t), "/lock.zklock/_c_x-lock-0000000000", []byte(text), framework.Parents())
+		_, err := client.Create(testbed.Context(t), "/lock.zklock/_c_x-lock-0000000000", []byte(text), framework.ContainerParents())
 		require.NoError(t, err)
 	}
 	shadow(`{"node":"/lock/_c_x-lock-0000000000","holder":"a machine that crashed","gone_within_ms":3600000}`)

@@ -43,7 +43,7 @@ func TestAViolationIsToldFromSuccess(t *testing.T) {
 	defer client.Close()
 	s := shop{path: "/catalogue", articles: 2}
 	for n, edition := range []string{"old", "new"} {
-		_, err = client.Create(t.Context(), s.article(n), []byte(edition), framework.Parents())
+		_, err = client.Create(t.Context(), s.article(n), []byte(edition), framework.ContainerParents())
 		require.NoError(t, err)
 	}
 	_, err = s.read(t.Context(), client)

@@ -101,7 +101,7 @@ func (j job) run(ctx context.Context, servers []string) error {
 // reset makes a counter at zero, also where an earlier run left one.
 func (j job) reset(ctx context.Context, client *framework.Client) error {
 	zero := []byte("0")
-	_, err := client.Create(ctx, j.counterPath(), zero, framework.Parents())
+	_, err := client.Create(ctx, j.counterPath(), zero, framework.ContainerParents())
 	if errors.Is(err, zk.ErrNodeExists) {
 		_, err = client.Set(ctx, j.counterPath(), zero, -1)
 	}

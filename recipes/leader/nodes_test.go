@@ -95,7 +95,7 @@ func guard(t *testing.T, bed *testbed.Bed) {
 	e, client := newElection(t, bed, path)
 	data := path + "-data"
 	ctx := testbed.Context(t)
-	_, err := client.Create(ctx, data, nil, framework.Parents())
+	_, err := client.Create(ctx, data, nil, framework.ContainerParents())
 	require.NoError(t, err)
 	write := func(term *leader.Term) error {
 		_, err := client.Multi(ctx, term.Guard(), &zk.SetDataRequest{Path: data, Version: -1})

@@ -57,7 +57,7 @@ var _ interface {
 // Create makes a protected ephemeral sequential node, and its parents as containers.
 func (Standard) Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error) {
 	return client.Create(ctx, framework.Join(base, name), data,
-		framework.As(framework.EphemeralSequential), framework.Protected(), framework.Parents())
+		framework.As(framework.EphemeralSequential), framework.Protected(), framework.ContainerParents())
 }
 
 // SortKey is the sequence number.

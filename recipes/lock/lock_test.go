@@ -184,7 +184,7 @@ func TestSomebodyElsesExhaustedNumberIsRefused(t *testing.T) {
 	client := testbed.On(server).Client(t)
 	q := newQueue(t, client, "/lock")
 	for _, name := range []string{"x-lock-2147483647", "x-lock--000000001", "x-lock--2147483648"} {
-		_, err := client.Create(testbed.Context(t), "/lock/"+name, []byte{}, framework.Parents())
+		_, err := client.Create(testbed.Context(t), "/lock/"+name, []byte{}, framework.ContainerParents())
 		require.NoError(t, err)
 		_, err = q.Acquire(testbed.Context(t))
 		require.ErrorIs(t, err, lock.ErrSequenceExhausted, name)

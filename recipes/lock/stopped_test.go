@@ -109,7 +109,7 @@ func testStopped(t *testing.T, servers []string) {
 	client, err := framework.New(servers, framework.WithSessionTimeout(stoppedTimeout))
 	require.NoError(t, err)
 	defer client.Close()
-	_, err = client.Create(ctx, stoppedData, []byte("nobody"), framework.Parents())
+	_, err = client.Create(ctx, stoppedData, []byte("nobody"), framework.ContainerParents())
 	require.NoError(t, err)
 
 	child := exec.CommandContext(ctx, os.Args[0])

@@ -23,7 +23,7 @@ import (
 // foreign makes a node of a lock as a client without this library does.
 func foreign(t *testing.T, client *framework.Client, path string) string {
 	t.Helper()
-	node, err := client.Create(testbed.Context(t), path+"/lock-", nil, framework.As(framework.EphemeralSequential), framework.Protected(), framework.Parents())
+	node, err := client.Create(testbed.Context(t), path+"/lock-", nil, framework.As(framework.EphemeralSequential), framework.Protected(), framework.ContainerParents())
 	require.NoError(t, err)
 	return node
 }

@@ -192,7 +192,7 @@ func guards(t *testing.T, bed *testbed.Bed) {
 	ctx := testbed.Context(t)
 	client := bed.Client(t)
 	path := testbed.Path(t)
-	_, err := client.Create(ctx, path+"-data", nil, framework.Parents())
+	_, err := client.Create(ctx, path+"-data", nil, framework.ContainerParents())
 	require.NoError(t, err)
 	l, _ := three(t, client, path)
 	group, err := l.Acquire(ctx)

@@ -470,7 +470,7 @@ func guard(t *testing.T, bed *testbed.Bed) {
 	m, client := newMutex(t, bed, path)
 	hold := acquire(t, m)
 	target := path + "-guarded"
-	_, err := client.Create(ctx, target, []byte("0"), framework.Parents())
+	_, err := client.Create(ctx, target, []byte("0"), framework.ContainerParents())
 	require.NoError(t, err)
 	_, err = client.Multi(ctx, hold.Guard(), &zk.SetDataRequest{Path: target, Data: []byte("1"), Version: -1})
 	require.NoError(t, err)
@@ -490,7 +490,7 @@ func foreignChildren(t *testing.T, bed *testbed.Bed) {
 		"_c_x", "_c_", "lock-", "lock-12", "lock-abcdefghij", "0000000000", "x-lock-00000000001", "config",
 		"f3d7b1d2a4f64e0c8a8f0c2b6e5d4c3b__lock__0000000000", // kazoo's
 	} {
-		_, err := client.Create(ctx, framework.Join(path, name), []byte{}, framework.Parents())
+		_, err := client.Create(ctx, framework.Join(path, name), []byte{}, framework.ContainerParents())
 		require.NoError(t, err)
 	}
 	hold, err := m.TryAcquire(ctx)

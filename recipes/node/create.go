@@ -64,7 +64,7 @@ func (k *keeper) createOptions() []framework.CreateOption {
 		options = append(options, framework.TTL(k.cfg.ttl))
 	}
 	if !k.cfg.noParents {
-		options = append(options, framework.Parents())
+		options = append(options, framework.ContainerParents())
 	}
 	return options
 }

@@ -271,7 +271,7 @@ func TestOneThatGivesUpLeavesTheNextOnesNode(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, other := w.client(), w.client()
 		for range 200 { // chance decides who is first
-			_, err := other.Create(t.Context(), "/group/a", nil, framework.Parents())
+			_, err := other.Create(t.Context(), "/group/a", nil, framework.ContainerParents())
 			require.NoError(t, err)
 			_, err = node.Keep(t.Context(), client, "/group/a", []byte("first"), node.IfTaken(node.Fail))
 			require.ErrorIs(t, err, node.ErrTaken)

@@ -156,7 +156,7 @@ func sameID(t *testing.T, bed *testbed.Bed) {
 func vanishes(t *testing.T, bed *testbed.Bed) { // KZ-NOD-02
 	path := testbed.Path(t)
 	client, other := bed.Client(t), bed.Client(t)
-	_, err := client.Create(testbed.Context(t), path+"/a", nil, framework.As(framework.Ephemeral), framework.Parents())
+	_, err := client.Create(testbed.Context(t), path+"/a", nil, framework.As(framework.Ephemeral), framework.ContainerParents())
 	require.NoError(t, err)
 	m := join(t, client, path, "a", "1")
 	require.Equal(t, map[string]string{"a": "1"}, members(m))
@@ -283,7 +283,7 @@ func TestJoinWithAnyRequestFailing(t *testing.T) {
 func TestAMemberThatCannotBeRead(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, other := w.client(), w.client()
-		_, err := other.Create(t.Context(), "/group/secret", []byte("secret"), framework.Parents(), framework.ACL(perms(zk.PermAdmin)))
+		_, err := other.Create(t.Context(), "/group/secret", []byte("secret"), framework.ContainerParents(), framework.ACL(perms(zk.PermAdmin)))
 		require.NoError(t, err)
 		m := join(t, client, "/group", "a", "1")
 		require.Equal(t, map[string]string{"a": "1", "secret": ""}, members(m))
@@ -340,7 +340,7 @@ func TestManyMembersFollowEachOther(t *testing.T) {
 		for i := range 200 {
 			id := fmt.Sprintf("%03d", i)
 			ids = append(ids, id)
-			_, err := other.Create(t.Context(), "/group/"+id, []byte(id), framework.Parents())
+			_, err := other.Create(t.Context(), "/group/"+id, []byte(id), framework.ContainerParents())
 			require.NoError(t, err)
 		}
 		m := join(t, client, "/group", "me", "")

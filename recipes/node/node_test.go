@@ -156,7 +156,7 @@ func changeInPlace(t *testing.T, bed *testbed.Bed, opts ...node.Option) { // CUR
 func takesOver(t *testing.T, bed *testbed.Bed) { // CUR-NOD-03
 	client, other := bed.Client(t), bed.Client(t)
 	path := testbed.Path(t)
-	_, err := client.Create(testbed.Context(t), path, []byte("old"), framework.As(framework.Ephemeral), framework.Parents())
+	_, err := client.Create(testbed.Context(t), path, []byte("old"), framework.As(framework.Ephemeral), framework.ContainerParents())
 	require.NoError(t, err)
 	keep(t, client, path, "new")
 	require.Equal(t, "new", data(t, other, path))
@@ -314,7 +314,7 @@ func replaces(t *testing.T, bed *testbed.Bed) {
 func failsIfTaken(t *testing.T, bed *testbed.Bed) {
 	client, other := bed.Client(t), bed.Client(t)
 	path := testbed.Path(t)
-	_, err := other.Create(testbed.Context(t), path, []byte("other"), framework.Parents())
+	_, err := other.Create(testbed.Context(t), path, []byte("other"), framework.ContainerParents())
 	require.NoError(t, err)
 	_, err = node.Keep(testbed.Context(t), client, path, []byte("a"), node.IfTaken(node.Fail))
 	require.ErrorIs(t, err, node.ErrTaken)

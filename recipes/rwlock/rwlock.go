@@ -224,7 +224,7 @@ func (r reader) Create(ctx context.Context, client *framework.Client, base, name
 	}
 	sequence, _ := r.SortKey(w.Path(), "")
 	path, err := client.Create(ctx, framework.Join(base, name+sequence), data,
-		framework.As(framework.Ephemeral), framework.Protected(), framework.Parents())
+		framework.As(framework.Ephemeral), framework.Protected(), framework.ContainerParents())
 	if err != nil {
 		return "", err
 	}

@@ -606,7 +606,7 @@ func foreignChildren(t *testing.T, bed *testbed.Bed) {
 		"f3d7b1d2a4f64e0c8a8f0c2b6e5d4c3b__lock__0000000000", // kazoo's
 		"f3d7b1d2a4f64e0c8a8f0c2b6e5d4c3b__rlock__0000000000",
 	} {
-		_, err := client.Create(ctx, framework.Join(path, name), []byte{}, framework.Parents())
+		_, err := client.Create(ctx, framework.Join(path, name), []byte{}, framework.ContainerParents())
 		require.NoError(t, err)
 	}
 	write := try(t, l.Write())

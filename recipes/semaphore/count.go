@@ -104,7 +104,7 @@ func (c *Count) read(ctx context.Context) (reading, error) {
 }
 
 func (c *Count) create(ctx context.Context, n int) error {
-	_, err := c.client.Create(ctx, c.path, encode(n), framework.Parents())
+	_, err := c.client.Create(ctx, c.path, encode(n), framework.ContainerParents())
 	return err
 }
 

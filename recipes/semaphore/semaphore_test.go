@@ -452,7 +452,7 @@ func guard(t *testing.T, bed *testbed.Bed) {
 	ctx := testbed.Context(t)
 	path := testbed.Path(t)
 	s, client := newSemaphore(t, bed, path, 2)
-	_, err := client.Create(ctx, path+"-data", []byte("before"), framework.Parents())
+	_, err := client.Create(ctx, path+"-data", []byte("before"), framework.ContainerParents())
 	require.NoError(t, err)
 	group, err := s.AcquireN(ctx, 2)
 	require.NoError(t, err)
@@ -500,7 +500,7 @@ func foreignChildren(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	s, client := newSemaphore(t, bed, path, 1)
 	for _, name := range []string{"_c_x", "readme", "0123456789abcdef0123456789abcdef__lease__0000000001", "lease-x"} {
-		_, err := client.Create(ctx, path+"/leases/"+name, nil, framework.Parents())
+		_, err := client.Create(ctx, path+"/leases/"+name, nil, framework.ContainerParents())
 		require.NoError(t, err)
 	}
 	hold := acquire(t, s)
