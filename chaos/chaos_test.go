@@ -44,6 +44,7 @@ func TestMain(m *testing.M) {
 func TestMutex(t *testing.T)         { run(t, "mutex") }
 func TestReadWriteLock(t *testing.T) { run(t, "read/write lock") }
 func TestSemaphore(t *testing.T)     { run(t, "semaphore") }
+func TestLeader(t *testing.T)        { run(t, "leader") }
 
 const (
 	inProcess  = 3
@@ -63,6 +64,7 @@ type trial struct {
 
 	// What follows is the test's own goroutine's.
 	running    map[int]*process // by number of the contender
+	follower   *follower        // of an election
 	faults     []fault
 	exceptions exceptions
 
@@ -127,6 +129,10 @@ func run(t *testing.T, recipe string) {
 		})
 	}
 	defer tr.killAll() // if the test has failed meanwhile
+	if recipe == "leader" {
+		tr.follower = follow(t, ctx, client)
+		defer tr.follower.stop()
+	}
 	for n := inProcess; n < contenders; n++ {
 		require.NoError(t, tr.start(n, 0))
 	}
@@ -386,6 +392,14 @@ func (tr *trial) verdict(ctx context.Context, client *framework.Client, duration
 	row("lost updates", "%d", lost)
 	row("orphans", "%d", len(orphans))
 	row("writes without a guard, and lost updates among them (nothing is promised)", "%d, %d", writes[key{false, false, done}], lostUnguarded)
+	if f := tr.follower; f != nil {
+		f.stop()
+		longest, healed := vacancies(claims, tr.faults)
+		row("longest time without a leader: in all, and after the last fault in it was healed", "%.1f s, %.1f s", longest.Seconds(), healed.Seconds())
+		row("an observer was told of: states, nobody, a lost connection; went back in time", "%d, %d, %d; %d", f.told, f.nobody, f.stale, f.backwards)
+		assert.Positive(t, f.told, "the observer heard nothing")
+		assert.Zero(t, f.backwards, "the observer went back in time")
+	}
 	t.Logf("for docs/RELIABILITY.md:\n\n%s", table.String())
 
 	assert.NoError(t, errors.Join(overlaps[:min(3, len(overlaps))]...), "overlaps")

@@ -39,37 +39,62 @@ type recipe struct {
 	most int // holders at a time
 
 	// make returns what acquires, and says whether it was a shared lock.
-	make func(*framework.Client, ...lock.Option) (acquirer, error)
+	make func(*framework.Client, connstate.ErrorPolicy) (acquirer, error)
 }
 
-type acquirer func(ctx context.Context, random *rand.Rand) (h *lock.Hold, shared bool, err error)
+type acquirer func(ctx context.Context, random *rand.Rand) (h held, shared bool, err error)
+
+// held is a lock or a leadership that somebody has.
+type held interface {
+	SessionID() int64 // 0 if it was lost before that was known
+	Context() context.Context
+	Done() <-chan struct{}
+	Err() error
+	FencingToken(ctx context.Context) (int64, error)
+	Guard() *zk.CheckVersionRequest
+	Release() error
+}
+
+// heldLock is a lock.
+type heldLock struct{ *lock.Hold }
+
+func (h heldLock) SessionID() int64 { return h.Session().ID() }
+
+// asHeld is for the results of Acquire.
+func asHeld(h *lock.Hold, shared bool, err error) (held, bool, error) {
+	if err != nil {
+		return nil, false, err
+	}
+	return heldLock{h}, shared, nil
+}
 
 var recipes = map[string]recipe{
-	"mutex": {1, func(client *framework.Client, opts ...lock.Option) (acquirer, error) {
-		m, err := mutex.New(client, lockPath, opts...)
-		return func(ctx context.Context, _ *rand.Rand) (*lock.Hold, bool, error) {
+	"mutex": {1, func(client *framework.Client, policy connstate.ErrorPolicy) (acquirer, error) {
+		m, err := mutex.New(client, lockPath, lock.WithErrorPolicy(policy))
+		return func(ctx context.Context, _ *rand.Rand) (held, bool, error) {
 			h, err := m.Acquire(ctx)
-			return h, false, err
+			return asHeld(h, false, err)
 		}, err
 	}},
-	"read/write lock": {1, func(client *framework.Client, opts ...lock.Option) (acquirer, error) {
-		l, err := rwlock.New(client, lockPath, opts...)
-		return func(ctx context.Context, random *rand.Rand) (*lock.Hold, bool, error) {
+	"read/write lock": {1, func(client *framework.Client, policy connstate.ErrorPolicy) (acquirer, error) {
+		l, err := rwlock.New(client, lockPath, lock.WithErrorPolicy(policy))
+		return func(ctx context.Context, random *rand.Rand) (held, bool, error) {
 			if random.IntN(3) == 0 {
 				h, err := l.Write().Acquire(ctx)
-				return h, false, err
+				return asHeld(h, false, err)
 			}
 			h, err := l.Read().Acquire(ctx)
-			return h, true, err
+			return asHeld(h, true, err)
 		}, err
 	}},
-	"semaphore": {leases, func(client *framework.Client, opts ...lock.Option) (acquirer, error) {
-		s, err := semaphore.New(client, lockPath, leases, opts...)
-		return func(ctx context.Context, _ *rand.Rand) (*lock.Hold, bool, error) {
+	"semaphore": {leases, func(client *framework.Client, policy connstate.ErrorPolicy) (acquirer, error) {
+		s, err := semaphore.New(client, lockPath, leases, lock.WithErrorPolicy(policy))
+		return func(ctx context.Context, _ *rand.Rand) (held, bool, error) {
 			h, err := s.Acquire(ctx)
-			return h, false, err
+			return asHeld(h, false, err)
 		}, err
 	}},
+	"leader": {1, newCandidate},
 }
 
 const leases = 3
@@ -123,8 +148,7 @@ func (o orders) contend(ctx context.Context, calm *atomic.Bool, report func(mess
 		report: report,
 		calm:   calm,
 	}
-	policy := connstate.ErrorPolicy(o.Number / 2 % 2)
-	acquire, err := c.recipe.make(client, lock.WithErrorPolicy(policy))
+	acquire, err := c.recipe.make(client, connstate.ErrorPolicy(o.Number/2%2))
 	if err != nil {
 		return err
 	}
@@ -148,7 +172,7 @@ func (o orders) contend(ctx context.Context, calm *atomic.Bool, report func(mess
 		}
 		c.serial++
 		record := hold{
-			Contender: o.Number, Incarnation: o.Incarnation, Serial: c.serial, Session: h.Session().ID(),
+			Contender: o.Number, Incarnation: o.Incarnation, Serial: c.serial, Session: h.SessionID(),
 			Shared: shared, Asked: asked, From: from,
 		}
 		if c.use(ctx, h, &record); last && record.Loss == "" {
@@ -159,7 +183,7 @@ func (o orders) contend(ctx context.Context, calm *atomic.Bool, report func(mess
 }
 
 // use is the critical section.
-func (c *contender) use(ctx context.Context, h *lock.Hold, record *hold) {
+func (c *contender) use(ctx context.Context, h held, record *hold) {
 	defer func() { c.report(message{Hold: record}) }()
 	lost := make(chan time.Duration, 1)
 	stop := context.AfterFunc(h.Context(), func() { lost <- now() })
@@ -193,7 +217,7 @@ func (c *contender) use(ctx context.Context, h *lock.Hold, record *hold) {
 }
 
 // write changes a shared node: whoever is alone reads a counter and writes the next number.
-func (c *contender) write(ctx context.Context, h *lock.Hold, record *hold) {
+func (c *contender) write(ctx context.Context, h held, record *hold) {
 	for _, w := range record.Writes {
 		if w.Outcome == unknown {
 			return // it may still be under way, and undo the next

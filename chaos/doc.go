@@ -1,4 +1,4 @@
-// Package chaos has contenders use a lock on a real ensemble while servers are killed, paused,
+// Package chaos has contenders use a lock, or lead in turn, on a real ensemble while servers are killed, paused,
 // cut off and frozen, sessions ended, and contenders stopped and killed. Then it proves from what
 // they recorded that no two holds which believed in themselves were in each other's way.
 //

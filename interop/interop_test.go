@@ -1,24 +1,14 @@
 package interop
 
 import (
-	"bufio"
 	"context"
-	_ "embed"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"os"
 	"strconv"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-	"github.com/ory/dockertest/v3"
-	"github.com/ory/dockertest/v3/docker"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -30,7 +20,6 @@ import (
 	"github.com/gocurator/curator/recipes/revocable"
 	"github.com/gocurator/curator/recipes/rwlock"
 	"github.com/gocurator/curator/recipes/semaphore"
-	"github.com/gocurator/curator/zktest/ensemble"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,20 +29,8 @@ const (
 	others = 2   // of Java's or kazoo's, and as many of ours
 )
 
-// patience is for a whole test; a JVM alone takes seconds to start on a busy machine.
-const patience = 4 * time.Minute
-
-// stage is an ensemble and what is needed to play on it.
-type stage struct {
-	ensemble *ensemble.Ensemble
-	pool     *dockertest.Pool
-}
-
 func TestWithOtherClients(t *testing.T) {
-	e := ensemble.Start(t)
-	pool, err := dockertest.NewPool("")
-	require.NoError(t, err)
-	s := stage{e, pool}
+	s := newStage(t)
 	for _, c := range []struct {
 		name string
 		test func(*testing.T, stage)
@@ -66,207 +43,15 @@ func TestWithOtherClients(t *testing.T) {
 		{"java revokes", javaRevokes},
 		{"java: participants", javaParticipants},
 		{"java: a session that ends passes the lock on", javaSessionEnds},
-		{"java: leader latches take turns", javaLatches},
-		{"java: leader selectors take turns", javaSelectors},
-		{"java: participants of a latch", javaLatchList},
-		{"java: participants of a selector", javaSelectorList},
-		{"java: a leader whose session ends", javaLeaderCrashes},
+		{"java: members of a group", javaGroup},
+		{"java: a group with a session that ends", javaGroupSession},
+		{"java: kept nodes", javaKeeps},
+		{"java: a cache of our kept nodes", javaSeesKept},
+		{"java: caches of one tree", javaTree},
 		{"kazoo: a lock", kazooLock},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, s) })
 	}
-}
-
-// client is one of ours.
-func (s stage) client(t *testing.T) *framework.Client {
-	t.Helper()
-	client, err := framework.New(s.ensemble.Servers(), framework.WithSessionTimeout(10*time.Second))
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	return client
-}
-
-func (s stage) context(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// peer is a program in a container.
-type peer struct {
-	lines chan string // what it says; closed when it has ended
-}
-
-var (
-	//go:embed peers/Peer.java
-	javaSource string
-
-	//go:embed peers/peer.py
-	pythonSource string
-)
-
-// java passes the program as text: the engine need not see our files.
-func (s stage) java(t *testing.T, args ...string) *peer {
-	const run = `printf %s "$PEER" > /tmp/Peer.java &&
-		exec java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -cp '/usr/share/java/*' /tmp/Peer.java "$@"`
-	return s.start(t, []string{"PEER=" + javaSource}, append([]string{"sh", "-c", run, "java", s.ensemble.ConnectString()}, args...)...)
-}
-
-func (s stage) kazoo(t *testing.T, args ...string) *peer {
-	return s.start(t, nil, append([]string{"python3", "-c", pythonSource, s.ensemble.ConnectString()}, args...)...)
-}
-
-// start runs a command in a container of the image that scripts/peer-image.sh makes. It ends with
-// the test.
-func (s stage) start(t *testing.T, env []string, cmd ...string) *peer {
-	t.Helper()
-	container, err := s.pool.RunWithOptions(&dockertest.RunOptions{
-		Repository: "curator-peers", Tag: "debian",
-		Cmd: cmd, Env: env,
-		Labels: map[string]string{"io.gocurator.owner": fmt.Sprintf("%s:%d", hostname(), os.Getpid())}, // package ensemble sweeps what a killed test leaves
-	}, func(host *docker.HostConfig) {
-		host.NetworkMode = "host" // where the ensemble's servers are reached
-	})
-	require.NoError(t, err, "scripts/peer-image.sh makes the image")
-	p := &peer{lines: make(chan string, 1000)}
-	reader, writer := io.Pipe()
-	logs, stop := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() { // ends with the container
-		_ = writer.CloseWithError(s.pool.Client.Logs(docker.LogsOptions{
-			Context: logs, Container: container.Container.ID, OutputStream: writer, ErrorStream: writer,
-			Stdout: true, Stderr: true, Follow: true,
-		}))
-	})
-	wg.Go(func() {
-		defer close(p.lines)
-		for text := bufio.NewScanner(reader); text.Scan(); {
-			t.Logf("peer: %s", text.Text())
-			select {
-			case p.lines <- text.Text():
-			case <-logs.Done(): // nobody listens any more
-				return
-			}
-		}
-	})
-	t.Cleanup(func() {
-		assert.NoError(t, s.pool.Purge(container))
-		stop()
-		_ = reader.Close()
-		wg.Wait()
-	})
-	return p
-}
-
-func hostname() string {
-	name, _ := os.Hostname() // empty is a name too
-	return name
-}
-
-// hears waits for a line that begins so, and returns the rest of it. A violation fails the test.
-func (p *peer) hears(t *testing.T, ctx context.Context, start string) string {
-	t.Helper()
-	for {
-		select {
-		case line, more := <-p.lines:
-			require.True(t, more, "it ended without %q", start)
-			require.NotContains(t, line, "violation")
-			if rest, found := strings.CutPrefix(line, start); found {
-				return strings.TrimSpace(rest)
-			}
-		case <-ctx.Done():
-			require.FailNow(t, "waited in vain", "for %q", start)
-		}
-	}
-}
-
-// scene is what contenders of both sides share.
-type scene struct {
-	path, counter, marks string
-	client               *framework.Client
-
-	written, handovers *atomic.Int64 // what we wrote to the counter last, and how often others had been there since
-}
-
-// newScene makes a counter at zero, and a place for marks.
-func (s stage) newScene(t *testing.T) scene {
-	t.Helper()
-	base := testbed.Path(t)
-	c := scene{
-		path: base + "-lock", counter: base + "-counter", marks: base + "-marks", client: s.client(t),
-		written: new(atomic.Int64), handovers: new(atomic.Int64),
-	}
-	for _, path := range []string{c.counter, c.marks} {
-		_, err := c.client.Create(s.context(t), path, []byte("0"), framework.PersistentParents())
-		require.NoError(t, err)
-	}
-	return c
-}
-
-// increment is not atomic, on purpose.
-func (c scene) increment(ctx context.Context, client *framework.Client) error {
-	data, _, err := client.Get(ctx, c.counter)
-	if err != nil {
-		return err
-	}
-	n, err := strconv.Atoi(string(data))
-	if err != nil {
-		return err
-	}
-	if int64(n) != c.written.Load() {
-		c.handovers.Add(1)
-	}
-	time.Sleep(rand.N(2 * time.Millisecond)) // the work
-	_, err = client.Set(ctx, c.counter, []byte(strconv.Itoa(n+1)), -1)
-	c.written.Store(int64(n + 1))
-	return err
-}
-
-// check looks at the counter, and for nodes that were left behind.
-func (c scene) check(t *testing.T, ctx context.Context, want int, dirs ...string) {
-	t.Helper()
-	testbed.CatchUp(t, c.client)
-	data, _, err := c.client.Get(ctx, c.counter)
-	require.NoError(t, err)
-	require.Equal(t, strconv.Itoa(want), string(data), "increments were lost: two were inside")
-	testbed.Eventually(t, func() bool {
-		for _, dir := range append(dirs, c.path) {
-			children, _, err := c.client.Children(ctx, dir)
-			if err != nil && !errors.Is(err, zk.ErrNoNode) {
-				return false
-			}
-			for _, child := range children {
-				if strings.HasPrefix(child, "_c_") || strings.Contains(child, "__lock__") {
-					return false
-				}
-			}
-		}
-		return true
-	}, "no node is left")
-	if want > 0 {
-		require.Positive(t, c.handovers.Load(), "they were never in each other's way")
-	}
-	t.Logf("counter %s, %d hand-overs from the others to us, no node left", data, c.handovers.Load())
-}
-
-// contend runs our side of it: several clients, each with many turns.
-func (s stage) contend(t *testing.T, turn func(client *framework.Client) (func(ctx context.Context, n int) error, error)) *sync.WaitGroup {
-	t.Helper()
-	ctx := s.context(t)
-	var wg sync.WaitGroup
-	for range others {
-		client := s.client(t)
-		once, err := turn(client)
-		require.NoError(t, err)
-		wg.Go(func() {
-			for n := range each {
-				if err := once(ctx, n); !assert.NoError(t, err) {
-					return
-				}
-			}
-		})
-	}
-	return &wg
 }
 
 func javaMutex(t *testing.T, s stage) {

@@ -1,10 +1,19 @@
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Base64;
 import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.cache.ChildData;
+import org.apache.curator.framework.recipes.cache.CuratorCache;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
 import org.apache.curator.framework.recipes.leader.LeaderSelector;
@@ -16,9 +25,15 @@ import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
+import org.apache.curator.framework.recipes.nodes.GroupMember;
+import org.apache.curator.framework.recipes.nodes.PersistentNode;
+import org.apache.curator.framework.recipes.nodes.PersistentTtlNode;
 import org.apache.curator.framework.recipes.shared.SharedCount;
+import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.zookeeper.CreateMode;
+import org.apache.zookeeper.KeeperException;
+import org.apache.zookeeper.data.Stat;
 
 /** One of Curator's recipes, used as a service would; what happens is printed, a line each. */
 public class Peer {
@@ -28,7 +43,7 @@ public class Peer {
         client = CuratorFrameworkFactory.newClient(args[0], 10_000, 10_000, new ExponentialBackoffRetry(100, 10));
         client.start();
         client.blockUntilConnected();
-        say("session " + Long.toUnsignedString(client.getZookeeperClient().getZooKeeper().getSessionId(), 16));
+        say("session " + Long.toUnsignedString(sessionId(), 16));
         String[] rest = Arrays.copyOfRange(args, 2, args.length);
         switch (args[1]) {
             case "mutex": mutex(rest[0], rest[1], Integer.parseInt(rest[2])); break;
@@ -42,10 +57,13 @@ public class Peer {
                     say("participant " + node);
                 }
                 break;
-            case "latch": latch(rest[0], rest[1], rest[2], Integer.parseInt(rest[3])); break;
-            case "selector": selector(rest[0], rest[1], rest[2], Integer.parseInt(rest[3])); break;
+            case "latch": latch(rest[0], rest[1], rest[2]); break;
+            case "selector": selector(rest[0], rest[1], rest[2]); break;
             case "leads": leads(rest[0], rest[1]); break;
             case "election": election(rest[0], rest[1]); break;
+            case "group": group(rest[0], rest[1], rest[2], rest[3]); break;
+            case "keep": keep(rest[0], rest[1], rest[2]); break;
+            case "tree": tree(rest[0], Integer.parseInt(rest[1]), rest[2]); break;
             default: throw new IllegalArgumentException(args[1]);
         }
         say("done");
@@ -140,32 +158,88 @@ public class Peer {
         mutex.release();
     }
 
-    static void latch(String path, String id, String counter, int rounds) throws Exception {
-        for (int i = 0; i < rounds; i++) {
-            try (LeaderLatch latch = new LeaderLatch(client, path, id)) {
-                latch.start();
-                latch.await();
-                increment(counter);
-            }
+    /** Leads again and again until there is a node "over", and tells of each term when it has ended. */
+    static void latch(String path, String id, String over) throws Exception {
+        while (client.checkExists().forPath(over) == null) {
+            Terms terms = new Terms();
+            LeaderLatch latch = new LeaderLatch(client, path, id);
+            latch.addListener(new LeaderLatchListener() {
+                @Override
+                public void isLeader() {
+                    terms.begin();
+                }
+
+                @Override
+                public void notLeader() {
+                    terms.end();
+                }
+            });
+            latch.start();
+            latch.await();
+            terms.work();
+            terms.end();
+            latch.close();
         }
     }
 
-    static void selector(String path, String id, String counter, int rounds) throws Exception {
-        CountDownLatch terms = new CountDownLatch(rounds);
+    static void selector(String path, String id, String over) throws Exception {
+        Terms terms = new Terms();
         LeaderSelector selector = new LeaderSelector(client, path, new LeaderSelectorListenerAdapter() {
             @Override
             public void takeLeadership(CuratorFramework client) throws Exception {
-                if (terms.getCount() > 0) {
-                    increment(counter);
-                    terms.countDown();
+                terms.begin();
+                try {
+                    terms.work();
+                } finally {
+                    terms.end();
                 }
+            }
+
+            @Override
+            public void stateChanged(CuratorFramework client, ConnectionState state) {
+                if (client.getConnectionStateErrorPolicy().isErrorState(state)) {
+                    terms.end();
+                }
+                super.stateChanged(client, state);
             }
         });
         selector.setId(id);
         selector.autoRequeue();
         selector.start();
-        terms.await();
+        while (client.checkExists().forPath(over) == null) {
+            Thread.sleep(100);
+        }
         selector.close();
+    }
+
+    /** The terms of a candidate, one at a time. nanoTime is CLOCK_MONOTONIC, which is the same in all containers. */
+    static class Terms {
+        private long from;
+        private long session;
+
+        synchronized void begin() {
+            session = sessionId();
+            from = System.nanoTime();
+        }
+
+        synchronized void end() {
+            if (from != 0) {
+                say("term " + from + " " + System.nanoTime() + " " + Long.toUnsignedString(session, 16));
+            }
+            from = 0;
+        }
+
+        void work() throws InterruptedException {
+            Thread.sleep(ThreadLocalRandom.current().nextInt(20));
+        }
+    }
+
+    static long sessionId() {
+        try {
+            return client.getZookeeperClient().getZooKeeper().getSessionId();
+        } catch (Exception e) {
+            return 0; // not connected
+        }
     }
 
     /** Leads until its leadership ends. */
@@ -209,5 +283,96 @@ public class Peer {
             say("participant " + p.getId() + " " + p.isLeader());
         }
         say("leader " + leader.getId() + " " + leader.isLeader());
+    }
+
+    /** A member until there is a node "over". Tells of the members whenever there are others. */
+    static void group(String path, String id, String payload, String over) throws Exception {
+        GroupMember member = new GroupMember(client, path, id, payload.getBytes(StandardCharsets.UTF_8));
+        member.start();
+        String told = "";
+        while (client.checkExists().forPath(over) == null) {
+            Map<String, byte[]> members = member.getCurrentMembers();
+            StringBuilder list = new StringBuilder();
+            for (Map.Entry<String, byte[]> m : new TreeMap<>(members).entrySet()) {
+                list.append(m.getKey()).append('=').append(new String(m.getValue(), StandardCharsets.UTF_8)).append(';');
+            }
+            if (!list.toString().equals(told)) {
+                told = list.toString();
+                say("members " + told);
+            }
+            if (client.checkExists().forPath(over + "-change") != null) {
+                member.setThisData("changed".getBytes(StandardCharsets.UTF_8));
+            }
+            Thread.sleep(50);
+        }
+        member.close();
+    }
+
+    /** Keeps a node of each kind until there is a node "over". */
+    static void keep(String path, String data, String over) throws Exception {
+        List<PersistentNode> nodes = new ArrayList<>();
+        for (CreateMode mode : new CreateMode[] {CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL, CreateMode.PERSISTENT}) {
+            for (boolean isProtected : new boolean[] {false, true}) {
+                String name = path + "/" + mode.toString().toLowerCase().replace('_', '-') + (isProtected ? "-protected" : "") + "-";
+                PersistentNode node = new PersistentNode(client, mode, isProtected, name, data.getBytes(StandardCharsets.UTF_8));
+                node.start();
+                if (!node.waitForInitialCreate(1, TimeUnit.MINUTES)) {
+                    throw new IllegalStateException(name);
+                }
+                say("kept " + node.getActualPath());
+                nodes.add(node);
+            }
+        }
+        PersistentTtlNode ttl = new PersistentTtlNode(client, path + "/ttl-", 2_000, data.getBytes(StandardCharsets.UTF_8));
+        ttl.start();
+        ttl.waitForInitialCreate(1, TimeUnit.MINUTES);
+        say("kept " + path + "/ttl-");
+        while (client.checkExists().forPath(over) == null) {
+            Thread.sleep(50);
+        }
+        for (PersistentNode node : nodes) {
+            node.close();
+        }
+        ttl.close();
+    }
+
+    /** Changes a tree at random, and tells what its cache shows whenever that is something else. */
+    static void tree(String path, int changes, String over) throws Exception {
+        CuratorCache cache = CuratorCache.build(client, path);
+        cache.start();
+        String told = "";
+        for (int i = 0; client.checkExists().forPath(over) == null; i++) {
+            if (i < changes) {
+                change(path + "/" + ThreadLocalRandom.current().nextInt(10), "java " + i);
+                continue;
+            }
+            if (i == changes) {
+                say("changed");
+            }
+            String shown = cache.stream().map(Peer::show).sorted().collect(Collectors.joining(" "));
+            if (!shown.equals(told)) {
+                told = shown;
+                say("tree " + shown);
+            }
+            Thread.sleep(100);
+        }
+        cache.close();
+    }
+
+    static void change(String node, String data) throws Exception {
+        try {
+            switch (ThreadLocalRandom.current().nextInt(3)) {
+                case 0: client.create().creatingParentsIfNeeded().forPath(node, data.getBytes(StandardCharsets.UTF_8)); break;
+                case 1: client.setData().forPath(node, data.getBytes(StandardCharsets.UTF_8)); break;
+                default: client.delete().forPath(node);
+            }
+        } catch (KeeperException e) { // it was there, or it was not, or it has children
+        }
+    }
+
+    static String show(ChildData node) {
+        Stat stat = node.getStat();
+        String data = Base64.getEncoder().encodeToString(node.getData() == null ? new byte[0] : node.getData());
+        return String.join("|", node.getPath(), "" + stat.getCzxid(), "" + stat.getMzxid(), "" + stat.getVersion(), data);
     }
 }
