@@ -172,12 +172,10 @@ func TestRequeueOfAloneHolder(t *testing.T) {
 	watched(t, q)
 	hold := acquire(t, q)
 	server.ResetCounts()
-	var err error
 	for range 20 {
-		hold, err = hold.Requeue(hold.Context()) // its context, and yet no re-entry
+		_, err := hold.Requeue(hold.Context()) // its context, and yet no re-entry
 		require.ErrorIs(t, err, context.Canceled, "the context has ended")
-		hold = acquire(t, q)
-		hold, err = hold.Requeue(testbed.Context(t))
+		hold, err = acquire(t, q).Requeue(testbed.Context(t))
 		require.NoError(t, err)
 		require.NoError(t, hold.Err())
 	}
