@@ -134,7 +134,8 @@ func (s *Semaphore) Acquire(ctx context.Context) (*lock.Hold, error) {
 
 // AcquireN waits until it holds n leases, all or none, n at least 1. The error is [ErrTooMany]
 // if there are not as many in all, also if that becomes so while it waits, and otherwise
-// as for [Semaphore.Acquire].
+// as for [Semaphore.Acquire]. The time of [lock.WithMaxHold] counts for each lease from when it was
+// acquired, also while the others are waited for.
 func (s *Semaphore) AcquireN(ctx context.Context, n int) (*lock.Group, error) {
 	return group(s.acquire(ctx, "acquire", n, true))
 }
