@@ -3,6 +3,7 @@ package framework_test
 import (
 	"context"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -227,7 +228,7 @@ func TestUnknownOperationsThatAreCutAreLearned(t *testing.T) {
 	client, err := framework.New(server.Servers(), framework.WithRetryPolicy(retry.NTimes(5, time.Millisecond)),
 		framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 			nc, err := new(net.Dialer).DialContext(ctx, network, address)
-			return &cutter{Conn: nc, cuts: &cuts}, err
+			return &cutter{Conn: nc, cuts: &cuts, ops: []proto.Op{proto.OpCreateContainer, proto.OpAddWatch}}, err
 		}))
 	require.NoError(t, err)
 	defer client.Close()
@@ -259,19 +260,38 @@ func TestUnknownOperationsThatAreCutAreLearned(t *testing.T) {
 type cutter struct {
 	net.Conn
 	cuts *atomic.Int32
-	down atomic.Bool
+	ops  []proto.Op
 }
 
 func (k *cutter) Write(frame []byte) (int, error) {
-	if len(frame) >= 12 {
-		switch proto.Op(frame[11]) {
-		case proto.OpCreateContainer, proto.OpAddWatch:
-			k.cuts.Add(1)
-			k.down.Store(true)
-			return len(frame), k.Conn.(*net.TCPConn).CloseRead()
-		}
+	if len(frame) >= 12 && slices.Contains(k.ops, proto.Op(frame[11])) {
+		k.cuts.Add(1)
+		return len(frame), k.Conn.(*net.TCPConn).CloseRead()
 	}
 	return k.Conn.Write(frame)
+}
+
+// TestARemovalThatIsCutIsNotRepeated has a server that knows persistent watches, but not their removal.
+func TestARemovalThatIsCutIsNotRepeated(t *testing.T) {
+	server := zktest.NewServer(t)
+	var cuts atomic.Int32
+	client, err := framework.New(server.Servers(), framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		nc, err := new(net.Dialer).DialContext(ctx, network, address)
+		return &cutter{Conn: nc, cuts: &cuts, ops: []proto.Op{proto.OpRemoveWatches}}, err
+	}))
+	require.NoError(t, err)
+	defer client.Close()
+	ctx := testbed.Context(t)
+	for i := range 5 {
+		w, err := client.AddWatch(ctx, "/a", framework.WatchRecursive, func(zk.Event) {})
+		require.NoError(t, err)
+		w.Remove()
+		want := int32(min(i+1, 2))
+		testbed.Eventually(t, func() bool { return cuts.Load() == want }, "it is asked for twice")
+		if i < 2 {
+			testbed.Eventually(t, func() bool { return client.Sync(ctx, "/") == nil }, "it is back")
+		}
+	}
 }
 
 // TestOneFaultDoesNotMakeAnOperationUnknown has a connection be cut once, for another reason.
