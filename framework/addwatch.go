@@ -100,7 +100,7 @@ func (w *PersistentWatch) add(ctx context.Context) error {
 	x := send(l, q)
 	ws.order.Unlock()
 	_, err := x.wait(ctx, l)
-	if c.learn(l, proto.OpAddWatch, x.sent, err) {
+	if c.noteOutcome(l, proto.OpAddWatch, x.sent, err) {
 		err = ErrWatchUnsupported
 	}
 	if err != nil {

@@ -38,9 +38,9 @@ type core struct {
 	observer *Observer // nil when nobody observes
 	reporter *reporter // nil with observer
 
-	ignorance ignorance
-	sweeper   *sweeper
-	values    sync.Map // what recipes keep: see clientapi.Values
+	unknownOps unknownOps
+	sweeper    *sweeper
+	values     sync.Map // what recipes keep: see clientapi.Values
 
 	mu      sync.Mutex // guards what follows
 	closing bool

@@ -297,7 +297,7 @@ func (c *core) createOn(ctx context.Context, l *link, path string, data []byte, 
 		x := send(l, q)
 		created, err := x.wait(ctx, l)
 		if o.mode == Container {
-			c.learn(l, proto.OpCreateContainer, x.sent, err)
+			c.noteOutcome(l, proto.OpCreateContainer, x.sent, err)
 		}
 		if !o.parents || try == parentTries || !errors.Is(err, zk.ErrNoNode) {
 			return created, err

@@ -17,7 +17,7 @@ import (
 
 // configured is an ensemble whose configuration can be read, changed and watched.
 type configured struct {
-	*liar
+	*scripted
 	mu    sync.Mutex
 	path  string
 	text  string
@@ -28,7 +28,7 @@ type configured struct {
 
 func newConfigured(path, text string) *configured {
 	e := &configured{path: path, text: text, down: make(map[string]bool)}
-	e.liar = &liar{welcome: welcome(7, 10*time.Second), answer: fine(func(h proto.RequestHeader, body []byte) []byte {
+	e.scripted = &scripted{welcome: welcome(7, 10*time.Second), answer: fine(func(h proto.RequestHeader, body []byte) []byte {
 		d := proto.NewDecoder(body)
 		var r proto.ReadRequest
 		r.Decode(&d)
@@ -50,7 +50,7 @@ func (e *configured) dial(ctx context.Context, network, address string) (net.Con
 	if down {
 		return nil, errors.New("connection refused")
 	}
-	nc, err := e.liar.dial(ctx, network, address)
+	nc, err := e.scripted.dial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// ignorance is which operations the servers do not know. ZooKeeper says so; ClickHouse Keeper
+// unknownOps are which operations the servers do not know. ZooKeeper says so; ClickHouse Keeper
 // hangs up, which is also what a fault looks like.
-type ignorance struct {
+type unknownOps struct {
 	mu      sync.Mutex // guards what follows
 	unknown map[proto.Op]bool
 	cuts    map[proto.Op]int // connections in a row that ended right after the operation was sent
@@ -30,20 +30,20 @@ const (
 
 // unknown reports whether the servers do not know op.
 func (c *core) unknown(op proto.Op) bool {
-	c.ignorance.mu.Lock()
-	defer c.ignorance.mu.Unlock()
-	return c.ignorance.unknown[op]
+	c.unknownOps.mu.Lock()
+	defer c.unknownOps.mu.Unlock()
+	return c.unknownOps.unknown[op]
 }
 
 // suspected reports whether a connection has ended right after op was sent, the last time.
 func (c *core) suspected(op proto.Op) bool {
-	c.ignorance.mu.Lock()
-	defer c.ignorance.mu.Unlock()
-	return c.ignorance.cuts[op] > 0
+	c.unknownOps.mu.Lock()
+	defer c.unknownOps.mu.Unlock()
+	return c.unknownOps.cuts[op] > 0
 }
 
-// learn looks at how an operation has ended that was sent on l, and reports whether the servers do not know it.
-func (c *core) learn(l *link, op proto.Op, sent time.Time, err error) bool {
+// noteOutcome looks at how an operation has ended that was sent on l, and reports whether the servers do not know it.
+func (c *core) noteOutcome(l *link, op proto.Op, sent time.Time, err error) bool {
 	var unnamed conn.Unnamed
 	unknown := errors.As(err, &unnamed) && proto.Code(unnamed) == proto.Unimplemented || errors.Is(err, zk.ErrBadArguments)
 	cut := errors.Is(err, zk.ErrConnectionClosed) && time.Since(sent) < promptly && hungUp(l.conn.Err())
@@ -51,7 +51,7 @@ func (c *core) learn(l *link, op proto.Op, sent time.Time, err error) bool {
 	if err != nil && !unknown && !cut && (errors.Is(err, zk.ErrNoServer) || errors.Is(err, zk.ErrConnectionClosed) || errors.As(err, &given)) {
 		return false // says nothing
 	}
-	i := &c.ignorance
+	i := &c.unknownOps
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.unknown == nil {

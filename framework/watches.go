@@ -4,6 +4,8 @@ import (
 	"sync"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/internal/proto"
 )
 
 // watches are all watches of one link: those that fire once, and those that stay.
@@ -149,10 +151,16 @@ func (ws *watches) remove(s *standing) {
 		ws.order.Unlock()
 		return
 	}
+	c := ws.link.session.core
+	if c.unknown(proto.OpRemoveWatches) {
+		ws.order.Unlock()
+		return // it stays until the connection ends, and is not listened to
+	}
 	x := send(ws.link, askRemoveWatch(s.path))
 	ws.order.Unlock()
 	// That there is none (-121) is fine as well.
-	_, _ = x.wait(ws.link.session.core.ctx, ws.link)
+	_, err := x.wait(c.ctx, ws.link)
+	c.noteOutcome(ws.link, proto.OpRemoveWatches, x.sent, err)
 }
 
 // notify runs on the connection's goroutine. Those that stay are told first.

@@ -103,9 +103,9 @@ type sent struct {
 // Start begins to read, to write what waits, and to ping. It is called once.
 func (c *Conn) Start(h Handlers) {
 	c.handlers = h
-	c.loops.Go(c.write)    // ends with down
-	c.loops.Go(c.keepWarm) // ends with down
-	go c.read()            // ends with nc, and then waits for the others
+	c.loops.Go(c.write)     // ends with down
+	c.loops.Go(c.keepAlive) // ends with down
+	go c.read()             // ends with nc, and then waits for the others
 }
 
 // Done is closed when the connection has ended, every request has got its answer or an error,

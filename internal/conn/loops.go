@@ -45,8 +45,8 @@ func (c *Conn) write() {
 	}
 }
 
-// keepWarm pings, and ends the connection when nothing has come for too long.
-func (c *Conn) keepWarm() {
+// keepAlive pings, and ends the connection when nothing has come for too long.
+func (c *Conn) keepAlive() {
 	interval, limit := c.Grant.Timeout/3, c.Grant.Timeout/3*2
 	next := time.Now().Add(interval)
 	timer := time.NewTimer(interval)

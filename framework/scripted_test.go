@@ -3,6 +3,7 @@ package framework_test
 import (
 	"context"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,8 +23,8 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// liar is a server of which a test decides what it says. It exists in memory only.
-type liar struct {
+// scripted is a server of which a test decides what it says. It exists in memory only.
+type scripted struct {
 	welcome  func(r proto.ConnectRequest) []byte // nil hangs up
 	answer   func(h proto.RequestHeader, body []byte) []byte
 	accepted atomic.Int32
@@ -58,7 +59,7 @@ func fine(other func(h proto.RequestHeader, body []byte) []byte) func(h proto.Re
 	}
 }
 
-func (l *liar) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+func (l *scripted) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if l.accepted.Add(1) > 1000 {
 		<-ctx.Done() // or a client without pauses would never let virtual time go on
 		return nil, ctx.Err()
@@ -96,9 +97,9 @@ func (l *liar) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return near, nil
 }
 
-func (l *liar) client(t *testing.T, opts ...framework.Option) *framework.Client {
+func (l *scripted) client(t *testing.T, opts ...framework.Option) *framework.Client {
 	t.Helper()
-	client, err := framework.New([]string{"liar:1"}, append([]framework.Option{
+	client, err := framework.New([]string{"server:1"}, append([]framework.Option{
 		framework.WithDialer(l.dial), framework.WithSessionTimeout(10 * time.Second), framework.WithRetryPolicy(retry.Never()),
 	}, opts...)...)
 	require.NoError(t, err)
@@ -112,7 +113,7 @@ func (l *liar) client(t *testing.T, opts ...framework.Option) *framework.Client 
 // TestNothingThatAServerSaysCrashesUs is issue 10, B2. Each of these is a reconnect with a pause, and no more.
 func TestNothingThatAServerSaysCrashesUs(t *testing.T) {
 	hangUp := func(proto.RequestHeader, []byte) []byte { return nil }
-	for name, l := range map[string]*liar{
+	for name, l := range map[string]*scripted{
 		"a session of no time":    {welcome: welcome(7, 0), answer: fine(nil)},
 		"a session of minus time": {welcome: welcome(7, -time.Second), answer: fine(nil)},
 		"a session of 1 ms":       {welcome: welcome(7, time.Millisecond), answer: fine(nil)},
@@ -145,7 +146,7 @@ func TestNothingThatAServerSaysCrashesUs(t *testing.T) {
 // TestAMissingAnswerEndsTheConnection is issue 10, B5: the call waited for ever.
 func TestAMissingAnswerEndsTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &liar{welcome: welcome(7, 10*time.Second), answer: fine(func(h proto.RequestHeader, body []byte) []byte {
+		l := &scripted{welcome: welcome(7, 10*time.Second), answer: fine(func(h proto.RequestHeader, body []byte) []byte {
 			if strings.Contains(string(body), "/lost") {
 				return []byte{}
 			}
@@ -169,7 +170,7 @@ func TestAMissingAnswerEndsTheConnection(t *testing.T) {
 func TestAKeeperThatNeverRestoresSessionsIsUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var id atomic.Int64
-		l := &liar{answer: fine(func(h proto.RequestHeader, _ []byte) []byte { return nil })}
+		l := &scripted{answer: fine(func(h proto.RequestHeader, _ []byte) []byte { return nil })}
 		l.welcome = func(r proto.ConnectRequest) []byte { return welcome(id.Add(1), 10*time.Second)(r) }
 		client := l.client(t)
 		first, err := client.Session(t.Context())
@@ -227,7 +228,7 @@ func TestUnknownOperationsThatAreCutAreLearned(t *testing.T) {
 	client, err := framework.New(server.Servers(), framework.WithRetryPolicy(retry.NTimes(5, time.Millisecond)),
 		framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 			nc, err := new(net.Dialer).DialContext(ctx, network, address)
-			return &knife{Conn: nc, cuts: &cuts}, err
+			return &cutter{Conn: nc, cuts: &cuts, ops: []proto.Op{proto.OpCreateContainer, proto.OpAddWatch}}, err
 		}))
 	require.NoError(t, err)
 	defer client.Close()
@@ -255,23 +256,42 @@ func TestUnknownOperationsThatAreCutAreLearned(t *testing.T) {
 	testbed.Receive(t, w.Done(), "the change")
 }
 
-// knife cuts the connection when certain requests are sent, as Keeper does.
-type knife struct {
+// cutter cuts the connection when certain requests are sent, as Keeper does.
+type cutter struct {
 	net.Conn
 	cuts *atomic.Int32
-	down atomic.Bool
+	ops  []proto.Op
 }
 
-func (k *knife) Write(frame []byte) (int, error) {
-	if len(frame) >= 12 {
-		switch proto.Op(frame[11]) {
-		case proto.OpCreateContainer, proto.OpAddWatch:
-			k.cuts.Add(1)
-			k.down.Store(true)
-			return len(frame), k.Conn.(*net.TCPConn).CloseRead()
-		}
+func (k *cutter) Write(frame []byte) (int, error) {
+	if len(frame) >= 12 && slices.Contains(k.ops, proto.Op(frame[11])) {
+		k.cuts.Add(1)
+		return len(frame), k.Conn.(*net.TCPConn).CloseRead()
 	}
 	return k.Conn.Write(frame)
+}
+
+// TestARemovalThatIsCutIsNotRepeated has a server that knows persistent watches, but not their removal.
+func TestARemovalThatIsCutIsNotRepeated(t *testing.T) {
+	server := zktest.NewServer(t)
+	var cuts atomic.Int32
+	client, err := framework.New(server.Servers(), framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		nc, err := new(net.Dialer).DialContext(ctx, network, address)
+		return &cutter{Conn: nc, cuts: &cuts, ops: []proto.Op{proto.OpRemoveWatches}}, err
+	}))
+	require.NoError(t, err)
+	defer client.Close()
+	ctx := testbed.Context(t)
+	for i := range 5 {
+		w, err := client.AddWatch(ctx, "/a", framework.WatchRecursive, func(zk.Event) {})
+		require.NoError(t, err)
+		w.Remove()
+		want := int32(min(i+1, 2))
+		testbed.Eventually(t, func() bool { return cuts.Load() == want }, "it is asked for twice")
+		if i < 2 {
+			testbed.Eventually(t, func() bool { return client.Sync(ctx, "/") == nil }, "it is back")
+		}
+	}
 }
 
 // TestOneFaultDoesNotMakeAnOperationUnknown has a connection be cut once, for another reason.
@@ -295,7 +315,7 @@ func TestAServerThatSaysItDoesNotKnowWatches(t *testing.T) {
 	for _, code := range []proto.Code{proto.Unimplemented, proto.BadArguments} {
 		synctest.Test(t, func(t *testing.T) {
 			var asked atomic.Int32
-			l := &liar{welcome: welcome(7, 10*time.Second), answer: fine(func(h proto.RequestHeader, _ []byte) []byte {
+			l := &scripted{welcome: welcome(7, 10*time.Second), answer: fine(func(h proto.RequestHeader, _ []byte) []byte {
 				asked.Add(1)
 				return packet(&proto.ReplyHeader{Xid: h.Xid, Code: code})
 			})}
@@ -316,7 +336,7 @@ func TestAnswersOfAFollowerAloneDoNotProlong(t *testing.T) { // issue 10, A6
 		synctest.Test(t, func(t *testing.T) {
 			var off atomic.Bool
 			honest := fine(nil)
-			l := &liar{welcome: welcome(7, 10*time.Second), answer: func(h proto.RequestHeader, body []byte) []byte {
+			l := &scripted{welcome: welcome(7, 10*time.Second), answer: func(h proto.RequestHeader, body []byte) []byte {
 				if h.Op == proto.OpSync && off.Load() {
 					return packet(&proto.ReplyHeader{Xid: h.Xid, Code: code})
 				}

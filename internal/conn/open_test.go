@@ -1,0 +1,167 @@
+package conn
+
+import (
+	"context"
+	"io"
+	"net"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/proto"
+)
+
+func TestTheHandshakeAsksForTheSessionAndTakesTheGrant(t *testing.T) {
+	near, far := net.Pipe()
+	defer far.Close()
+	asked := make(chan proto.ConnectRequest, 1)
+	go func() {
+		f, _ := proto.ReadFrame(far, 1<<20)
+		var r proto.ConnectRequest
+		d := proto.NewDecoder(f)
+		r.Decode(&d)
+		asked <- r
+		_, _ = far.Write(grant(4 * time.Second))
+	}()
+	before := time.Now()
+	c, err := Open(t.Context(), near, Hello{Session: 7, Password: []byte("0123456789abcdef"), Timeout: 10 * time.Second, LastZxid: 99})
+	require.NoError(t, err)
+	defer near.Close()
+	require.Equal(t, Grant{7, 4 * time.Second, make([]byte, 16)}, c.Grant)
+	require.False(t, c.Sent.Before(before))
+	require.Equal(t, proto.ConnectRequest{LastZxid: 99, Timeout: 10000, Session: 7, Password: []byte("0123456789abcdef"), HasReadOnly: true}, <-asked)
+}
+
+func TestABadWelcomeIsAnError(t *testing.T) {
+	welcome := func(r proto.ConnectResponse) []byte { return frame(&r) }
+	for name, c := range map[string]struct {
+		said []byte
+		want error
+	}{
+		"a timeout of 0":       {welcome(proto.ConnectResponse{Session: 7}), ErrRefused},
+		"a negative timeout":   {welcome(proto.ConnectResponse{Session: 7, Timeout: -5}), ErrRefused},
+		"no session":           {welcome(proto.ConnectResponse{Password: make([]byte, 16)}), ErrExpired},
+		"Keeper has no leader": {welcome(proto.ConnectResponse{Version: 42, Session: -1, Timeout: 10000}), ErrRefused},
+		"read-only":            {welcome(proto.ConnectResponse{Session: 7, Timeout: 10000, ReadOnly: true, HasReadOnly: true}), ErrRefused},
+		"empty frame":          {[]byte{0, 0, 0, 0}, ErrRefused},
+		"short frame":          {[]byte{0, 0, 0, 4, 1, 2, 3, 4}, ErrRefused},
+		"endless frame":        {[]byte{0xff, 0xff, 0xff, 0xff}, ErrRefused},
+		"HTTP":                 {[]byte("HTTP/1.1 400 Bad Request\r\n\r\n"), ErrRefused},
+		"250 MB, never sent":   {[]byte{0x0f, 0, 0, 0, 1}, io.ErrUnexpectedEOF},
+		"nothing":              {nil, io.EOF},
+		"an endless password":  {frame(&proto.RequestHeader{}, &proto.RequestHeader{}, &proto.RequestHeader{Xid: 1 << 30}), ErrRefused},
+	} {
+		near, far := net.Pipe()
+		go func() {
+			_, _ = proto.ReadFrame(far, 1<<20)
+			_, _ = far.Write(c.said)
+			far.Close()
+		}()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := Open(t.Context(), near, Hello{Timeout: time.Second})
+		runtime.ReadMemStats(&after)
+		require.ErrorIs(t, err, c.want, name)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<20), name)
+	}
+}
+
+func TestARealIDMayBeNegative(t *testing.T) {
+	c := new(Conn)
+	require.NoError(t, c.accept(proto.ConnectResponse{Session: -1, Timeout: 5}, nil))
+	require.NoError(t, c.accept(proto.ConnectResponse{Session: -1 << 60, Timeout: 5}, nil))
+}
+
+func TestCredentialsThatAreRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		said []byte
+		want error
+	}{
+		"refused":                   {frame(&proto.ReplyHeader{Xid: proto.XidAuth, Code: proto.AuthFailed}), zk.ErrAuthFailed},
+		"a short reply":             {[]byte{0, 0, 0, 1, 0}, ErrRefused},
+		"a reply to something else": {frame(&proto.ReplyHeader{Xid: 9}), ErrRefused},
+		"hanging up is no refusal":  {nil, io.EOF},
+		"fine":                      {frame(&proto.ReplyHeader{Xid: proto.XidAuth}), nil},
+	} {
+		near, far := net.Pipe()
+		asked := make(chan proto.AuthRequest, 1)
+		go func() {
+			defer far.Close()
+			_, _ = proto.ReadFrame(far, 1<<20)
+			_, _ = far.Write(grant(time.Second))
+			f, err := proto.ReadFrame(far, 1<<20)
+			if err != nil {
+				return
+			}
+			var r proto.AuthRequest
+			d := proto.NewDecoder(f[8:])
+			r.Decode(&d)
+			asked <- r
+			_, _ = far.Write(c.said)
+		}()
+		_, err := Open(t.Context(), near, Hello{Timeout: time.Second, Auths: []Auth{{"digest", []byte("u:p")}}})
+		require.ErrorIs(t, err, c.want, name)
+		require.Equal(t, proto.AuthRequest{Scheme: "digest", Cred: []byte("u:p")}, <-asked)
+		near.Close()
+	}
+}
+
+func TestOpenEndsWithItsContext(t *testing.T) {
+	near, far := net.Pipe()
+	defer far.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_, _ = proto.ReadFrame(far, 1<<20) // and no answer
+		cancel()
+	}()
+	_, err := Open(ctx, near, Hello{Timeout: time.Second})
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = near.Write(nil)
+	require.ErrorIs(t, err, io.ErrClosedPipe, "it closes what it was given")
+}
+
+func FuzzServer(f *testing.F) {
+	f.Add([]byte{}, false)
+	f.Add(grant(time.Second), false)
+	f.Add(append(grant(time.Second), frame(&proto.ReplyHeader{Xid: proto.XidAuth})...), true)
+	f.Add(append(grant(time.Second), frame(&proto.ReplyHeader{Xid: 1}, &proto.DataResponse{})...), false)
+	f.Add(append(grant(time.Second), frame(&proto.ReplyHeader{Xid: proto.XidEvent}, &proto.WatcherEvent{Type: 1, Path: "/a"})...), false)
+	f.Add(append(grant(time.Second), 0, 0, 0, 4, 0xff, 0xff, 0xff, 0xff), false)
+	f.Add(frame(&proto.ConnectResponse{Session: 1, Timeout: -1}), false)
+	f.Fuzz(func(t *testing.T, said []byte, auth bool) {
+		near, far := net.Pipe()
+		go func() { _, _ = io.Copy(io.Discard, far) }()
+		go func() {
+			_, _ = far.Write(said)
+			far.Close()
+		}()
+		hello := Hello{Timeout: time.Second}
+		if auth {
+			hello.Auths = []Auth{{"digest", []byte("u:p")}}
+		}
+		c, err := Open(t.Context(), near, hello)
+		if err != nil {
+			far.Close()
+			return
+		}
+		if c.Grant.Timeout <= 0 || c.Grant.Session == 0 {
+			t.Fatal("a session from nowhere")
+		}
+		c.Start(Handlers{Answered: func(Answer) {}, Event: func(zk.Event) {}})
+		answered := make(chan error, 1)
+		r, _ := request(proto.OpGetData, &proto.ReadRequest{Path: "/a"})
+		r.Handler = handlerFunc(func(d *proto.Decoder, err error) {
+			if err == nil {
+				new(proto.DataResponse).Decode(d)
+			}
+			answered <- err
+		})
+		c.Send(r)
+		<-answered
+		c.Close(nil)
+		<-c.Done()
+	})
+}
