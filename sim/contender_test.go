@@ -56,18 +56,18 @@ func (c *contender) contend() {
 			return
 		}
 	} else {
-		c.acquire = recipes[c.Recipe].plain(&plainClient{c})
+		c.acquire = again(recipes[c.Recipe].plain(&plainClient{c}))
 	}
 	for !c.calm.Load() {
+		if c.Kind == hidden && c.quiet.Load() {
+			return // whoever lists cannot wait for a node that it may not read
+		}
 		c.round()
 		pause := upTo(c.random, 10*time.Second)
 		if c.Eager {
 			pause = upTo(c.random, 900*time.Millisecond)
 		}
 		c.sleep(pause, c.over)
-	}
-	if c.Kind == hidden {
-		return // others may have nodes of this kind ahead for ever, which they cannot wait for
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/lock"
 )
 
 // plainClient contends by the protocol of the ZooKeeper documentation, as Java does: create, list, watch the one
@@ -157,6 +158,18 @@ func (p *plainClient) try(ctx context.Context, name string, wait, shared bool, k
 // exclusive is a mutex.
 func (p *plainClient) exclusive(name string) acquirer {
 	return func(ctx context.Context, wait bool) ([]*held, error) { return p.try(ctx, name, wait, false, name) }
+}
+
+// again begins anew when the session was lost.
+func again(acquire acquirer) acquirer {
+	return func(ctx context.Context, wait bool) (holds []*held, err error) {
+		for range 10 {
+			if holds, err = acquire(ctx, wait); !errors.Is(err, lock.ErrSessionLost) && !errors.Is(err, errQueueLost) {
+				break
+			}
+		}
+		return holds, err
+	}
 }
 
 // readOrWrite is one side of a read/write lock.

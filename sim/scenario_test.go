@@ -155,7 +155,7 @@ func drawClient(random *rand.Rand, recipe string) clientPlan {
 	c := clientPlan{
 		Session:    pick(random, 4*time.Second, 4*time.Second, 6*time.Second, 10*time.Second, 30*time.Second),
 		Patience:   pick(random, time.Second, 5*time.Second, 15*time.Second),
-		Kind:       pick(random, library, library, library, library, plain, hidden),
+		Kind:       drawKind(random),
 		Goroutines: 1 + random.IntN(3),
 		Trusting:   random.IntN(2) == 0,
 		Retries:    pick(random, 3, 20),
@@ -172,6 +172,16 @@ func drawClient(random *rand.Rand, recipe string) clientPlan {
 		c.Goroutines++
 	}
 	return c
+}
+
+func drawKind(random *rand.Rand) clientKind {
+	switch n := random.IntN(12); {
+	case n == 0 && *hiddenNodes:
+		return hidden
+	case n < 3:
+		return plain
+	}
+	return library
 }
 
 func drawFault(random *rand.Rand, length time.Duration) fault {

@@ -15,13 +15,16 @@ import (
 )
 
 var (
-	seeds    = flag.Int("sim.seeds", 200, "how many worlds")
-	first    = flag.Uint64("sim.first", 1, "the first seed")
-	oneSeed  = flag.Uint64("sim.seed", 0, "run this seed alone, and show its history; 0: none")
-	recipe   = flag.String("sim.recipe", "", "run this recipe only: "+strings.Join(recipeNames, ", "))
-	stopAt   = flag.Int("sim.failures", 3, "how many seeds may fail before the run ends")
-	workers  = flag.Int("sim.workers", runtime.GOMAXPROCS(0), "how many worlds run at a time")
-	progress = flag.Int("sim.progress", 0, "say how far it is after so many worlds; 0: never")
+	seeds       = flag.Int("sim.seeds", 200, "how many worlds")
+	first       = flag.Uint64("sim.first", 1, "the first seed")
+	oneSeed     = flag.Uint64("sim.seed", 0, "run this seed alone, and show its history; 0: none")
+	recipe      = flag.String("sim.recipe", "", "run this recipe only: "+strings.Join(recipeNames, ", "))
+	stopAt      = flag.Int("sim.failures", 3, "how many seeds may fail before the run ends")
+	workers     = flag.Int("sim.workers", runtime.GOMAXPROCS(0), "how many worlds run at a time")
+	patience    = flag.Duration("sim.patience", 2*time.Minute, "how long a world may take, by the real clock")
+	cut         = flag.Bool("sim.cut", true, "drop faults of a seed that fails, as long as it does")
+	hiddenNodes = flag.Bool("sim.hidden", false, "with contenders whose nodes nobody else may read")
+	progress    = flag.Int("sim.progress", 0, "say how far it is after so many worlds; 0: never")
 )
 
 // failure is a seed that failed.
@@ -193,6 +196,8 @@ func runOne(t *testing.T, s scenario) {
 	t.Logf("%s\nhistory in %s", describeScenario(s), file)
 	if failed {
 		t.Errorf("%s", strings.Join(r.wrong, "\n"))
-		t.Log(cutDown(t, s))
+		if *cut {
+			t.Log(cutDown(t, s))
+		}
 	}
 }

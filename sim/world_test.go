@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"strconv"
 	"strings"
@@ -44,6 +45,7 @@ type world struct {
 	clients []*user
 	calm    atomic.Bool   // there will be no more faults
 	over    chan struct{} // closed when calm is set
+	quiet   atomic.Bool   // the last fault is over
 	owners  atomic.Int64
 
 	healing sync.WaitGroup
@@ -75,6 +77,7 @@ func simulate(t *testing.T, s scenario, trace bool) (r result) {
 			r.history = m.history
 		}
 	}()
+	defer time.AfterFunc(*patience, func() { giveUp(s, m) }).Stop()
 	synctest.Test(t, func(*testing.T) {
 		began := time.Now()
 		m = newMonitor(recipes[s.Recipe].most, trace)
@@ -85,6 +88,14 @@ func simulate(t *testing.T, s scenario, trace bool) (r result) {
 		r.took = time.Since(began)
 	})
 	return r
+}
+
+// giveUp ends the program: a world in which time stands still, since some goroutine never rests, cannot be ended.
+func giveUp(s scenario, m *monitor) {
+	m.mu.Lock()
+	history := m.history[max(0, len(m.history)-300):]
+	fmt.Fprintf(os.Stderr, "seed %d (%s): no end after %v\n%s%s\n%s\n", s.Seed, s.Recipe, *patience, describeScenario(s), strings.Join(history, "\n"), stacks())
+	os.Exit(1)
 }
 
 // run returns when everything has ended. The error says why it could not begin.
@@ -105,7 +116,7 @@ func (w *world) run() (err error) {
 	}
 	w.watchServers()
 	defer w.closeClients()
-	var wg sync.WaitGroup
+	var wg, hiding sync.WaitGroup
 	for i, plan := range w.Clients {
 		u, err := w.newUser(i, plan)
 		if err != nil {
@@ -116,11 +127,20 @@ func (w *world) run() (err error) {
 				world: w, user: u, name: fmt.Sprintf("%s %d.%d", plan.Kind, i, j),
 				random: rand.New(rand.NewPCG(w.Seed, uint64(i+1)<<16+uint64(j))),
 			}
-			wg.Go(c.contend)
+			if plan.Kind == hidden {
+				hiding.Go(c.contend)
+			} else {
+				wg.Go(c.contend)
+			}
 		}
 	}
 	w.makeFaults()
+	w.quiet.Store(true)
 	time.Sleep(30 * time.Second) // clients come back, dead sessions end
+	if !within(30*time.Minute, hiding.Wait) {
+		w.monitor.fail("stuck", "contenders do not end:\n%s", stacks())
+		return nil
+	}
 	w.calm.Store(true)
 	close(w.over)
 	if !within(30*time.Minute, wg.Wait) {
