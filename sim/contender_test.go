@@ -290,7 +290,11 @@ func makeSemaphore(c *contender) (acquirer, error) {
 		if !wait {
 			acquire = s.TryAcquireN
 		}
-		g, err := acquire(ctx, 1+c.random.IntN(8)/7)
+		n := 1
+		if c.MaxHold == 0 { // or the first lease may end before there is another
+			n += c.random.IntN(8) / 7
+		}
+		g, err := acquire(ctx, n)
 		if err != nil {
 			return nil, err
 		}
