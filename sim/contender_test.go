@@ -1,0 +1,327 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/rwlock"
+	"github.com/gocurator/curator/recipes/semaphore"
+	"github.com/gocurator/curator/retry"
+)
+
+// contender is a goroutine that acquires, holds and releases.
+type contender struct {
+	*world
+	*user
+	name    string
+	random  *rand.Rand
+	acquire acquirer
+}
+
+// acquirer acquires once. What it returns is released last first.
+type acquirer func(ctx context.Context, wait bool) ([]*held, error)
+
+// kind is a recipe.
+type kind struct {
+	most  int      // holders at a time
+	dirs  []string // below the path, with the nodes; none: they are at the path itself
+	make  func(c *contender) (acquirer, error)
+	plain func(p *plainClient) acquirer
+}
+
+const leases = 2
+
+var recipeNames = []string{"mutex", "rwlock", "semaphore", "leader"}
+
+var recipes = map[string]kind{
+	"mutex":     {most: 1, make: makeMutex, plain: func(p *plainClient) acquirer { return p.exclusive("lock-") }},
+	"rwlock":    {most: 1, make: makeRWLock, plain: func(p *plainClient) acquirer { return p.readOrWrite }},
+	"semaphore": {most: leases, dirs: []string{"leases", "locks"}, make: makeSemaphore, plain: func(p *plainClient) acquirer { return p.semaphore }},
+	"leader":    {most: 1, make: makeLeader, plain: func(p *plainClient) acquirer { return p.exclusive("latch-") }},
+}
+
+// contend goes on until there was peace for one whole round.
+func (c *contender) contend() {
+	if c.Kind == library {
+		var err error
+		if c.acquire, err = recipes[c.Recipe].make(c); err != nil {
+			c.monitor.fail("simulation", "%v", err)
+			return
+		}
+	} else {
+		c.acquire = again(recipes[c.Recipe].plain(&plainClient{c}))
+	}
+	for !c.calm.Load() {
+		if c.Kind == hidden && c.quiet.Load() {
+			return // whoever lists cannot wait for a node that it may not read
+		}
+		c.round()
+		pause := upTo(c.random, 10*time.Second)
+		if c.Eager {
+			pause = upTo(c.random, 900*time.Millisecond)
+		}
+		c.sleep(pause, c.over)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	holds, err := c.acquire(ctx, true)
+	if err != nil {
+		c.monitor.fail("stuck", "%s does not get through after all is well: %v", c.name, err)
+		return
+	}
+	c.use(holds)
+}
+
+// sleep returns at the end of d or of stop.
+func (c *contender) sleep(d time.Duration, stop <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-stop:
+	}
+}
+
+// round is one try.
+func (c *contender) round() {
+	wait, limit := c.random.IntN(6) > 0, 40*time.Second
+	if c.random.IntN(4) == 0 {
+		limit = upTo(c.random, 3*time.Second)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	if c.random.IntN(20) == 0 { // somebody changes its mind
+		time.AfterFunc(upTo(c.random, time.Second), cancel)
+	}
+	c.monitor.note("%s acquires (wait %v, for %v)", c.name, wait, limit)
+	holds, err := c.acquire(ctx, wait)
+	if err != nil {
+		c.monitor.note("%s: %v", c.name, err)
+		c.monitor.count("acquire failed: " + reason(err))
+		return
+	}
+	c.use(holds)
+}
+
+// use is what a holder does.
+func (c *contender) use(holds []*held) {
+	for _, h := range holds {
+		c.monitor.enter(h)
+	}
+	for i := len(holds) - 1; i >= 0; i-- {
+		h := holds[i]
+		c.work(h)
+		guard := func() *zk.CheckVersionRequest { return nil }
+		if h.guard != nil && c.random.IntN(4) == 0 {
+			g := h.guard()
+			guard = func() *zk.CheckVersionRequest { return g }
+		}
+		cause := context.Cause(h.ctx)
+		err := h.release()
+		c.monitor.leave(h)
+		switch {
+		case cause != nil:
+			c.monitor.count("lost: " + reason(cause))
+		case err != nil:
+			c.monitor.count("release failed: " + reason(err))
+		}
+		if g := guard(); err == nil && g != nil {
+			c.releasedGuard(h, g)
+		}
+	}
+}
+
+// work is done with a lock.
+func (c *contender) work(h *held) {
+	ctx, cancel := context.WithTimeout(h.ctx, 30*time.Second)
+	defer cancel()
+	if c.random.IntN(2) == 0 {
+		if token, err := h.token(ctx); err == nil {
+			c.monitor.learn(h, token)
+		}
+	}
+	writes := !h.shared && c.random.IntN(3) == 0
+	if writes {
+		c.write(ctx, h)
+	}
+	stay := upTo(c.random, c.StayMost)
+	if c.random.IntN(15) == 0 {
+		stay = upTo(c.random, 25*time.Second) // through a fault or two
+	}
+	if c.calm.Load() {
+		stay = min(stay, time.Second)
+	}
+	c.sleep(stay, h.ctx.Done())
+	if writes && h.ctx.Err() != nil {
+		// What a holder does that does not look at its context. The guard decides.
+		blind, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		c.write(blind, h)
+	}
+}
+
+// write writes with the guard.
+func (c *contender) write(ctx context.Context, h *held) {
+	value, err := guardedWrite(ctx, c.client, h.guard(), recipes[c.Recipe].most > 1)
+	switch {
+	case err == nil:
+		c.monitor.wrote(h, value)
+	case errors.Is(err, zk.ErrNoNode):
+		c.monitor.count("guarded writes refused")
+	case retry.Unknown(err):
+		c.monitor.count("guarded writes of unknown outcome")
+	}
+}
+
+// releasedGuard requires that the guard of a released lock lets nothing through.
+func (c *contender) releasedGuard(h *held, guard *zk.CheckVersionRequest) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if _, err := c.client.Multi(ctx, guard, &zk.CheckVersionRequest{Path: counter, Version: -1}); err == nil {
+		c.monitor.fail("stale write", "the guard of %s with %s lets through after its release", h.who, h.node)
+	}
+}
+
+// reason is the part of an error that is worth counting.
+func reason(err error) string {
+	for _, known := range []error{
+		lock.ErrSuspended, lock.ErrSessionLost, lock.ErrNodeDeleted, lock.ErrMaxHold, lock.ErrSequenceExhausted, errQueueLost,
+		context.DeadlineExceeded, context.Canceled, lock.ErrNotAcquired, retry.ErrExhausted, zk.ErrNoAuth, zk.ErrNoNode, zk.ErrNoServer, zk.ErrConnectionClosed,
+	} {
+		if errors.Is(err, known) {
+			return known.Error()
+		}
+	}
+	return err.Error()
+}
+
+// of is a hold of the library.
+func (c *contender) of(h *lock.Hold, owner int64, shared bool, node string) *held {
+	return &held{
+		who: c.name, owner: int(owner), shared: shared, ctx: h.Context(), session: h.Session().ID(), timeout: h.Session().Timeout(),
+		node: node, release: h.Release, token: h.FencingToken, guard: h.Guard,
+	}
+}
+
+// withNode returns a context that learns the path of the lock's node from the observer: to ask the hold for it
+// would keep it from being passed on in memory.
+func withNode(ctx context.Context) (context.Context, *string) {
+	node := new(string)
+	return context.WithValue(ctx, nodeKey{}, node), node
+}
+
+func (c *contender) options() (opts []lock.Option) {
+	if c.MaxHold > 0 {
+		opts = append(opts, lock.WithMaxHold(c.MaxHold))
+	}
+	if c.HandOff > 0 {
+		opts = append(opts, lock.WithLocalHandOff(c.HandOff, 5*time.Second))
+	}
+	return opts
+}
+
+func makeMutex(c *contender) (acquirer, error) {
+	c.user.mu.Lock()
+	defer c.user.mu.Unlock()
+	m := c.user.mutex
+	if m == nil {
+		var err error
+		if m, err = mutex.New(c.client, lockPath, c.options()...); err != nil {
+			return nil, err
+		}
+		c.user.mutex = m // all goroutines of a client, for the hand-off
+	}
+	return func(ctx context.Context, wait bool) ([]*held, error) {
+		ctx, node := withNode(ctx)
+		acquire := m.Acquire
+		if !wait {
+			acquire = m.TryAcquire
+		}
+		h, err := acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return []*held{c.of(h, c.owners.Add(1), false, *node)}, nil
+	}, nil
+}
+
+func makeRWLock(c *contender) (acquirer, error) {
+	l, err := rwlock.New(c.client, lockPath, c.options()...)
+	return func(ctx context.Context, wait bool) ([]*held, error) {
+		side, shared := l.Read(), true
+		if c.random.IntN(2) == 0 {
+			side, shared = l.Write(), false
+		}
+		acquire := side.Acquire
+		if !wait {
+			acquire = side.TryAcquire
+		}
+		h, err := acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		owner := c.owners.Add(1)
+		first := c.of(h, owner, shared, h.Path())
+		if shared || c.random.IntN(3) > 0 {
+			return []*held{first}, nil
+		}
+		// A downgrade: the write side is released first, so it is the last.
+		r, err := l.Read().Acquire(h.Context())
+		if err != nil {
+			c.monitor.count("downgrade failed: " + reason(err))
+			return []*held{first}, nil
+		}
+		c.monitor.count("downgrades")
+		return []*held{c.of(r, owner, true, r.Path()), first}, nil
+	}, err
+}
+
+func makeSemaphore(c *contender) (acquirer, error) {
+	s, err := semaphore.New(c.client, lockPath, leases, c.options()...)
+	return func(ctx context.Context, wait bool) ([]*held, error) {
+		acquire := s.AcquireN
+		if !wait {
+			acquire = s.TryAcquireN
+		}
+		n := 1
+		if c.MaxHold == 0 { // or the first lease may end before there is another
+			n += c.random.IntN(8) / 7
+		}
+		g, err := acquire(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		var list []*held
+		for _, h := range g.Holds() {
+			list = append(list, c.of(h, c.owners.Add(1), false, h.Path()))
+		}
+		return list, nil
+	}, err
+}
+
+func makeLeader(c *contender) (acquirer, error) {
+	e, err := leader.New(c.client, lockPath)
+	return func(ctx context.Context, wait bool) ([]*held, error) {
+		term, err := e.Campaign(ctx)
+		if err != nil {
+			return nil, err
+		}
+		h := &held{
+			who: c.name, owner: int(c.owners.Add(1)), ctx: term.Context(), node: term.Path(), timeout: c.Session,
+			release: term.Resign, token: term.FencingToken, guard: term.Guard,
+		}
+		// The term does not tell its session; the one that the client has now may be the next already, and then
+		// the term ends with no help of ours.
+		if s, err := c.client.Session(term.Context()); err == nil {
+			h.session, h.timeout = s.ID(), s.Timeout()
+		}
+		return []*held{h}, nil
+	}, err
+}

@@ -1,0 +1,211 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// scenario is what a seed stands for.
+type scenario struct {
+	Seed          uint64
+	Recipe        string
+	Members       int
+	Latency       time.Duration // of each request; 0: none
+	MemberLatency time.Duration
+	Lag           time.Duration
+	SyncTimeout   time.Duration
+	ReapEvery     time.Duration
+	Length        time.Duration // of the time with faults
+	Clients       []clientPlan
+	Faults        []fault
+}
+
+// clientPlan is one client and who uses it.
+type clientPlan struct {
+	Session    time.Duration // that it asks for
+	Patience   time.Duration // for a connection
+	Kind       clientKind
+	Goroutines int
+	Trusting   bool          // a suspended connection is no reason to give up a lock
+	Retries    int           // of an operation
+	MaxHold    time.Duration // 0: no limit
+	HandOff    int           // 0: none
+	DelayOne   int           // one callback of so many is delayed; 0: none is
+	DelayMost  time.Duration
+	Eager      bool // it pauses for less than a second between two locks
+	StayMost   time.Duration
+}
+
+type clientKind int
+
+const (
+	library clientKind = iota
+	plain              // the protocol as the documentation of ZooKeeper has it
+	hidden             // the same, with nodes that nobody else may read
+)
+
+func (k clientKind) String() string { return [...]string{"library", "plain", "hidden"}[k] }
+
+// fault is something that goes wrong for a while.
+type fault struct {
+	At     time.Duration
+	Kind   faultKind
+	For    time.Duration
+	Target int  // a member, a client or a node, whatever the kind is about
+	Leader bool // it is about the leader instead
+	N      int  // how many requests go by before
+}
+
+type faultKind int
+
+const (
+	pauseMember faultKind = iota
+	stopMember
+	cutOffMember
+	lagMember
+	cutConnections
+	freezeMember
+	freezeSession
+	refuseConnections
+	expireSession
+	deleteNode
+	reapContainers
+	loseReply
+	failRequest
+	throttle
+	jumpSequence
+	faultKinds
+)
+
+var faultNames = [faultKinds]string{
+	"member paused", "member stopped", "member cut off", "member lags", "connections cut", "link frozen", "session frozen",
+	"connections refused", "session ended", "node deleted", "containers reaped", "reply lost", "request failed", "reads throttled",
+	"sequence near its end",
+}
+
+func (k faultKind) String() string { return faultNames[k] }
+
+func (f fault) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%8v %s", f.At.Round(time.Millisecond), f.Kind)
+	if f.For > 0 {
+		fmt.Fprintf(&b, " for %v", f.For.Round(time.Millisecond))
+	}
+	if f.Leader {
+		b.WriteString(" (the leader)")
+	} else {
+		fmt.Fprintf(&b, " (%d)", f.Target)
+	}
+	return b.String()
+}
+
+// weights are how often each kind of fault comes, beside the others.
+var weights = [faultKinds]int{
+	pauseMember: 4, stopMember: 4, cutOffMember: 5, lagMember: 4, cutConnections: 5, freezeMember: 3, freezeSession: 5, refuseConnections: 1,
+	expireSession: 6, deleteNode: 5, reapContainers: 8, loseReply: 8, failRequest: 3, throttle: 1, jumpSequence: 1,
+}
+
+// pick is a random one of a few.
+func pick[T any](random *rand.Rand, from ...T) T { return from[random.IntN(len(from))] }
+
+// upTo is a random time, short ones more often than long ones.
+func upTo(random *rand.Rand, most time.Duration) time.Duration {
+	if most <= 0 {
+		return 0
+	}
+	most >>= random.IntN(6)
+	return time.Duration(random.Int64N(int64(most) + 1))
+}
+
+// draw makes a scenario of a seed. only is the recipe, or empty for any.
+func draw(seed uint64, only string) scenario {
+	random := rand.New(rand.NewPCG(seed, 0))
+	s := scenario{
+		Seed:          seed,
+		Recipe:        pick(random, recipeNames...),
+		Members:       pick(random, 1, 3, 3, 3, 3, 5),
+		Latency:       pick(random, 0, 0, time.Millisecond, 7*time.Millisecond),
+		MemberLatency: pick(random, 0, 0, time.Millisecond, 20*time.Millisecond),
+		Lag:           pick(random, 0, 2*time.Millisecond, 50*time.Millisecond, time.Second),
+		SyncTimeout:   pick(random, 4*time.Second, 10*time.Second),
+		ReapEvery:     pick(random, time.Second, 5*time.Second, time.Minute),
+		Length:        pick(random, 20*time.Second, 40*time.Second),
+	}
+	if only != "" {
+		s.Recipe = only
+	}
+	for range 2 + random.IntN(4) {
+		s.Clients = append(s.Clients, drawClient(random, s.Recipe))
+	}
+	if s.Clients[0].Kind != library {
+		s.Clients[0].Kind = library
+	}
+	for range random.IntN(25) {
+		s.Faults = append(s.Faults, drawFault(random, s.Length))
+	}
+	slices.SortStableFunc(s.Faults, func(a, b fault) int { return cmp.Compare(a.At, b.At) })
+	return s
+}
+
+func drawClient(random *rand.Rand, recipe string) clientPlan {
+	c := clientPlan{
+		Session:    pick(random, 4*time.Second, 4*time.Second, 6*time.Second, 10*time.Second, 30*time.Second),
+		Patience:   pick(random, time.Second, 5*time.Second, 15*time.Second),
+		Kind:       drawKind(random),
+		Goroutines: 1 + random.IntN(3),
+		Trusting:   random.IntN(2) == 0,
+		Retries:    pick(random, 3, 20),
+		DelayOne:   pick(random, 0, 3, 20, 100),
+		DelayMost:  pick(random, 10*time.Millisecond, 500*time.Millisecond, 10*time.Second),
+		Eager:      random.IntN(4) > 0,
+		StayMost:   pick(random, 10*time.Millisecond, 300*time.Millisecond, 5*time.Second),
+	}
+	if random.IntN(6) == 0 {
+		c.MaxHold = 200 * time.Millisecond
+	}
+	if recipe == "mutex" && random.IntN(3) == 0 {
+		c.HandOff = 1 + random.IntN(10)
+		c.Goroutines++
+	}
+	return c
+}
+
+func drawKind(random *rand.Rand) clientKind {
+	switch n := random.IntN(12); {
+	case n == 0 && *hiddenNodes:
+		return hidden
+	case n < 3:
+		return plain
+	}
+	return library
+}
+
+func drawFault(random *rand.Rand, length time.Duration) fault {
+	total := 0
+	for _, w := range weights {
+		total += w
+	}
+	n, kind := random.IntN(total), faultKind(0)
+	for n >= weights[kind] {
+		n -= weights[kind]
+		kind++
+	}
+	f := fault{
+		At:     time.Duration(random.Int64N(int64(length))),
+		Kind:   kind,
+		Target: random.IntN(1000),
+		Leader: random.IntN(3) == 0,
+		N:      random.IntN(4),
+	}
+	switch kind {
+	case pauseMember, stopMember, cutOffMember, freezeMember, freezeSession, lagMember:
+		f.For = upTo(random, 20*time.Second)
+	case refuseConnections, throttle:
+		f.For = upTo(random, 5*time.Second)
+	}
+	return f
+}

@@ -1,0 +1,203 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var (
+	seeds       = flag.Int("sim.seeds", 200, "how many worlds")
+	first       = flag.Uint64("sim.first", 1, "the first seed")
+	oneSeed     = flag.Uint64("sim.seed", 0, "run this seed alone, and show its history; 0: none")
+	recipe      = flag.String("sim.recipe", "", "run this recipe only: "+strings.Join(recipeNames, ", "))
+	stopAt      = flag.Int("sim.failures", 3, "how many seeds may fail before the run ends")
+	workers     = flag.Int("sim.workers", runtime.GOMAXPROCS(0), "how many worlds run at a time")
+	patience    = flag.Duration("sim.patience", 2*time.Minute, "how long a world may take, by the real clock")
+	cut         = flag.Bool("sim.cut", true, "drop faults of a seed that fails, as long as it does")
+	hiddenNodes = flag.Bool("sim.hidden", false, "with contenders whose nodes nobody else may read")
+	progress    = flag.Int("sim.progress", 0, "say how far it is after so many worlds; 0: never")
+)
+
+// failure is a seed that failed.
+type failure struct {
+	scenario scenario
+	wrong    []string
+}
+
+// totals are what many worlds have come to.
+type totals struct {
+	mu       sync.Mutex // guards what follows
+	worlds   int
+	counts   map[string]int
+	took     time.Duration
+	failures []failure
+}
+
+// TestWorlds runs many worlds. A seed that fails is run again and cut down.
+func TestWorlds(t *testing.T) {
+	if *oneSeed != 0 {
+		runOne(t, draw(*oneSeed, *recipe))
+		return
+	}
+	all := totals{counts: make(map[string]int)}
+	began := time.Now()
+	var next atomic.Uint64
+	var wg sync.WaitGroup
+	for range max(1, *workers) {
+		wg.Go(func() {
+			for {
+				n := next.Add(1) - 1
+				if n >= uint64(*seeds) || all.failed() >= *stopAt {
+					return
+				}
+				s := draw(*first+n, *recipe)
+				all.add(s, simulate(t, s, false))
+				if *progress > 0 && (n+1)%uint64(*progress) == 0 {
+					fmt.Fprintf(os.Stderr, "%v: %d worlds, next seed %d\n", time.Since(began).Round(time.Second), n+1, *first+n+1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("\n%s", all.table(time.Since(began)))
+	for _, f := range all.failures {
+		t.Errorf("seed %d (%s): %s\n%s", f.scenario.Seed, f.scenario.Recipe, strings.Join(f.wrong, "\n"), cutDown(t, f.scenario))
+	}
+}
+
+func (a *totals) failed() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.failures)
+}
+
+func (a *totals) add(s scenario, r result) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.worlds++
+	a.took += r.took
+	for kind, n := range r.counts {
+		a.counts[kind] += n
+	}
+	a.counts["worlds: "+s.Recipe]++
+	if len(r.wrong) > 0 {
+		a.failures = append(a.failures, failure{s, r.wrong})
+	}
+}
+
+// table is what the run came to, for docs/SIMULATION.md.
+func (a *totals) table(took time.Duration) string {
+	faults := 0
+	for kind, n := range a.counts {
+		if strings.HasPrefix(kind, "fault: ") {
+			faults += n
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d worlds in %v: %v simulated, %.0f simulated seconds per second; %d faults\n\n", a.worlds, took.Round(time.Second),
+		a.took.Round(time.Second), a.took.Seconds()/took.Seconds(), faults)
+	b.WriteString("| what | how often |\n| --- | --- |\n")
+	for _, kind := range slices.Sorted(maps.Keys(a.counts)) {
+		fmt.Fprintf(&b, "| %s | %d |\n", kind, a.counts[kind])
+	}
+	return b.String()
+}
+
+// tries is how often a scenario is repeated to see whether it fails: the order of goroutines is
+// not decided by the seed.
+const tries = 30
+
+// fails repeats a scenario until it fails.
+func fails(t *testing.T, s scenario, trace bool) (r result, failed bool) {
+	for range tries {
+		if r = simulate(t, s, trace); len(r.wrong) > 0 {
+			return r, true
+		}
+	}
+	return r, false
+}
+
+// cutDown drops faults and clients as long as the scenario still fails, and says how it can be seen.
+func cutDown(t *testing.T, s scenario) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "again: go test ./sim -run TestWorlds -v -sim.seed %d", s.Seed)
+	if *recipe != "" {
+		fmt.Fprintf(&b, " -sim.recipe %s", *recipe)
+	}
+	if _, failed := fails(t, s, false); !failed {
+		fmt.Fprintf(&b, "\nit did not fail again in %d tries: it depends on the order of goroutines\n", tries)
+		return b.String()
+	}
+	for again := true; again; {
+		again = false
+		for i := len(s.Faults) - 1; i >= 0; i-- {
+			less := s
+			less.Faults = slices.Delete(slices.Clone(s.Faults), i, i+1)
+			if _, failed := fails(t, less, false); failed {
+				s, again = less, true
+			}
+		}
+	}
+	for i := len(s.Clients) - 1; i > 0; i-- {
+		less := s
+		less.Clients = slices.Delete(slices.Clone(s.Clients), i, i+1)
+		if _, failed := fails(t, less, false); failed {
+			s = less
+		}
+	}
+	fmt.Fprintf(&b, "\ncut down to %d faults and %d clients:\n%s", len(s.Faults), len(s.Clients), describeScenario(s))
+	if r, failed := fails(t, s, true); failed {
+		file, err := writeHistory(s, r)
+		fmt.Fprintf(&b, "\n%s\nhistory in %s %v\n", strings.Join(r.wrong, "\n"), file, err)
+	}
+	return b.String()
+}
+
+func describeScenario(s scenario) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, %d members, latency %v and %v, lag %v, sync timeout %v, reaping every %v\n",
+		s.Recipe, s.Members, s.Latency, s.MemberLatency, s.Lag, s.SyncTimeout, s.ReapEvery)
+	for i, c := range s.Clients {
+		fmt.Fprintf(&b, "client %d: %+v\n", i, c)
+	}
+	for _, f := range s.Faults {
+		fmt.Fprintf(&b, "%v\n", f)
+	}
+	return b.String()
+}
+
+// writeHistory writes what happened to a file.
+func writeHistory(s scenario, r result) (file string, err error) {
+	f, err := os.CreateTemp("", fmt.Sprintf("sim-%d-*.txt", s.Seed))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	_, err = fmt.Fprintf(f, "%s\n%s\n%s\n", describeScenario(s), strings.Join(r.wrong, "\n"), strings.Join(r.history, "\n"))
+	return f.Name(), err
+}
+
+// runOne shows one seed.
+func runOne(t *testing.T, s scenario) {
+	r, failed := fails(t, s, true)
+	file, err := writeHistory(s, r)
+	if err != nil {
+		t.Error(err)
+	}
+	t.Logf("%s\nhistory in %s", describeScenario(s), file)
+	if failed {
+		t.Errorf("%s", strings.Join(r.wrong, "\n"))
+		if *cut {
+			t.Log(cutDown(t, s))
+		}
+	}
+}

@@ -1,0 +1,328 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
+)
+
+const (
+	lockPath = "/sim/lock"
+	counter  = "/sim/counter" // is written by holders only
+)
+
+// result is what became of a scenario.
+type result struct {
+	counts  map[string]int
+	wrong   []string
+	history []string
+	took    time.Duration // by the clock of the simulation
+}
+
+// world is a scenario that runs, in a bubble.
+type world struct {
+	scenario
+	monitor *monitor
+	cluster *zktest.Cluster
+	clients []*user
+	calm    atomic.Bool   // there will be no more faults
+	over    chan struct{} // closed when calm is set
+	quiet   atomic.Bool   // the last fault is over
+	owners  atomic.Int64
+
+	healing sync.WaitGroup
+	jumped  bool // the numbers have been near their end
+}
+
+// user is a client and those who use it.
+type user struct {
+	clientPlan
+	number int
+	client *framework.Client
+
+	mu     sync.Mutex   // guards what follows
+	random *rand.Rand   // for callbacks
+	mutex  *mutex.Mutex // that all goroutines use; nil: not made yet
+}
+
+// simulate runs a scenario in a bubble of its own.
+func simulate(t *testing.T, s scenario, trace bool) (r result) {
+	r.counts = make(map[string]int)
+	var m *monitor
+	defer func() {
+		if p := recover(); p != nil {
+			r.wrong = append(r.wrong, fmt.Sprintf("goroutines that do not end: %v\n%s", p, stacks()))
+			r.counts["wrong: goroutines that do not end"]++
+		}
+		if m != nil {
+			m.total(r.counts)
+			r.wrong = append(m.wrong, r.wrong...)
+			r.history = m.history
+		}
+	}()
+	defer time.AfterFunc(*patience, func() { giveUp(s, m) }).Stop()
+	synctest.Test(t, func(*testing.T) {
+		began := time.Now()
+		m = newMonitor(recipes[s.Recipe].most, trace)
+		w := &world{scenario: s, monitor: m, over: make(chan struct{})}
+		if err := w.run(); err != nil {
+			m.fail("simulation", "%v", err)
+		}
+		r.took = time.Since(began)
+	})
+	return r
+}
+
+// giveUp ends the program: a world in which time stands still, since some goroutine never rests, cannot be ended.
+func giveUp(s scenario, m *monitor) {
+	m.mu.Lock()
+	history := m.history[max(0, len(m.history)-300):]
+	fmt.Fprintf(os.Stderr, "seed %d (%s): no end after %v\n%s%s\n%s\n", s.Seed, s.Recipe, *patience, describeScenario(s), strings.Join(history, "\n"), stacks())
+	os.Exit(1)
+}
+
+// run returns when everything has ended. The error says why it could not begin.
+func (w *world) run() (err error) {
+	opts := []zktest.Option{
+		zktest.WithInMemory(), zktest.WithSeed(w.Seed), zktest.WithMemberLatency(w.MemberLatency), zktest.WithLag(w.Lag),
+		zktest.WithSyncTimeout(w.SyncTimeout), zktest.WithContainerCheckInterval(w.ReapEvery),
+	}
+	if w.Latency > 0 {
+		opts = append(opts, zktest.WithLatency(w.Latency))
+	}
+	if w.cluster, err = zktest.StartCluster(w.Members, opts...); err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, w.cluster.Close())
+		time.Sleep(20 * time.Second) // callbacks return; whoever is left then ends never, which fails the bubble
+	}()
+	if err := w.cluster.Members()[0].Create(counter, []byte("0")); err != nil {
+		return err
+	}
+	w.watchServers()
+	defer w.closeClients()
+	var wg, hiding sync.WaitGroup
+	for i, plan := range w.Clients {
+		u, err := w.newUser(i, plan)
+		if err != nil {
+			return err
+		}
+		for j := range plan.Goroutines {
+			c := &contender{
+				world: w, user: u, name: fmt.Sprintf("%s %d.%d", plan.Kind, i, j),
+				random: rand.New(rand.NewPCG(w.Seed, uint64(i+1)<<16+uint64(j))),
+			}
+			if plan.Kind == hidden {
+				hiding.Go(c.contend)
+			} else {
+				wg.Go(c.contend)
+			}
+		}
+	}
+	w.makeFaults()
+	w.quiet.Store(true)
+	time.Sleep(30 * time.Second) // clients come back, dead sessions end
+	if !within(30*time.Minute, hiding.Wait) {
+		w.monitor.fail("stuck", "contenders do not end:\n%s", stacks())
+		return nil
+	}
+	w.calm.Store(true)
+	close(w.over)
+	if !within(30*time.Minute, wg.Wait) {
+		w.monitor.fail("stuck", "contenders do not end:\n%s", stacks())
+		return nil
+	}
+	w.checkOrphans()
+	w.monitor.conclude(w.counterValue())
+	return nil
+}
+
+// within waits for f. It reports false if that takes longer than d.
+func within(d time.Duration, f func()) bool {
+	done := make(chan struct{})
+	go func() { // ends with f
+		f()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return true
+	case <-time.After(d):
+		return false
+	}
+}
+
+// stacks shows all goroutines in bubbles but their own.
+func stacks() string {
+	buf := make([]byte, 1<<20)
+	var b strings.Builder
+	for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		if strings.Contains(g, "bubble") && !strings.Contains(g, "synctest.Run") {
+			b.WriteString(g + "\n\n")
+		}
+	}
+	return b.String()
+}
+
+func (w *world) newUser(i int, plan clientPlan) (*user, error) {
+	u := &user{clientPlan: plan, number: i, random: rand.New(rand.NewPCG(w.Seed, uint64(i+1)<<32))}
+	policy := connstate.Standard
+	if plan.Trusting {
+		policy = connstate.Session
+	}
+	opts := []framework.Option{
+		framework.WithDialer(w.cluster.DialContext),
+		framework.WithSessionTimeout(plan.Session),
+		framework.WithConnectionTimeout(plan.Patience),
+		framework.WithErrorPolicy(policy),
+		framework.WithRetryPolicy(retry.BoundedExponentialBackoff(20*time.Millisecond, time.Second, plan.Retries)),
+		framework.WithObserver(w.delays(u)),
+	}
+	if plan.Kind == hidden {
+		opts = append(opts, framework.WithAuth("digest", []byte(fmt.Sprintf("user%d:secret", i))))
+	}
+	var err error
+	u.client, err = framework.New(w.cluster.Servers(), opts...)
+	if err == nil {
+		w.clients = append(w.clients, u)
+	}
+	return u, err
+}
+
+func (w *world) closeClients() {
+	for _, u := range w.clients {
+		_ = u.client.Close() // what it says is that sessions could not be ended, which is fine
+	}
+}
+
+// delays is an observer that delays the goroutine that calls it, now and then: between an answer and what
+// acts on it anything may happen.
+func (w *world) delays(u *user) framework.Observer {
+	delay := func(what string) {
+		u.mu.Lock()
+		var d time.Duration
+		if u.DelayOne > 0 && !w.calm.Load() && u.random.IntN(u.DelayOne) == 0 {
+			d = upTo(u.random, u.DelayMost)
+		}
+		u.mu.Unlock()
+		if d > 0 {
+			w.monitor.count("delays")
+			w.monitor.note("client %d: %s is delayed by %v", u.number, what, d)
+			time.Sleep(d)
+		}
+	}
+	return framework.Observer{
+		Operation: func(_ context.Context, e framework.OperationEvent) {
+			if e.Op != "sync" {
+				delay(e.Op)
+			}
+		},
+		Acquiring: func(ctx context.Context, _ framework.AcquiringEvent) context.Context { delay("acquiring"); return ctx },
+		Joined:    func(context.Context, framework.JoinedEvent) { delay("joined") },
+		Acquired: func(ctx context.Context, e framework.AcquiredEvent) context.Context {
+			if node, ok := ctx.Value(nodeKey{}).(*string); ok {
+				*node = e.Node
+			}
+			delay("acquired")
+			return ctx
+		},
+		NotAcquired: func(context.Context, framework.NotAcquiredEvent) { delay("not acquired") },
+		// Not Ended: it is called inside a sync.Once, and time stands still in a bubble while a goroutine waits for one.
+	}
+}
+
+// nodeKey is for a context that takes the path of a lock's node.
+type nodeKey struct{}
+
+// watchServers has the history show what clients ask for.
+func (w *world) watchServers() {
+	if !w.monitor.trace {
+		return
+	}
+	for i, member := range w.cluster.Members() {
+		member.Trace(func(e zktest.Event) {
+			if e.Request.Op != zktest.OpSync {
+				w.monitor.note("  member %d: %#x %v", i, e.Session, e)
+			}
+		})
+	}
+}
+
+// leader waits for one.
+func (w *world) leader() *zktest.Server {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	leader, err := w.cluster.WaitLeader(ctx)
+	if err != nil {
+		w.monitor.fail("simulation", "no leader: %v", err)
+		return w.cluster.Members()[0]
+	}
+	return leader
+}
+
+// checkOrphans requires that no node stays of contenders that have all released, while their clients live.
+func (w *world) checkOrphans() {
+	var left []string
+	for range 60 {
+		left = left[:0]
+		for _, n := range w.leader().Dump() {
+			if n.Owner != 0 && strings.HasPrefix(n.Path, lockPath) {
+				left = append(left, fmt.Sprintf("%s of session %#x", n.Path, n.Owner))
+			}
+		}
+		if len(left) == 0 {
+			return
+		}
+		time.Sleep(time.Second)
+	}
+	w.monitor.fail("orphan", "%s", strings.Join(left, ", "))
+}
+
+func (w *world) counterValue() int {
+	data, err := w.leader().Get(counter)
+	if err != nil {
+		w.monitor.fail("simulation", "%v", err)
+		return 0
+	}
+	value, err := strconv.Atoi(string(data))
+	if err != nil {
+		w.monitor.fail("simulation", "%v", err)
+	}
+	return value
+}
+
+// guardedWrite changes the counter if the guard lets it. It reports the value and whether it was confirmed.
+func guardedWrite(ctx context.Context, client *framework.Client, guard *zk.CheckVersionRequest, blind bool) (int, error) {
+	value := 0
+	if !blind {
+		data, _, err := client.Get(ctx, counter)
+		if err != nil {
+			return 0, err
+		}
+		if value, err = strconv.Atoi(string(data)); err != nil {
+			return 0, err
+		}
+		value++
+	}
+	_, err := client.Multi(ctx, guard, &zk.SetDataRequest{Path: counter, Data: []byte(strconv.Itoa(value)), Version: -1})
+	return value, err
+}
