@@ -135,12 +135,13 @@ var kinds = map[string]string{
 	"__READ__": "read",
 	"__WRIT__": "write",
 	"lease-":   "lease",
-	"latch-":   "latch",
+	"latch-":   "election",
 	"__lock__": "kazoo",
 }
 
 // Kind is a word for the kind of lock whose nodes have a name, such as framework.AcquiringEvent.Name: "mutex" (also
-// the queue of a semaphore, at <path>/locks), "read", "write", "lease", "latch", "kazoo" or "other".
+// the queue of a semaphore, at <path>/locks), "read", "write", "lease", "election", "kazoo" or "other". A term of
+// leadership is a hold of kind "election". With leader.AsSelector it is of kind "mutex": its nodes are a mutex's.
 func Kind(name string) string {
 	if kind, ok := kinds[name]; ok {
 		return kind

@@ -83,7 +83,7 @@ func TestWordsForStates(t *testing.T) {
 
 func TestWordsForKinds(t *testing.T) {
 	for name, want := range map[string]string{
-		"lock-": "mutex", "__READ__": "read", "__WRIT__": "write", "lease-": "lease", "latch-": "latch", "__lock__": "kazoo",
+		"lock-": "mutex", "__READ__": "read", "__WRIT__": "write", "lease-": "lease", "latch-": "election", "__lock__": "kazoo",
 		"": "other", "vm-4711-": "other",
 	} {
 		assert.Equal(t, want, observe.Kind(name), name)

@@ -36,7 +36,7 @@ func (p *plainClient) enqueue(ctx context.Context, dir, name string) (*node, err
 	if err != nil {
 		return nil, err
 	}
-	opts := []framework.CreateOption{framework.As(framework.EphemeralSequential), framework.Protected(), framework.Parents()}
+	opts := []framework.CreateOption{framework.As(framework.EphemeralSequential), framework.Protected(), framework.ContainerParents()}
 	if p.Kind == hidden {
 		opts = append(opts, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "auth"}}))
 	}

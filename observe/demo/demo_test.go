@@ -25,7 +25,7 @@ func TestServiceIsWatchedByBoth(t *testing.T) {
 				}
 				defer response.Body.Close()
 				text, err := io.ReadAll(response.Body)
-				return err == nil && contains(string(text), `curator_lock_held`, `lock="billing"`, `kind="mutex"`, `kind="read"`, `kind="lease"`, `curator_lock_wait_duration_seconds_bucket`, `curator_lock_losses_total`, `curator_connection_state`)
+				return err == nil && contains(string(text), `curator_lock_held`, `lock="billing"`, `kind="mutex"`, `kind="read"`, `kind="lease"`, `kind="election"`, `curator_lock_wait_duration_seconds_bucket`, `curator_lock_losses_total`, `curator_connection_state`)
 			}, 20*time.Second, 50*time.Millisecond, path)
 		}
 		return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	curatorotel "github.com/gocurator/curator/observe/otel"
 	curatorprom "github.com/gocurator/curator/observe/prometheus"
+	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/rwlock"
@@ -92,6 +93,13 @@ func (s *service) work(ctx context.Context, client *framework.Client) error {
 	if err != nil {
 		return err
 	}
+	scheduler, err := leader.New(client, "/scheduler/leader")
+	if err != nil {
+		return err
+	}
+	s.wg.Go(func() { // each leads for a while
+		_ = scheduler.Run(ctx, func(ctx context.Context, _ *leader.Term) error { return pause(500, 3_000)(ctx) })
+	})
 	s.repeat(ctx, func(ctx context.Context) { _ = invoices.Do(ctx, pause(5, 60)) })
 	s.repeat(ctx, func(ctx context.Context) { _ = catalogue.Read().Do(ctx, pause(5, 30)) })
 	s.repeat(ctx, func(ctx context.Context) {

@@ -21,7 +21,9 @@
 //	curator.lock.queue_length       histogram       nodes ahead when joining, where known; lock, kind
 //
 // The values of result, reason, cause, state and kind are those of [observe.Result], [observe.Reason], [observe.Cause],
-// [observe.State] and [observe.Kind]: readers, writers and mutexes have series of their own, also on one path. The
+// [observe.State] and [observe.Kind]: readers, writers and mutexes have series of their own, also on one path. A
+// term of leadership is a lease of kind "election", and a campaign an acquire. As a LeaderSelector (leader.AsSelector)
+// it is of kind "mutex", since its nodes are a mutex's. The
 // attribute lock is there if [WithLockLabel] says what a path is called. Exported to Prometheus, the names are those of
 // package observe/prometheus, and docs/dashboard.json of the library serves both.
 //

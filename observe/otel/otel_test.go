@@ -18,6 +18,7 @@ import (
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/observe/otel"
+	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/rwlock"
@@ -364,6 +365,22 @@ func TestKindsHaveSeriesOfTheirOwn(t *testing.T) {
 	require.NoError(t, m.Do(within(t), func(context.Context) error { return nil }))
 	for kind, want := range map[string]float64{"mutex": 1, "write": 1, "read": 2} {
 		b.is(t, want, "curator.lock.wait.duration", "kind", kind)
+	}
+}
+
+// TestTermsAreOfKindElection: a latch's terms have series of their own; a selector's nodes are a mutex's.
+func TestTermsAreOfKindElection(t *testing.T) {
+	for kind, opts := range map[string][]leader.Option{"election": nil, "mutex": {leader.AsSelector()}} {
+		b := newBed(t)
+		e, err := leader.New(b.client(t), "/election", opts...)
+		require.NoError(t, err)
+		term, err := e.Campaign(within(t))
+		require.NoError(t, err)
+		b.is(t, 1, "curator.lock.held", "kind", kind)
+		require.NoError(t, term.Resign())
+		b.is(t, 0, "curator.lock.held", "kind", kind)
+		b.is(t, 1, "curator.lock.hold.duration", "kind", kind)
+		assert.Equal(t, kind, attrs(b.span(t, "lock hold"))["curator.kind"])
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/observe"
 	"github.com/gocurator/curator/observe/prometheus"
 	"github.com/gocurator/curator/recipes/mutex"
 )
@@ -33,6 +34,7 @@ var (
 	variable   = regexp.MustCompile(`"\$(\w+)"`)
 	// A label is matched, summed by, or listed: {lock=~"x"}, by (le, lock), label_values(m, lock).
 	matched = regexp.MustCompile(`(\w+)=~?"`)
+	ofKind  = regexp.MustCompile(`kind="(\w+)"`)
 	listed  = regexp.MustCompile(`by \(([^)]*)\)|label_values\([^)]*, (\w+)\)`)
 )
 
@@ -68,6 +70,14 @@ func TestTheDashboardAsksForWhatThereIs(t *testing.T) {
 		}
 	}
 	require.NotEmpty(t, queries)
+	elections := 0
+	for query := range queries {
+		for _, m := range ofKind.FindAllStringSubmatch(query, -1) {
+			assert.Equal(t, observe.Kind("latch-"), m[1], query)
+			elections++
+		}
+	}
+	assert.Equal(t, 3, elections, "panels show terms of leadership")
 
 	asked := map[string]bool{}
 	for query, where := range queries {

@@ -23,7 +23,8 @@
 //
 // The values of result, reason, cause, state and kind are those of [observe.Result], [observe.Reason],
 // [observe.Cause], [observe.State] and [observe.Kind]: readers, writers and mutexes have series of their own, also on
-// one path.
+// one path. A term of leadership is a lease of kind "election", and a campaign an acquire. As a LeaderSelector
+// (leader.AsSelector) it is of kind "mutex", since its nodes are a mutex's.
 //
 // # The label lock
 //

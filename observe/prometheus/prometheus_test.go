@@ -16,6 +16,7 @@ import (
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/observe/prometheus"
+	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/rwlock"
@@ -295,6 +296,37 @@ func TestKindsHaveSeriesOfTheirOwn(t *testing.T) {
 	}
 	require.NoError(t, first.Release())
 	require.NoError(t, second.Release())
+}
+
+// TestTermsAreOfKindElection: a latch's terms have series of their own; a selector's nodes are a mutex's.
+func TestTermsAreOfKindElection(t *testing.T) {
+	for kind, opts := range map[string][]leader.Option{"election": nil, "mutex": {leader.AsSelector()}} {
+		b := newBed(t)
+		e, err := leader.New(b.client(t), "/election", opts...)
+		require.NoError(t, err)
+		first, err := e.Campaign(within(t))
+		require.NoError(t, err)
+		of := []string{"kind", kind}
+		b.is(t, 1, "curator_lock_held", of...)
+		b.is(t, 1, "curator_lock_wait_duration_seconds", of...)
+		next := make(chan *leader.Term, 1)
+		go func() { // ends when first is lost
+			term, err := e.Campaign(within(t))
+			assert.NoError(t, err)
+			next <- term
+		}()
+		b.becomes(t, 1, "curator_lock_waiting", of...)
+		b.is(t, 0, "curator_lock_losses_total", "kind", kind, "cause", "node_deleted")
+		require.NoError(t, b.client(t).Delete(within(t), first.Path(), -1))
+		second := <-next
+		b.becomes(t, 1, "curator_lock_losses_total", "kind", kind, "cause", "node_deleted")
+		b.is(t, 1, "curator_lock_held", of...)
+		b.is(t, 0, "curator_lock_waiting", of...)
+		require.NoError(t, second.Resign())
+		b.is(t, 0, "curator_lock_held", of...)
+		b.is(t, 2, "curator_lock_hold_duration_seconds", of...)
+		b.is(t, 1, "curator_lock_losses_total", "kind", kind, "cause", "node_deleted")
+	}
 }
 
 func TestRetriesAndResults(t *testing.T) {
