@@ -26,6 +26,20 @@
 // one path. A term of leadership is a lease of kind "election", and a campaign an acquire. As a LeaderSelector
 // (leader.AsSelector) it is of kind "mutex", since its nodes are a mutex's.
 //
+// # Caches and kept nodes
+//
+// An observer is not told of caches and kept nodes. Each has a collector with a name, on the same registry or another:
+//
+//	collector, err := prometheus.NewCacheCollector(cache, "configuration")
+//	registry.MustRegister(collector)
+//
+//	curator_cache_nodes{cache}          gauge    nodes in the copy
+//	curator_cache_bytes{cache}          gauge    bytes of their data
+//	curator_cache_age_seconds{cache}    gauge    how long the copy may have been out of date; 0 while it is fresh
+//	curator_cache_reads_total{cache}    counter  requests sent to read nodes and lists
+//	curator_cache_resyncs_total{cache}  counter  how often everything was read, the first time included
+//	curator_node_present{node}          gauge    1 while a kept node or a member of a group is there, otherwise 0
+//
 // # The label lock
 //
 // It is empty, which Prometheus takes for absent, unless [WithLockLabel] says what a path is

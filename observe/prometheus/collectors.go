@@ -1,0 +1,115 @@
+package prometheus
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	prom "github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/recipes/node"
+)
+
+// NewCacheCollector returns a collector for a cache. Its metrics have the label cache with the value name, so each
+// cache on a registry needs a name of its own: the registry refuses the second collector with the same one. The numbers
+// are those of [cache.Cache.Stats] at the moment of a scrape. A scrape never asks a ZooKeeper server.
+//
+// A collector does not close its cache. A cache that has ended keeps its numbers, and its age rises: unregister the
+// collector of a cache that is closed on purpose.
+//
+// The error is [framework.ErrBadArgument] if c is nil, or name is empty or not UTF-8.
+func NewCacheCollector(c *cache.Cache, name string) (prom.Collector, error) {
+	if c == nil {
+		return nil, fmt.Errorf("prometheus: %w: nil cache", framework.ErrBadArgument)
+	}
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	desc := func(metric, help string) *prom.Desc {
+		return prom.NewDesc(metric, help, nil, prom.Labels{"cache": name})
+	}
+	return &cacheCollector{
+		cache:   c,
+		nodes:   desc("curator_cache_nodes", "Nodes in the copy of a cache."),
+		bytes:   desc("curator_cache_bytes", "Bytes of data in the copy of a cache."),
+		age:     desc("curator_cache_age_seconds", "How long the copy of a cache may have been out of date; 0 while it is fresh."),
+		reads:   desc("curator_cache_reads_total", "Requests that a cache has sent to read nodes and lists."),
+		resyncs: desc("curator_cache_resyncs_total", "How often a cache has read everything, the first time included."),
+	}, nil
+}
+
+// NewNodeCollector returns a collector for a kept node: whether it is there, as [node.Node.Present] says at the moment
+// of a scrape. The metric has the label node with the value name, and what is said of names and of closing at
+// [NewCacheCollector] is so here: a node that was closed is absent. The error is
+// [framework.ErrBadArgument] if n is nil, or name is empty or not UTF-8.
+func NewNodeCollector(n *node.Node, name string) (prom.Collector, error) {
+	if n == nil {
+		return nil, fmt.Errorf("prometheus: %w: nil node", framework.ErrBadArgument)
+	}
+	return newPresence(n.Present, name)
+}
+
+// NewMemberCollector is [NewNodeCollector] for the node of a member of a group: it has the same metric, with the
+// label node. The error is [framework.ErrBadArgument] if m is nil, or name is empty or not UTF-8.
+func NewMemberCollector(m *node.Member, name string) (prom.Collector, error) {
+	if m == nil {
+		return nil, fmt.Errorf("prometheus: %w: nil member", framework.ErrBadArgument)
+	}
+	return newPresence(m.Present, name)
+}
+
+func newPresence(present func() (bool, <-chan struct{}), name string) (prom.Collector, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	return &presence{present, prom.NewDesc("curator_node_present", "1 while a kept node is there, and 0 while it is not.",
+		nil, prom.Labels{"node": name})}, nil
+}
+
+// checkName refuses what cannot tell one from another, and what a registry refuses later in other words.
+func checkName(name string) error {
+	if name == "" || !utf8.ValidString(name) {
+		return fmt.Errorf("prometheus: %w: name %q is empty or not UTF-8", framework.ErrBadArgument, name)
+	}
+	return nil
+}
+
+type cacheCollector struct {
+	cache                             *cache.Cache
+	nodes, bytes, age, reads, resyncs *prom.Desc
+}
+
+// Describe sends the descriptions of the metrics.
+func (c *cacheCollector) Describe(descs chan<- *prom.Desc) {
+	for _, d := range []*prom.Desc{c.nodes, c.bytes, c.age, c.reads, c.resyncs} {
+		descs <- d
+	}
+}
+
+// Collect sends the numbers of this moment.
+func (c *cacheCollector) Collect(metrics chan<- prom.Metric) {
+	s := c.cache.Stats()
+	metrics <- prom.MustNewConstMetric(c.nodes, prom.GaugeValue, float64(s.Nodes))
+	metrics <- prom.MustNewConstMetric(c.bytes, prom.GaugeValue, float64(s.Bytes))
+	metrics <- prom.MustNewConstMetric(c.age, prom.GaugeValue, s.Age.Seconds())
+	metrics <- prom.MustNewConstMetric(c.reads, prom.CounterValue, float64(s.Reads))
+	metrics <- prom.MustNewConstMetric(c.resyncs, prom.CounterValue, float64(s.Resyncs))
+}
+
+type presence struct {
+	present func() (bool, <-chan struct{})
+	desc    *prom.Desc
+}
+
+// Describe sends the description of the metric.
+func (p *presence) Describe(descs chan<- *prom.Desc) { descs <- p.desc }
+
+// Collect sends whether the node is there now.
+func (p *presence) Collect(metrics chan<- prom.Metric) {
+	value := 0.0
+	if there, _ := p.present(); there {
+		value = 1
+	}
+	metrics <- prom.MustNewConstMetric(p.desc, prom.GaugeValue, value)
+}
