@@ -5,36 +5,34 @@ import (
 	"time"
 )
 
-// Deadline knows the earliest instant at which the servers may end our session, and so give
-// away what it owns. It is arithmetic on instants that the caller passes: it has no
-// goroutine and no timer, and asks the system only whether the machine was suspended.
+// Deadline computes the earliest instant at which the servers may end our session, and others may acquire what
+// it holds. It only does arithmetic on instants that the caller passes: it has no goroutine and no timer, and
+// asks the system only whether the machine was suspended.
 //
-// A server ends a session when it has heard nothing of it for the negotiated timeout. We do
-// not see when it heard us; but a request that was answered was heard no earlier than it
-// was sent. So the session lives at least until
+// A server ends a session when it has heard nothing of it for the negotiated timeout. We do not know when it
+// heard us, but it heard an answered request no earlier than we sent it. So the session lives at least until
 //
 //	sent + timeout   of the last request that was answered
 //
-// provided that the server that answered is the one that counts. That is the leader. A
-// follower notes whom it has heard, and passes that on with its answer to the leader's next
-// ping, every half tick. Cut off from the leader, it goes on answering pings and reads
-// for some ticks, while the leader, which hears nothing, ends the session.
+// provided that the leader answered, since only the leader ends sessions. A follower notes which sessions it
+// has heard, and reports them with its answer to the leader's next ping, every half tick. A follower that is
+// cut off from the leader still answers pings and reads for some ticks, while the leader hears nothing and ends
+// the session.
 //
 //	request ──> follower              answered by the follower: it has noted us
 //	            follower ──> leader   within half a tick: it passes that on
 //	request ──> follower ──> leader   answered by the leader: it has what was passed on,
 //	                                  since what a follower sends arrives in order
 //
-// Where it matters (strict), a request therefore counts only when it is proven: when another
-// one, which the leader had a hand in, was sent a while after the first was answered,
-// and was answered itself. The while is 9/32 of the timeout. A server grants no timeout
-// shorter than two of its ticks, unless told otherwise, so that is at least half a tick. What it is
-// more than that is room for a ping that is late on its way to the follower: a sixteenth of a
-// tick, 125 ms by default, with a timeout of two ticks, and half a tick and more with four.
-// A connect request counts at once: the leader makes the session, or confirms it.
+// So in strict mode a request counts only when it is proven: a second request was sent at least 9/32 of the
+// timeout after the first was answered, the leader took part in the second, and it was answered. By default a
+// server grants no timeout shorter than two of its ticks, so 9/32 of it is at least half a tick. The rest
+// leaves room for a leader's ping that is late: a sixteenth of a tick, 125 ms by default, with a timeout of two
+// ticks, and half a tick and more with four. A connect request counts at once, since the leader creates the
+// session, or confirms it.
 //
-// The price of being strict: if an answer through the leader comes every 3/32 of the timeout,
-// what is proven was sent no longer ago than
+// The price of strict mode: if the leader answers every 3/32 of the timeout, the latest proven request was sent
+// no longer ago than
 //
 //	timeout*3/8 + the longest pause between requests, or timeout/16 if that is more
 //
@@ -42,13 +40,12 @@ import (
 //
 // # Suspended machines
 //
-// Go's clock, and so every instant here, stands still while the machine is suspended to memory or
-// disk; that of the servers does not. Linux has a second clock, CLOCK_BOOTTIME, that goes on. At
-// each call a Deadline compares the two. If more time has passed than Go's clock says, it moves the
-// instants that it knows back by the difference, and answers to requests that were sent before
-// count for nothing. It cannot act while nobody looks: whoever depends on a session learns at the next
-// look after the machine went on. On other systems a suspended machine is not noticed before a
-// server tells.
+// Go's clock, and so every instant here, stops while the machine is suspended to memory or disk. The servers'
+// clocks do not. Linux has a second clock, CLOCK_BOOTTIME, that keeps running. At each call a Deadline compares
+// the two. If more time has passed than Go's clock says, it moves the instants that it knows back by the
+// difference, and ignores answers to requests that were sent before. A Deadline acts only when it is called, so
+// a holder learns of a loss at the first call after the machine continues. On other systems only a server's
+// reply shows that the machine was suspended.
 //
 // All methods are safe for concurrent use, and none allocates.
 type Deadline struct {
@@ -69,30 +66,28 @@ type Deadline struct {
 type sample struct{ sent, answered time.Time }
 
 const (
-	// forward is after how many 32nds of the timeout a follower must have passed on
-	// what it noted.
+	// forward is the number of 32nds of the timeout after which a follower must have reported what it noted.
 	forward = 9
 
-	// spacing is the part of the timeout that lies between a sample and the next but one,
-	// at least. So twice as many reach back a timeout, and older ones are of no use.
+	// spacing: a sample and the next but one are at least this part of the timeout apart. So twice as many
+	// samples cover a whole timeout, and older ones are of no use.
 	spacing = 16
 	samples = 2 * spacing
 
 	// margin is the part of the timeout by which our clock may be slower than theirs.
 	margin = 50
 
-	// tolerance is by how much the system's clocks may seem to differ because they are not read at
-	// the same instant.
+	// tolerance is how much the system's clocks may seem to differ because they are not read at the same
+	// instant.
 	tolerance = 20 * time.Millisecond
 )
 
 // suspended is how long the machine has been suspended. Tests replace it.
 var suspended = slept
 
-// NewDeadline makes a deadline for a session with the given timeout, whose connect request
-// was sent at sent. percent is the part of the timeout after which to take it for lost,
-// 1 to 100; what is out of range is brought into it. Curator calls it simulated session
-// expiration.
+// NewDeadline makes a deadline for a session with the given timeout, whose connect request was sent at sent.
+// percent is the part of the timeout after which the session counts as lost, 1 to 100; other values are
+// replaced by the nearest of these. Curator calls it simulated session expiration.
 func NewDeadline(timeout time.Duration, sent time.Time, percent int) *Deadline {
 	d := &Deadline{percent: time.Duration(min(max(percent, 1), 100)), slept: suspended()}
 	d.Attached(timeout, sent)
@@ -107,14 +102,14 @@ func (d *Deadline) Attached(timeout time.Duration, sent time.Time) {
 	if d.wake(); sent.Before(d.woke) {
 		return
 	}
-	// What is still unproven on the old connection may never have been passed on. There is
-	// no need to forget it: it was sent before this, and so has nothing to add.
+	// The follower may never have reported what is unproven on the old connection. It need not be removed: it
+	// was sent before this request, so it adds nothing.
 	d.last, d.proven = later(d.last, sent), later(d.proven, sent)
 }
 
-// Answered notes that a request sent at sent was answered at received, and whether the
-// leader had a hand in it: writes and syncs have it, reads and pings do not. sent must
-// not be later than the first byte left, nor received earlier than the answer was read.
+// Answered notes that a request sent at sent was answered at received, and whether the leader took part in it,
+// as in writes and syncs, but not in reads and pings. sent must not be later than the moment at which the first
+// byte was sent, nor received earlier than the moment at which the answer was read.
 func (d *Deadline) Answered(sent, received time.Time, viaLeader bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -148,8 +143,8 @@ func (d *Deadline) prove(sent time.Time) {
 	}
 }
 
-// keep remembers an answered request. A newest sample that is close to the one before
-// is replaced, so that what is kept is never further apart than it must be.
+// keep stores an answered request. It replaces the newest sample if that is close to the one before it, so the
+// samples cover the whole timeout.
 func (d *Deadline) keep(s sample) {
 	if d.count > 0 && !s.sent.After(d.at(d.count-1).sent) {
 		return // overtaken by a later one
@@ -165,7 +160,7 @@ func (d *Deadline) keep(s sample) {
 	d.count++
 }
 
-// at is the i-th oldest sample's place.
+// at returns the i-th oldest sample.
 func (d *Deadline) at(i int) *sample { return &d.samples[(d.first+i)%samples] }
 
 // drop forgets the oldest sample.
@@ -174,8 +169,8 @@ func (d *Deadline) drop() {
 	d.count--
 }
 
-// At is the instant at which the session must be taken for lost. Strict is for when somebody
-// depends on it; it is never later than the other.
+// At is the instant at which the session counts as lost. strict is for sessions that somebody depends on; the
+// strict instant is never later than the other.
 func (d *Deadline) At(strict bool) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()

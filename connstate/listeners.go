@@ -12,20 +12,19 @@ import (
 // ErrNilListener is what Listen returns for a nil function.
 var ErrNilListener = errors.New("nil state listener")
 
-// listener is a function and what it has not been told yet.
+// listener is a function and the states that it was not called with yet.
 type listener struct {
 	f       func(State)
 	queue   []State // guarded by Machine.mu, as is running
 	running bool    // a goroutine tells it
 }
 
-// Listen has f called with every new state from now on, not with the one in force: in
-// order, one at a time, on a goroutine of the machine's. f may block, and may call the
-// machine. A panic of f is reported, and f stays. The error is [ErrNilListener] if f is nil, and
-// [ErrClosed] after Close.
+// Listen registers f. It is called with every new state from now on, not with the current one: in order, one
+// call at a time, on a goroutine of the machine. f may block, and may call the machine. If f panics, the panic
+// is logged, and f stays registered. The error is [ErrNilListener] if f is nil, and [ErrClosed] after Close.
 //
-// remove ends that, and may be called again. It does not wait: one call of f may still be
-// running when it returns, or just be about to.
+// remove unregisters f, and may be called again. It does not wait: one call of f may be running, or about to
+// begin, when it returns.
 func (m *Machine) Listen(f func(State)) (remove func(), err error) {
 	if f == nil {
 		return nil, ErrNilListener
@@ -45,8 +44,8 @@ func (m *Machine) Listen(f func(State)) (remove func(), err error) {
 	}, nil
 }
 
-// tell calls a listener until there is nothing to tell any more. Its goroutine lives no longer
-// than that: states change seldom, and a listener that nobody removes costs nothing.
+// tell calls a listener until its queue is empty. Then its goroutine ends: states change seldom, and a listener
+// that nobody removes costs nothing.
 func (m *Machine) tell(l *listener) {
 	told := false
 	defer func() {
@@ -80,8 +79,7 @@ func call(f func(State), state State, log *slog.Logger) {
 	f(state)
 }
 
-// insideListener reports whether a listener, of whatever machine, called us. That is what
-// the stack says; nothing else in Go knows who is asking.
+// insideListener reports whether a listener, of any machine, called us. Only the stack can tell.
 func insideListener() bool {
 	stack := make([]uintptr, 64)
 	n := runtime.Callers(1, stack)
@@ -102,18 +100,18 @@ func insideListener() bool {
 	}
 }
 
-// maxQueue bounds what a listener that blocks can pile up.
+// maxQueue bounds the queue of a listener that blocks.
 const maxQueue = 64
 
-// add appends a state. When there are too many, those in the middle are replaced by the
-// shortest legal sequence that leads from the oldest to the newer half: through Lost if
-// there was a Lost among them, for that must not be missed.
+// add appends a state. When there are too many, those in the middle are replaced by the shortest legal sequence
+// that leads from the oldest to the newer half: through Lost if there was a Lost among them, since a listener
+// must not miss that.
 func (l *listener) add(to State) {
 	l.queue = append(l.queue, to)
 	if len(l.queue) <= maxQueue {
 		return
 	}
-	// The oldest stays: it follows what the listener was told last.
+	// The oldest stays: it follows the state of the last call.
 	kept := l.queue[:1:1]
 	dropped, rest := l.queue[1:maxQueue/2], l.queue[maxQueue/2:]
 	if slices.Contains(dropped, Lost) {
@@ -123,8 +121,8 @@ func (l *listener) add(to State) {
 	l.queue = append(kept, rest[1:]...)
 }
 
-// lead appends to, and before it Suspended or Reconnected if the states could not follow
-// each other otherwise. It is not for Connected, which follows nothing.
+// lead appends to, and before it Suspended or Reconnected if the states could not follow each other otherwise.
+// It is not for Connected, which follows no other state.
 func lead(states []State, to State) []State {
 	for {
 		last := states[len(states)-1]

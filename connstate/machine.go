@@ -10,12 +10,11 @@ import (
 	"github.com/gocurator/curator/internal/ctxerr"
 )
 
-// ErrClosed means that the machine was closed: the state does not change any more.
+// ErrClosed means that the machine was closed: its state no longer changes.
 var ErrClosed = errors.New("state machine closed")
 
-// Machine holds the state of one client and tells listeners of its changes. It is
-// Curator's ConnectionStateManager, without the part that watches the session: that is
-// [Deadline].
+// Machine holds the state of one client and calls listeners when it changes. It is Curator's
+// ConnectionStateManager, without the part that watches the session, which is [Deadline].
 //
 // All methods are safe for concurrent use, also from inside a listener.
 type Machine struct {
@@ -30,8 +29,7 @@ type Machine struct {
 	closed    bool
 }
 
-// NewMachine makes a machine in the zero State. Panics of listeners are reported to
-// log; nil discards them.
+// NewMachine makes a machine in the zero State. Panics of listeners are logged to log; nil discards them.
 func NewMachine(log *slog.Logger) *Machine {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -50,10 +48,10 @@ func (m *Machine) State() State {
 	return m.state
 }
 
-// Set moves to a state. It does not wait for listeners. Callers say only what they see,
-// Connected, Suspended, Lost or ReadOnly: a second Connected becomes Reconnected,
-// Lost goes through Suspended, and what is no transition is ignored. So is everything after
-// Close, and trouble before the first connection: see Absent.
+// Set moves to a state. It does not wait for listeners. Callers pass what they see: Connected, Suspended, Lost
+// or ReadOnly. A second Connected becomes Reconnected, and Suspended is inserted before Lost. A state that is
+// no transition is ignored, and so is every state after Close, and Suspended and Lost before the first
+// connection: see Absent.
 func (m *Machine) Set(to State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -73,8 +71,8 @@ func (m *Machine) Set(to State) {
 	m.move(to)
 }
 
-// Absent moves to a state for a client that has had no connection so far: Suspended, and later Lost. It
-// reports false, and does nothing, if there has been one.
+// Absent moves to a state of a client that has had no connection yet: Suspended, and later Lost. If there has
+// been a connection, it does nothing and returns false.
 func (m *Machine) Absent(to State) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -85,7 +83,7 @@ func (m *Machine) Absent(to State) bool {
 	return true
 }
 
-// move makes one step, if it is one. m.mu is held.
+// move makes one transition, if it is legal. m.mu is held.
 func (m *Machine) move(to State) {
 	if !m.state.leadsTo(to) {
 		return
@@ -126,16 +124,15 @@ func (m *Machine) WaitConnected(ctx context.Context) error {
 	}
 }
 
-// patience is how long Close waits before it says what for.
+// patience is how long Close waits before it logs what it waits for.
 const patience = 5 * time.Second
 
-// Close ends all waiting and delivery, and waits for listeners that are being called. When it
-// returns every goroutine of the machine has ended, and no listener is called any more.
-// It may be called any number of times.
+// Close ends all waits and stops calling listeners, and waits for listeners that are running. When it returns,
+// every goroutine of the machine has ended. It may be called any number of times.
 //
-// Called from inside a listener, of this machine or another, it does not wait: it would
-// wait for its caller, or two listeners for each other. It sees that only on
-// its own goroutine, so a listener must not wait for another one that closes.
+// Called by a listener, of this machine or another, it does not wait: it would wait for its own caller, or two
+// listeners would wait for each other. It notices that only on its own goroutine, so a listener must not wait
+// for another goroutine that calls Close.
 func (m *Machine) Close() {
 	m.mu.Lock()
 	if !m.closed {

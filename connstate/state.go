@@ -5,33 +5,33 @@ import (
 	"slices"
 )
 
-// State is how a client's connection is. The zero State means not connected yet.
+// State is the state of a client's connection. The zero State means not connected yet.
 type State int
 
 const (
-	// Connected is the first connection of a client. It comes once, and is nearly always the first state: a
-	// client that has not reached any server for long is Suspended and Lost before.
+	// Connected is the first connection of a client. It occurs once, and is nearly always the first state. Only
+	// a client that cannot reach any server for long is Suspended and Lost before.
 	Connected State = iota + 1
 
-	// Suspended means that the connection is lost, while the session may live. Locks may
-	// still be ours, but that cannot be verified now.
+	// Suspended means that the connection is lost, while the session may still live. We may still hold our
+	// locks, but cannot verify it.
 	Suspended
 
 	// Reconnected means that there is a connection again: with the same session if
 	// the state before was Suspended, with a new one if it was Lost.
 	Reconnected
 
-	// Lost means that the session is over, because a server said so or because none has
-	// confirmed it in time. Its locks are gone.
+	// Lost means that the session has ended: a server said so, or none has confirmed the session in time. Its
+	// locks are lost.
 	Lost
 
-	// ReadOnly means a connection to a server that is cut off from its ensemble and
-	// answers reads only. This library's client does not ask for such connections, so
-	// it never reports it. It stands here as in Curator.
+	// ReadOnly means a connection to a server that is cut off from its ensemble and answers reads only. This
+	// library's client does not ask for such connections, so it never reports it. It exists because Curator has
+	// it.
 	ReadOnly
 )
 
-// next lists every transition there is. Anything else is no news.
+// next lists all transitions. Other changes are ignored.
 var next = map[State][]State{
 	0:           {Connected, Suspended, ReadOnly},
 	Connected:   {Suspended, ReadOnly},
@@ -65,21 +65,20 @@ func (s State) String() string {
 	return fmt.Sprintf("state %d", int(s))
 }
 
-// ErrorPolicy says which states mean trouble to somebody who holds a lock.
+// ErrorPolicy says which states end a hold.
 type ErrorPolicy int
 
 const (
-	// Standard takes Suspended and Lost for trouble: a holder stops as soon as it
-	// cannot verify that it holds. It is Curator's StandardConnectionStateErrorPolicy.
+	// Standard ends a hold at Suspended and at Lost: a holder stops as soon as it cannot verify that it holds.
+	// It is Curator's StandardConnectionStateErrorPolicy.
 	Standard ErrorPolicy = iota
 
-	// Session takes only Lost for trouble: a holder goes on through a short
-	// outage, up to the session's deadline. It is Curator's
-	// SessionConnectionStateErrorPolicy.
+	// Session ends a hold only at Lost: a holder keeps working through a short outage, up to the session's
+	// deadline. It is Curator's SessionConnectionStateErrorPolicy.
 	Session
 )
 
-// IsError reports whether s means trouble.
+// IsError reports whether s ends a hold.
 func (p ErrorPolicy) IsError(s State) bool {
 	return s == Lost || s == Suspended && p != Session
 }

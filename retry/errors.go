@@ -11,8 +11,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Retryable reports whether the request that failed with err may succeed when it
-// is sent again as it is. It is the one place in the library that decides this.
+// Retryable reports whether the request that failed with err may succeed when it is sent again unchanged. The
+// whole library uses it to decide that.
 //
 // Yes for
 //   - a request that was lost or never sent: [zk.ErrConnectionClosed],
@@ -21,42 +21,38 @@ import (
 //   - a request that the server refused for now: [zk.ErrSessionMoved],
 //     [zk.ErrSessionExpired] and the throttling code.
 //
-// No for nil and everything else: answers of a healthy server such as
-// [zk.ErrNoNode], requests that were wrong to begin with, errors of a context,
-// errors that it has never heard of, and a [backoff.PermanentError], which is how
-// to say that the error inside shall not be retried.
+// No for nil and everything else: answers of a healthy server such as [zk.ErrNoNode], requests that were wrong
+// to begin with, errors of a context, errors that it does not know, and a [backoff.PermanentError], which marks
+// the error in it as not retryable.
 //
-// Errors are found through wrapping and joining; one of those that mean no wins
-// over any that mean yes, and an unheard-of one over none.
+// Wrapped and joined errors are examined too. One that means no outweighs any that mean yes; an unknown one
+// outweighs none.
 //
-// An error with a method Retryable() bool that returns false means no, too, for all that
-// it wraps and is wrapped with.
+// An error with a method Retryable() bool that returns false also means no, whatever it wraps and whatever
+// wraps it.
 //
-// An expired session is worth a retry for the request, not for what the session
-// held: its ephemeral nodes and its watches are gone.
+// After an expired session the request can be retried, but the ephemeral nodes and watches of the session are
+// gone.
 //
-// go-zookeeper fails a request on a closed [zk.Conn] with ErrConnectionClosed or
-// ErrClosing, as chance will have it, and with the former when only the connection
-// was lost. Whoever closes a Conn for good has to end the context given to [Do],
+// go-zookeeper fails a request on a closed [zk.Conn] with either ErrConnectionClosed or ErrClosing, and with
+// ErrConnectionClosed also if only the connection was lost. If you close a Conn, end the context given to [Do],
 // or wrap the error with [backoff.Permanent].
 //
-// It is Curator's RetryPolicy.allowRetry(Throwable), and more: there a throttled
-// request is not retried.
+// It is Curator's RetryPolicy.allowRetry(Throwable), which does not retry a throttled request.
 func Retryable(err error) bool {
 	return !contains(err, final) && (contains(err, refused) || contains(err, lost))
 }
 
-// Unknown reports whether the server may have carried out the operation that
-// failed with err: its request was sent, or may have been, and no answer came.
+// Unknown reports whether the server may have carried out the operation that failed with err: its request was
+// or may have been sent, and there was no answer.
 //
-// That is so for connection loss ([zk.ErrConnectionClosed], [zk.ErrClosing],
-// a [net.Error] or [io.EOF] of a failed socket write) and for the operation timeout
-// code. It is not so for [zk.ErrNoServer], which go-zookeeper gives only to requests
-// that it has not sent, for what a server refuses before it does anything, and for
-// any other answer. An error of a context alone says nothing about a request.
+// It is true for connection loss ([zk.ErrConnectionClosed], [zk.ErrClosing], a [net.Error] or [io.EOF] of a
+// failed socket write) and for the operation timeout code. It is false for [zk.ErrNoServer], which means that
+// the request was not sent, for requests that a server refuses before it does anything, and for any other
+// answer. An error of a context alone says nothing about a request.
 //
-// An error with a method Unknown() bool answers for itself and all that it wraps;
-// of joined errors, one is enough.
+// The method Unknown() bool of an error decides for that error and all that it wraps. Of joined errors, one is
+// enough.
 func Unknown(err error) bool {
 	if e, ok := err.(interface{ Unknown() bool }); ok {
 		return e.Unknown()
@@ -127,13 +123,13 @@ func judge(err error) verdict {
 	case *backoff.PermanentError:
 		return final
 	case syscall.Errno:
-		// A net.Error by its methods, but it comes from files as well. What
-		// a socket fails with is inside a *net.OpError.
+		// It has the methods of a net.Error, but files return it too. Errors of a socket are inside a
+		// *net.OpError.
 		return silent
 	case net.Error:
 		return lost
 	}
-	// The text is all there is: go-zookeeper has no values for these codes.
+	// Only the text tells: go-zookeeper has no values for these codes.
 	switch err.Error() {
 	case "unknown error: -4", // connection loss
 		"unknown error: -7": // operation timeout

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// minPause is the shortest pause of any policy, Curator's unit of time. A loop
-	// without a pause would keep a server busy that is in trouble already.
+	// minPause is the shortest pause of any policy, Curator's unit of time. A loop without a pause would
+	// overload a server that already fails.
 	minPause = time.Millisecond
 
 	// maxGrowth is where ExponentialBackoff stops growing: Curator's bound, the
@@ -18,22 +18,19 @@ const (
 	maxGrowth = math.MaxInt32 * time.Millisecond
 )
 
-// Policy says how often and after which pauses an operation is repeated. It
-// returns a new [backoff.BackOff] at each call, because that counts what it has
-// granted; thus one operation takes nothing from another.
+// Policy says how often and after which pauses an operation is retried. It returns a new [backoff.BackOff] at
+// each call, because a BackOff counts its retries, so operations do not share a count.
 //
-// It is Curator's RetryPolicy. The policies of this package may be used from any
-// number of goroutines and never fail: an argument out of range is replaced by the
-// nearest one in range, which is a millisecond for a pause, and none for a number
-// of retries.
+// It is Curator's RetryPolicy. The policies of this package are safe for concurrent use and never fail: an
+// argument out of range is replaced by the nearest one in range. The shortest pause is a millisecond, and the
+// smallest number of retries is 0.
 //
-// Any function that returns a BackOff is a policy. Mind that
-// [backoff.NewExponentialBackOff] gives up after 15 minutes unless told otherwise;
-// the policies of this package have no limit but the one in their arguments.
+// Any function that returns a BackOff is a policy. Note that [backoff.NewExponentialBackOff] gives up after 15
+// minutes by default; the policies of this package have no limits besides their arguments.
 type Policy func() backoff.BackOff
 
-// NewBackOff starts the count and the clock for one operation. The result belongs
-// to one goroutine. It stops at once if p is nil or returns nil.
+// NewBackOff begins the count and the time for one operation. The result is for one goroutine. If p is nil or
+// returns nil, it allows no retry.
 func (p Policy) NewBackOff() backoff.BackOff {
 	if p != nil {
 		if b := p(); b != nil {
@@ -46,11 +43,9 @@ func (p Policy) NewBackOff() backoff.BackOff {
 	return &backoff.StopBackOff{}
 }
 
-// ExponentialBackoff allows maxRetries retries. The pause before the first one is
-// base; for each further one the range doubles from which the pause is drawn at
-// random: before retry number n it is a whole multiple of base, at least base and
-// less than base*2^n. It ends growing at 24 days and 20 hours, or at base if that
-// is longer.
+// ExponentialBackoff allows maxRetries retries. The pause before the first retry is base. The pause before
+// retry number n is a random whole multiple of base, at least base and less than base*2^n. It is at most 24
+// days and 20 hours, or base if that is longer.
 //
 // It is Curator's ExponentialBackoffRetry, without the limit of 29 retries.
 func ExponentialBackoff(base time.Duration, maxRetries int) Policy {
@@ -83,9 +78,9 @@ func NTimes(n int, pause time.Duration) Policy {
 // It is Curator's RetryOneTime.
 func OneTime(pause time.Duration) Policy { return NTimes(1, pause) }
 
-// UntilElapsed allows any number of retries, each after the same pause, until
-// limit has passed since the operation began. The last pause is cut short to end
-// at the limit, so no call begins after it. A limit of 0 or less allows none.
+// UntilElapsed allows any number of retries, each after the same pause, until limit has passed since the
+// operation began. The last pause is shortened to end at the limit, so no call begins after it. A limit of 0 or
+// less allows none.
 //
 // It is Curator's RetryUntilElapsed, which may pause past its limit.
 func UntilElapsed(limit, pause time.Duration) Policy {
@@ -103,8 +98,8 @@ func Forever(pause time.Duration) Policy {
 	return func() backoff.BackOff { return constant(pause) }
 }
 
-// Never allows no retry. It is for an operation whose caller has its own way to
-// repeat it; see [Do] on nesting. Curator has no counterpart.
+// Never allows no retry. It is for an operation whose caller retries in its own way; see [Do] on nesting.
+// Curator has no counterpart.
 func Never() Policy {
 	return func() backoff.BackOff { return &backoff.StopBackOff{} }
 }
@@ -117,8 +112,8 @@ func withMaxRetries(b backoff.BackOff, n int) backoff.BackOff {
 	return backoff.WithMaxRetries(b, uint64(max(n, 0)))
 }
 
-// exponential draws pauses from ranges that double. Both durations are positive;
-// a base above the bound makes every pause the bound.
+// exponential draws random pauses from ranges that double. Both durations are positive. If base is above bound,
+// every pause is bound.
 type exponential struct {
 	base, bound time.Duration
 	retry       int // the number of pauses drawn, as far as it matters
@@ -127,7 +122,7 @@ type exponential struct {
 func (e *exponential) Reset() { e.retry = 0 }
 
 func (e *exponential) NextBackOff() time.Duration {
-	// 62 is as far as an int64 can be shifted, and past any bound but the widest.
+	// An int64 can be shifted by 62 at most, which exceeds all but the largest bounds.
 	e.retry = min(e.retry+1, 62)
 	factor := max(1, rand.Int64N(1<<e.retry))
 	// Divided rather than multiplied, because the product may be more than

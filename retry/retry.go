@@ -1,10 +1,9 @@
 // Package retry says which failed requests to ZooKeeper may be sent again, how
 // long to pause before, and when to give up.
 //
-// A [Policy] is a recipe for pauses: it makes a fresh [backoff.BackOff] for each
-// operation. [Do] runs an operation under a policy. [Retryable] and [Unknown] are
-// the two questions that a failure must answer: may the request be sent again,
-// and may the server have carried it out already?
+// A [Policy] says how often to retry and how long to pause: it makes a new [backoff.BackOff] for each
+// operation. [Do] runs an operation under a policy. [Retryable] says whether a request that failed may be sent
+// again, and [Unknown] whether the server may have carried it out.
 //
 //	err := retry.Do(ctx, retry.ExponentialBackoff(100*time.Millisecond, 5), func() error {
 //		_, err := conn.Set(path, data, version)
@@ -14,17 +13,16 @@
 // # What it promises
 //
 //   - Pauses are positive and bounded, whatever the arguments of a policy.
-//   - Counts are repetitions after the first call, as in Apache Curator: a policy
-//     of five retries makes up to six calls.
-//   - A Do inside a Do adds its calls; it does not multiply them.
-//   - An outcome that was unknown once stays unknown: see [Unknown].
+//   - Counts are repetitions after the first call, as in Apache Curator: a policy of five retries makes up to
+//     six calls.
+//   - A Do inside a Do adds its retries; it does not multiply them.
+//   - If the outcome of one call was unknown, it stays unknown: see [Unknown].
 //
 // # What it cannot promise
 //
-// That a request is carried out once. A request that was sent and not answered
-// may be carried out, and sent again it may be carried out twice, or meet its own
-// first success as "node already exists" or "version conflict". Whoever sends
-// a request that must not be repeated has to look at [Unknown].
+// A request may be carried out twice: once when its answer was lost, and once when it was sent again. Or the
+// second one fails with "node already exists" or "version conflict" because the first one succeeded. If a
+// request must not be repeated, look at [Unknown].
 package retry
 
 import (
@@ -36,54 +34,50 @@ import (
 	"github.com/gocurator/curator/internal/ctxerr"
 )
 
-// ErrExhausted means that an operation was repeated as often, or for as long, as
-// its [Policy] allows, and failed each time. The last failure is wrapped beside
-// it. The server is out of reach: come back later, or use a policy that outlasts
-// the outage.
+// ErrExhausted means that an operation was repeated as often, or for as long, as its [Policy] allows, and
+// failed each time. The last error is wrapped with it. The server cannot be reached: try again later, or use a
+// policy that allows more retries.
 var ErrExhausted = errors.New("retries exhausted")
 
-// errArguments stands in for a panic. It is not exported, because it tells of
-// a mistake in the calling code, which no code can handle.
+// errArguments is returned instead of a panic. It is not exported, because it means a mistake in the calling
+// code, which no code can handle.
 var errArguments = errors.New("retry: nil context, pause or operation")
 
-// Notify hears of each repetition that [Do] is about to make: the failure that
-// calls for it, the pause that comes first, and the number of calls made so far
-// (1 after the first call).
+// Notify is called before each retry of [Do], with the error that causes it, the pause before it, and the
+// number of calls so far (1 after the first call).
 //
-// It is called from Do's goroutine, and the pause begins when it returns.
+// It is called on Do's goroutine, and the pause begins when it returns.
 type Notify func(err error, pause time.Duration, calls int)
 
-// Do calls op until it succeeds, its failure is not [Retryable], the policy
-// allows no more repetitions, or ctx is done. It pauses between calls as p says. A
-// nil policy is [Never]. Each notify that is not nil is told of each repetition.
+// Do calls op until it succeeds, its error is not [Retryable], the policy allows no more retries, or ctx is
+// done. It pauses between calls as p says. A nil policy is [Never]. Each notify that is not nil is called
+// before each retry.
 //
 // It is Curator's RetryLoop.callWithRetry.
 //
 // On failure it returns
-//   - op's error, when that is not retryable or p allows no repetition at all;
-//   - an error that wraps [ErrExhausted] and op's last error, when there were
-//     repetitions and p allows no more;
-//   - an error that wraps ctx.Err(), ctx's cause and op's last error, when ctx is
-//     done. A pause ends with ctx. If ctx is done beforehand, op is not called.
+//   - op's error, if that is not retryable or p allows no retry at all;
+//   - an error that wraps [ErrExhausted] and op's last error, if there were retries and p allows no more;
+//   - an error that wraps ctx.Err(), ctx's cause and op's last error, if ctx is done. A pause ends with ctx. If
+//     ctx is done at the start, op is not called.
 //
-// [Unknown] is true of that error if it is true of any of op's errors: when one
-// call's request was lost, that the next was refused does not undo it.
+// [Unknown] is true of that error if it is true of any of op's errors: after a lost request, a refusal of the
+// next one does not make the outcome known.
 //
-// When op itself fails with ErrExhausted, it has had its repetitions, and Do
-// returns the error without any of its own. So retries do not multiply where one
-// Do runs inside another (CURATOR-559). A loop that shall go on in spite of that,
-// say for ever in the background, has to run op under Never.
+// If op itself fails with ErrExhausted, it has already retried, and Do returns its error without a retry. So
+// retries do not multiply if one Do runs inside another (CURATOR-559). A loop that must continue, for instance
+// in the background, runs op under Never.
 //
-// Do may be called from any number of goroutines. It starts none.
+// Do is safe for concurrent use. It starts no goroutine.
 func Do(ctx context.Context, p Policy, op func() error, notify ...Notify) error {
 	return DoPausing(ctx, p, ctxerr.Sleep, op, notify...)
 }
 
-// Pause waits for d, or until ctx is done: then its error wraps ctx.Err() and ctx's cause. It may
-// return early, with nil, if it knows that waiting is of no more use.
+// Pause waits for d, or until ctx is done: then its error wraps ctx.Err() and ctx's cause. It may return early,
+// with nil, if waiting longer is useless.
 type Pause func(ctx context.Context, d time.Duration) error
 
-// DoPausing is [Do] with pauses that can be cut short: because a connection is back, say.
+// DoPausing is [Do] with pauses that can end early, for instance when a connection is back.
 func DoPausing(ctx context.Context, p Policy, pause Pause, op func() error, notify ...Notify) error {
 	if ctx == nil || op == nil || pause == nil {
 		return errArguments
@@ -123,7 +117,7 @@ func DoPausing(ctx context.Context, p Policy, pause Pause, op func() error, noti
 	}
 }
 
-// failure is err, made to answer to Unknown also for the calls before the last.
+// failure returns err, for which Unknown is also true if it was true for an earlier call.
 func failure(err error, unknown bool) error {
 	if unknown && !Unknown(err) {
 		return &unknownError{err}
