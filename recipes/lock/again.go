@@ -97,7 +97,13 @@ func (h *Hold) endAlone() error {
 	default:
 		h.released, l.released, l.holds = true, true, 0
 	}
+	lost := l.lost != nil
 	l.mu.Unlock()
+	if lost {
+		ctx, cancel := l.entry.leaving()
+		defer cancel()
+		_ = h.release(ctx) // the node may still be there, after ErrSuspended
+	}
 	if err != nil {
 		return err
 	}
