@@ -12,7 +12,7 @@ SEED        := 1
 # All packages of all modules that go.work lists.
 PACKAGES = $(shell go list -m -f '{{.Dir}}/...')
 
-.PHONY: test race model chaos bench lint tidy
+.PHONY: test race model chaos sim sim-mutations bench lint tidy
 
 test:
 	@scripts/test.sh -race -timeout $(TIMEOUT) $(PACKAGES)
@@ -30,6 +30,16 @@ model:
 chaos: RUN := .
 chaos:
 	@CHAOS_DURATION=$(DURATION) CHAOS_SEED=$(SEED) scripts/test.sh -v -timeout 24h -run '$(RUN)' ./chaos
+
+# The locks in SEEDS simulated worlds, see docs/SIMULATION.md. SEED=7 is one world, with its history; RECIPE=mutex one recipe.
+sim: SEEDS := 100000
+sim:
+	@go test -v -count=1 -timeout 24h -run TestWorlds ./sim -sim.seeds $(SEEDS) -sim.progress 5000 -sim.recipe '$(RECIPE)' \
+		$(if $(findstring command,$(origin SEED)),-sim.seed $(SEED))
+
+# Bugs put back one by one: after how many worlds is each found? BUG= is a part of a name.
+sim-mutations:
+	@go test -v -count=1 -timeout 24h -run TestPlantedBugs ./sim -sim.mutations -sim.mutation '$(BUG)'
 
 # Beside the alternatives, on one server and on three: the tables and plots of docs/PERFORMANCE.md. RUN= is an
 # expression for the workloads.

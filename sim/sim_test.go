@@ -21,9 +21,10 @@ var (
 	recipe      = flag.String("sim.recipe", "", "run this recipe only: "+strings.Join(recipeNames, ", "))
 	stopAt      = flag.Int("sim.failures", 3, "how many seeds may fail before the run ends")
 	workers     = flag.Int("sim.workers", runtime.GOMAXPROCS(0), "how many worlds run at a time")
+	limit       = flag.Duration("sim.time", 0, "begin no world after this time, by the real clock; 0: no limit")
 	patience    = flag.Duration("sim.patience", 2*time.Minute, "how long a world may take, by the real clock")
 	cut         = flag.Bool("sim.cut", true, "drop faults of a seed that fails, as long as it does")
-	hiddenNodes = flag.Bool("sim.hidden", false, "with contenders whose nodes nobody else may read")
+	hiddenNodes = flag.Bool("sim.hidden", true, "with contenders whose nodes nobody else may read")
 	progress    = flag.Int("sim.progress", 0, "say how far it is after so many worlds; 0: never")
 )
 
@@ -56,7 +57,7 @@ func TestWorlds(t *testing.T) {
 		wg.Go(func() {
 			for {
 				n := next.Add(1) - 1
-				if n >= uint64(*seeds) || all.failed() >= *stopAt {
+				if n >= uint64(*seeds) || all.failed() >= *stopAt || *limit > 0 && time.Since(began) > *limit {
 					return
 				}
 				s := draw(*first+n, *recipe)
