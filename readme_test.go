@@ -124,7 +124,11 @@ func TestNamesInDocuments(t *testing.T) {
 	}
 	found := 0
 	for _, file := range []string{"README.md", "CHANGELOG.md", "docs/PORTING.md", "docs/RELIABILITY.md", "docs/PERFORMANCE.md", "docs/PROTOCOL.md"} {
-		for _, m := range regexp.MustCompile(`\b([a-z]+)\.([A-Z]\w*)`).FindAllStringSubmatch(read(t, file), -1) {
+		text := read(t, file)
+		if file == "CHANGELOG.md" { // the first column of its table has names that are gone
+			text = regexp.MustCompile("(?m)^\\| `[^|]*").ReplaceAllString(text, "")
+		}
+		for _, m := range regexp.MustCompile(`\b([a-z]+)\.([A-Z]\w*)`).FindAllStringSubmatch(text, -1) {
 			if names, ours := exported[m[1]]; ours {
 				found++
 				assert.Contains(t, names, m[2], "%s says %s", file, m[0])

@@ -1,7 +1,6 @@
-// Package observe turns what a [framework.Observer] is told into words for labels: few and
-// fixed, since every new value of a label is a new series. The ready observers are in
-// modules of their own, for those who want what they need: observe/prometheus and
-// observe/otel. They export the same metrics under the same names.
+// Package observe turns the events of a [framework.Observer] into values of labels. The values are few and
+// fixed, since every new value of a label is a new series. Packages observe/prometheus and observe/otel are
+// ready observers, each in a module of its own. They export the same metrics under the same names.
 package observe
 
 import (
@@ -18,14 +17,14 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// word is what an error is called.
+// word is the word for an error.
 type word struct {
 	err  error
 	word string
 }
 
-// trouble is what can end anything. It comes first: a client that is closed ends what runs by
-// cancelling it, and a session that is lost deletes nodes.
+// trouble has the errors that can end any operation. They come first: closing a client cancels what runs, and
+// the end of a session deletes nodes.
 var trouble = []word{
 	{framework.ErrClosed, "closed"},
 	{framework.ErrSessionLost, "session_lost"},
@@ -44,10 +43,9 @@ var results = slices.Concat(trouble, []word{
 	{zk.ErrNoServer, "no_server"},
 })
 
-// Result is a word for how an operation ended: "ok", "no_node", "node_exists", "bad_version",
-// "not_empty", "no_auth", "auth_failed", "canceled", "timeout" (of the caller's context),
-// "no_server", "connection" (any other loss of it), "session_lost", "suspended", "closed"
-// or "other".
+// Result returns a word for the outcome of an operation: "ok", "no_node", "node_exists", "bad_version",
+// "not_empty", "no_auth", "auth_failed", "canceled", "timeout" (of the caller's context), "no_server",
+// "connection" (any other loss of it), "session_lost", "suspended", "closed" or "other".
 func Result(err error) string {
 	if err == nil {
 		return "ok"
@@ -68,9 +66,9 @@ var reasons = slices.Concat(trouble, []word{
 	{lock.ErrSequenceExhausted, "sequence_exhausted"},
 })
 
-// Reason is a word for why a lock was not acquired: "held" (by another, of TryAcquire), "canceled", "timeout" (of the
-// caller's context, while others held), "no_server", "session_lost", "suspended", "node_deleted",
-// "sequence_exhausted", "connection" (any other loss of it), "closed" or "other".
+// Reason returns a word for why a lock was not acquired: "held" (by somebody else, from TryAcquire),
+// "canceled", "timeout" (of the caller's context, while others held), "no_server", "session_lost", "suspended",
+// "node_deleted", "sequence_exhausted", "connection" (any other loss of it), "closed" or "other".
 func Reason(err error) string {
 	w := find(reasons, err)
 	if w == "other" && retry.Retryable(err) {
@@ -86,12 +84,12 @@ var causes = slices.Concat(trouble, []word{
 	{lock.ErrNodeDeleted, "node_deleted"},
 })
 
-// Cause is a word for why a hold ended: "released", which is no loss, or "session_lost", "suspended",
+// Cause returns a word for why a hold ended: "released", which is no loss, or "session_lost", "suspended",
 // "node_deleted", "revoked", "max_hold", "closed" or "other".
 func Cause(err error) string { return find(causes, err) }
 
-// Losses are all that [Cause] returns for a loss. An observer that exports them as zero before
-// there is one lets the first be seen as a rise.
+// Losses lists all words that [Cause] returns for a loss. An observer exports them as zero before the first
+// loss, so that the first one is seen as an increase.
 func Losses() []string {
 	losses := []string{"other"}
 	for _, w := range causes {
@@ -102,12 +100,12 @@ func Losses() []string {
 	return losses
 }
 
-// States are those that an [framework.Observer] is told of, for the same purpose.
+// States lists the states that a [framework.Observer] is told of, for the same purpose.
 func States() []connstate.State {
 	return []connstate.State{0, connstate.Connected, connstate.Suspended, connstate.Reconnected, connstate.Lost}
 }
 
-// find returns the word for the first error of a list that err is.
+// find returns the word for the first error in the list that err wraps.
 func find(words []word, err error) string {
 	for _, w := range words {
 		if errors.Is(err, w.err) {
@@ -117,7 +115,7 @@ func find(words []word, err error) string {
 	return "other"
 }
 
-// State is a word for a state: "connected", "suspended", "reconnected", "lost", "read_only", or "none" for
+// State returns a word for a state: "connected", "suspended", "reconnected", "lost", "read_only", or "none" for
 // the zero State.
 func State(s connstate.State) string {
 	switch s {
@@ -129,7 +127,7 @@ func State(s connstate.State) string {
 	return s.String()
 }
 
-// kinds are what locks are called by the names of their nodes.
+// kinds has the kinds of locks by the names of their nodes.
 var kinds = map[string]string{
 	"lock-":    "mutex",
 	"__READ__": "read",
@@ -139,9 +137,10 @@ var kinds = map[string]string{
 	"__lock__": "kazoo",
 }
 
-// Kind is a word for the kind of lock whose nodes have a name, such as framework.AcquiringEvent.Name: "mutex" (also
-// the queue of a semaphore, at <path>/locks), "read", "write", "lease", "election", "kazoo" or "other". A term of
-// leadership is a hold of kind "election". With leader.AsSelector it is of kind "mutex": its nodes are a mutex's.
+// Kind returns a word for the kind of lock whose nodes have this name, such as framework.AcquiringEvent.Name:
+// "mutex" (also the queue of a semaphore, at <path>/locks), "read", "write", "lease", "election", "kazoo" or
+// "other". A term of leadership is a hold of kind "election". With leader.AsSelector it is of kind "mutex": its
+// nodes are a mutex's.
 func Kind(name string) string {
 	if kind, ok := kinds[name]; ok {
 		return kind

@@ -138,8 +138,8 @@ func (i identity) user() string {
 	return i.id
 }
 
-// Digest is how access lists name who has authenticated with "digest" and this user:password:
-// user, a colon, and the SHA-1 of user:password in base64.
+// Digest returns the id that access lists use for the scheme "digest" and this user:password: user, a colon,
+// and the SHA-1 of user:password in base64.
 func Digest(userPassword string) string {
 	user, _, _ := strings.Cut(userPassword, ":")
 	sum := sha1.Sum([]byte(userPassword))
@@ -149,9 +149,9 @@ func Digest(userPassword string) string {
 // digest is the identity of user:password.
 func digest(cred string) identity { return identity{"digest", Digest(cred)} }
 
-// WithSuperDigest makes whoever authenticates with this user and password a super user, who may
-// do everything whatever the access lists say. It is given as [Digest] makes it, as in
-// zookeeper.DigestAuthenticationProvider.superDigest. By default nobody is.
+// WithSuperDigest makes a client that authenticates with this user and password a super user, for whom access
+// lists do not matter. digest is what [Digest] returns, as in
+// zookeeper.DigestAuthenticationProvider.superDigest. By default there is no super user.
 func WithSuperDigest(digest string) Option {
 	return func(c *config) error {
 		user, hash, _ := strings.Cut(digest, ":")

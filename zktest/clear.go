@@ -1,9 +1,8 @@
 package zktest
 
-// ClearFaults takes back all that makes the server misbehave: injections that no request has met,
-// gates (they are opened), delays, tampering, frozen links, refusals of connections and sessions,
-// and a pause. Between tests it is what [Server.Flush] is for data. Traces, counts and
-// addresses that were stopped stay.
+// ClearFaults ends all faults: injections that no request has met, gates (they are opened), delays, tampering,
+// frozen links, refusals of connections and sessions, and a pause. Use it between tests, together with
+// [Server.Flush] for data. Traces, counts and stopped addresses stay.
 func (s *Server) ClearFaults() {
 	s.mu.Lock()
 	gates := s.gates

@@ -2,11 +2,10 @@ package zktest
 
 import "time"
 
-// Advance moves the server's clock, as if this much time had passed in which it heard from
-// nobody: sessions end whose time is over by then, connected or not, TTL nodes grow old, and
-// containers are checked. The times in later stats are ahead by as much. It is for time that a
-// test does not want to wait; in a testing/synctest bubble time passes by itself. A negative d is
-// taken for 0. The members of a cluster have one clock.
+// Advance advances the server's clock by d, as if the server had heard nobody meanwhile: sessions end whose
+// timeout is over then, connected or not, TTL nodes expire, and containers are checked. The times in later
+// stats are ahead by as much. Use it instead of waiting; in a testing/synctest bubble it is not needed. A
+// negative d counts as 0. The members of a cluster have one clock.
 func (s *Server) Advance(d time.Duration) {
 	d = max(d, 0)
 	s.mu.Lock()

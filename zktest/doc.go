@@ -1,37 +1,32 @@
-// Package zktest is a ZooKeeper server, or an ensemble of them, in the process of a test or a demo. It keeps everything
-// in memory and speaks the real wire protocol, so go-zookeeper and the Java client use it
-// unchanged. It is to Go what curator-test's TestingServer is to Java, and its
-// [Cluster] what TestingCluster is.
+// Package zktest is a ZooKeeper server, or an ensemble of them, in the process of a test or a demo. It keeps
+// everything in memory and speaks the real wire protocol, so go-zookeeper and the Java client use it unchanged.
+// It is the counterpart of curator-test's TestingServer, and its [Cluster] of TestingCluster.
 //
 //	server := zktest.NewServer(t) // closed when the test ends
 //	conn, _, err := zk.Connect([]string{server.Addr()}, 10*time.Second)
 //
 // # Handles
 //
-// It does on demand what a real server does when it is least convenient: expire a session
-// ([Server.ExpireSession]), fail the nth request before or after it is applied
-// ([Server.Inject]), hold a request up ([Server.Block]), freeze the network
-// ([Server.Freeze]), stop and come back ([Server.Stop], [Server.Restart]), reach the end
-// of the sequence numbers ([Server.SetSequence]). [Server.ClearFaults] ends all that.
+// A test makes it fail as real servers do: it ends a session ([Server.ExpireSession]), fails the nth request
+// before or after it is applied ([Server.Inject]), delays a request ([Server.Block]), freezes the network
+// ([Server.Freeze]), stops and restarts the server ([Server.Stop], [Server.Restart]), or overflows the sequence
+// numbers ([Server.SetSequence]). [Server.ClearFaults] ends all faults.
 //
 // # Data
 //
-// A test makes, sets and deletes nodes itself ([Server.Create], [Server.Set], [Server.Delete]),
-// empties the server between two tests ([Server.Flush]), and keeps a tree for later
-// ([Server.Dump], [Server.Load]).
+// A test creates, changes and deletes nodes itself ([Server.Create], [Server.Set], [Server.Delete]), empties
+// the server between two tests ([Server.Flush]), and saves and loads a tree ([Server.Dump], [Server.Load]).
 //
 // # Addresses
 //
-// A server has as many addresses as a client needs, with TLS where asked for, and each of them can be
-// taken off the network ([Server.Listen]). Package control and the program zkserver give all
-// this to services in other languages.
+// A server can have several addresses, also with TLS, and each of them can be stopped by itself
+// ([Server.Listen]). Package control and the program zkserver offer all this to services in other languages.
 //
 // # Time
 //
-// Beside TCP it has an in-memory network: make the server with [WithInMemory] and have the
-// client dial with [Server.Dial] or [Server.DialContext]. Then it works inside a
-// testing/synctest bubble, where an hour of waiting takes no time. Elsewhere [Server.Advance] moves the
-// server's clock on.
+// Besides TCP it has an in-memory network: use [WithInMemory], and let the client dial with [Server.Dial] or
+// [Server.DialContext]. Then it works inside a testing/synctest bubble, where an hour of waiting takes no time.
+// Elsewhere [Server.Advance] advances the server's clock.
 //
 // # A cluster
 //
@@ -73,11 +68,11 @@
 //
 // # What it is not
 //
-// Reconfiguration is answered as a lone ZooKeeper answers it: as disabled, or as unimplemented with
-// [WithReconfig]. SASL and X.509 authentication are refused, and there are no chroots but those
-// that clients make by themselves. Nothing is written to a disk, nothing is throttled, and the number
-// of connections has no limit. For the rest it does what ZooKeeper 3.8 does, and a test compares
-// the two. A cluster has no observers, read-only members or weights. These differ, too:
+// Reconfiguration is answered as by a standalone ZooKeeper: as disabled, or as unimplemented with
+// [WithReconfig]. SASL and X.509 authentication are refused, and only clients can have a chroot. Nothing is
+// written to disk, nothing is throttled, and the number of connections has no limit. Otherwise it does what
+// ZooKeeper 3.8 does, and a test compares the two. A cluster has no observers, read-only members or weights.
+// These differ, too:
 //
 //   - Quotas are counted, and enforced with [WithEnforcedQuotas]. A soft quota that is exceeded
 //     is not logged, and the root cannot have one.

@@ -38,11 +38,11 @@ func (f Fault) String() string {
 	return fmt.Sprintf("fault %d", int(f))
 }
 
-// Match picks requests. It is called without a lock, from several goroutines at a time.
+// Match selects requests. It is called without a lock, from several goroutines at a time.
 //
-// Housekeeping is what clients send by themselves: handshakes, pings, authentication,
-// setWatches and the end of a session. It comes and goes with time, and no nth request would be
-// the same twice if it counted. So it is picked only where an [OnOp] names it.
+// Housekeeping requests are those that clients send by themselves: handshakes, pings, authentication,
+// setWatches and the end of a session. Their number depends on time, so the nth request would not be the same
+// each time if they counted. They are selected only if an [OnOp] names them.
 type Match func(Request) bool
 
 // OnOp matches requests of these kinds.
@@ -56,10 +56,10 @@ func OnOp(ops ...Op) Match {
 	}
 }
 
-// OnCreate matches all requests that make a node, of whatever kind, but not a multi.
+// OnCreate matches all requests that create a node of any kind, but not a multi.
 func OnCreate() Match { return func(r Request) bool { return r.Op.creates() } }
 
-// OnPath matches requests on paths that begin with prefix, and multis with such a part.
+// OnPath matches requests on paths that begin with prefix, and multis that contain such a request.
 func OnPath(prefix string) Match {
 	return func(r Request) bool {
 		return strings.HasPrefix(r.Path, prefix) || slices.ContainsFunc(r.Parts, func(part Request) bool {
@@ -73,7 +73,7 @@ func OnSession(id int64) Match {
 	return func(r Request) bool { return r.Session == id }
 }
 
-// All matches requests that all of matches pick. None picks everything.
+// All matches requests that all of matches select. Without matches it selects every request.
 func All(matches ...Match) Match {
 	return func(r Request) bool {
 		for _, m := range matches {
@@ -92,9 +92,9 @@ func (m Match) picks(r Request) bool {
 	return m(r) && named
 }
 
-// Inject makes the nth request from now, counted from 0 among those that all matches pick,
-// meet a fault. It happens once. A request meets one fault at most, that which was injected
-// first, and is not counted for those after it.
+// Inject applies a fault to the nth request from now, counted from 0 among those that all matches select. It
+// happens once. A request meets at most one fault, the one that was injected first, and does not count for
+// later ones.
 func (s *Server) Inject(f Fault, n int, matches ...Match) *Injection {
 	i := &Injection{fault: f, left: n, match: All(matches...), met: make(chan struct{})}
 	s.mu.Lock()
@@ -103,7 +103,7 @@ func (s *Server) Inject(f Fault, n int, matches ...Match) *Injection {
 	return i
 }
 
-// Injection is a fault that waits for its request. All methods are safe for concurrent use.
+// Injection is a fault for one request. All methods are safe for concurrent use.
 type Injection struct {
 	fault   Fault
 	match   Match
@@ -125,7 +125,7 @@ func (i *Injection) Met() bool {
 // Done is closed when a request has met the fault.
 func (i *Injection) Done() <-chan struct{} { return i.met }
 
-// String says what fault it is and what was hit, such as "lose reply: create /a".
+// String returns the fault and the request that met it, such as "lose reply: create /a".
 func (i *Injection) String() string {
 	if i.Met() {
 		return i.fault.String() + ": " + i.request.String()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Gate holds requests up, or their answers. All methods are safe for concurrent use.
+// Gate makes requests, or their answers, wait. All methods are safe for concurrent use.
 type Gate struct {
 	server  *Server
 	match   Match
@@ -17,10 +17,10 @@ type Gate struct {
 	open    sync.Once
 }
 
-// Block makes requests that all matches pick wait before they are applied, until the gate is
-// opened. Later requests of the same connection wait behind them; others go on. A request
-// whose connection is cut meanwhile is applied when the gate opens, as on a real server that
-// is slow, unless its session is over or has moved to another connection by then.
+// Block makes requests that all matches select wait before they are applied, until the gate is opened. Later
+// requests of the same connection wait behind them; other connections are not affected. A request whose
+// connection is cut meanwhile is applied when the gate opens, as on a real server that is slow, unless its
+// session is over or has moved to another connection by then.
 func (s *Server) Block(matches ...Match) *Gate { return s.addGate(false, matches) }
 
 // BlockReplies is [Server.Block], except that requests are applied, and their answers wait. So
@@ -35,10 +35,10 @@ func (s *Server) addGate(replies bool, matches []Match) *Gate {
 	return g
 }
 
-// Arrived is closed when the first request waits.
+// Arrived is closed when the first request waits at the gate.
 func (g *Gate) Arrived() <-chan struct{} { return g.arrived }
 
-// Open lets all requests through, for good. It may be called again.
+// Open lets all requests through from now on. It may be called again.
 func (g *Gate) Open() {
 	g.open.Do(func() {
 		s := g.server
@@ -77,8 +77,8 @@ type delay struct {
 	match Match
 }
 
-// Delay makes requests that all matches pick wait for a while before they are applied, until
-// remove is called. Several delays add up.
+// Delay makes requests that all matches select wait this long before they are applied, until remove is called.
+// Several delays add up.
 func (s *Server) Delay(by time.Duration, matches ...Match) (remove func()) {
 	d := &delay{by, All(matches...)}
 	s.mu.Lock()

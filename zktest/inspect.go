@@ -59,7 +59,7 @@ func (s *Server) Stat(path string) (Stat, error) {
 	return n.public(), nil
 }
 
-// Tree prints all nodes with their data, a line each, in order, without ZooKeeper's own.
+// Tree returns all nodes with their data, one line each, in order, without ZooKeeper's own.
 func (s *Server) Tree() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,8 +83,8 @@ func (s *Server) Tree() string {
 	return b.String()
 }
 
-// WatchCount is the number of watches that are set, on all connections, as a real server counts
-// them: one that is set with addWatch is two, of the data and of the children.
+// WatchCount is the number of watches on all connections, as a real server counts them: one that is set with
+// addWatch counts as two, of the data and of the children.
 func (s *Server) WatchCount() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,9 +100,9 @@ func (s *Server) watchCount() int {
 	return count
 }
 
-// SetSequence makes the next sequential node below parent get this number. Real counters
-// are signed, begin at 0 and only move up; this one may be set to anything. It is a
-// transaction. Errors are [ErrNoNode] and [ErrNoLeader].
+// SetSequence sets the number of the next sequential node below parent. Real counters are signed, begin at 0
+// and only rise; this one may be set to any number. It is a transaction. Errors are [ErrNoNode] and
+// [ErrNoLeader].
 func (s *Server) SetSequence(parent string, next int32) error {
 	return s.edit("set the sequence of", parent, func(x *txn) code {
 		n := x.tree.nodes[parent]

@@ -37,10 +37,10 @@ var keeperUnknown = map[KeeperAge][]Op{
 
 // LikeKeeper makes a server that differs from ZooKeeper as ClickHouse Keeper does:
 //
-//   - An operation that it does not know is not answered: the connection is cut. See
-//     [WithUnknownOps] to choose the operations one by one.
-//   - A session is never restored. Who asks for one gets a new one, whose id is another. The old
-//     session ends when its time has passed, and takes its ephemeral nodes along.
+//   - An operation that it does not know is not answered: the connection is cut. See [WithUnknownOps] to choose
+//     the operations one by one.
+//   - A session is never restored. A client that asks for one gets a new session with another id. The old
+//     session ends when its time has passed, and then its ephemeral nodes are deleted.
 //   - The event of a recursive watch carries the path of the watch, not that of the node.
 //   - The configuration is at /keeper/config, and there is no /zookeeper.
 //
@@ -77,10 +77,10 @@ func (c *config) knows(r Request) bool {
 	})
 }
 
-// RefuseSessions makes the server answer handshakes, until told otherwise, as a ClickHouse
-// Keeper does that has no leader: with session id -1, the timeout that would be granted and
-// protocol version 42, which no client asks for. Then it closes the connection. Connections
-// that have a session stay: see [Server.CutConnections].
+// RefuseSessions makes the server answer handshakes as a ClickHouse Keeper without a leader does, until it is
+// called with false: with session id -1, the timeout that would be granted and protocol version 42, which no
+// client asks for. Then it closes the connection. Connections that have a session stay: see
+// [Server.CutConnections].
 func (s *Server) RefuseSessions(refuse bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

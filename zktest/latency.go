@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// WithLatency makes the answer to each request, handshakes included, come no earlier than this
-// after the request, as in a network that is not in one machine. Requests that a client sends at
-// once are answered at once, as there. Events come when they happen. [Server.Delay] does it to
-// some requests, one after the other.
+// WithLatency delays the answer to each request, handshakes included, until this time after the request, as a
+// network does. Requests that a client sends together are answered together. Events are not delayed.
+// [Server.Delay] delays some requests, one after the other.
 func WithLatency(d time.Duration) Option {
 	return positive("latency", d, func(c *config) { c.latency = d })
 }

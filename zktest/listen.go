@@ -9,9 +9,8 @@ import (
 	"sync"
 )
 
-// Listener is an address at which a server takes connections, beside [Server.Addr], and which can
-// be taken off the network by itself, as one server of several to a client's eyes. All methods are
-// safe for concurrent use.
+// Listener is another address of a server, besides [Server.Addr], that can be stopped by itself. To a client it
+// is one of several servers. All methods are safe for concurrent use.
 type Listener struct {
 	server *Server
 	tls    *tls.Config
@@ -30,10 +29,9 @@ type listened struct {
 	from *Listener
 }
 
-// Listen takes connections at another address too, with TLS if config is not nil, until the
-// server is closed. It stops and restarts with the server. A server that is [WithInMemory] has
-// no address of its own, and takes that of its first Listener. Errors are [ErrClosed], and those
-// of the network.
+// Listen adds an address, with TLS if config is not nil, until the server is closed. It stops and restarts with
+// the server. A server with [WithInMemory] has no address of its own, and uses that of its first Listener.
+// Errors are [ErrClosed], and those of the network.
 func (s *Server) Listen(addr string, config *tls.Config) (*Listener, error) {
 	l := &Listener{server: s, tls: config, addr: addr, conns: make(map[*listened]struct{})}
 	s.mu.Lock()
@@ -53,7 +51,7 @@ func (s *Server) Listen(addr string, config *tls.Config) (*Listener, error) {
 	return l, nil
 }
 
-// Addr is where it listens, as host:port.
+// Addr is the address, as host:port.
 func (l *Listener) Addr() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,8 +65,8 @@ func (l *Listener) Listening() bool {
 	return l.listener != nil
 }
 
-// Stop takes the address off the network: connections that came in here are cut, and new ones
-// refused. Sessions live on, and their clients may come back by another address.
+// Stop takes the address off the network: its connections are cut, and new ones refused. Sessions live on, and
+// their clients may connect to another address.
 func (l *Listener) Stop() {
 	l.mu.Lock()
 	l.stopped = true
@@ -76,8 +74,8 @@ func (l *Listener) Stop() {
 	l.close()
 }
 
-// Restart brings the address back, unless the server is stopped: then it comes back with that.
-// Errors are [ErrClosed], and those of the network.
+// Restart starts the address again. If the server is stopped, the address starts with the server. Errors are
+// [ErrClosed], and those of the network.
 func (l *Listener) Restart() error {
 	l.mu.Lock()
 	l.stopped = false

@@ -25,7 +25,7 @@ func (s *Server) DialContext(ctx context.Context, network, address string) (net.
 	return s.Dial(network, address, 0)
 }
 
-// CutConnections cuts all connections. Sessions live on, and clients may come back.
+// CutConnections cuts all connections. Sessions live on, and their clients may connect again.
 func (s *Server) CutConnections() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,17 +34,16 @@ func (s *Server) CutConnections() {
 	}
 }
 
-// RefuseConnections makes the server turn new connections away, until told otherwise.
+// RefuseConnections makes the server refuse new connections, until it is called with false.
 func (s *Server) RefuseConnections(refuse bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refusing = refuse
 }
 
-// Freeze stops the traffic of these sessions in both directions, of everybody if none is named,
-// without closing a connection, as a network does that drops packets. The server's clock goes
-// on, so sessions end, and their clients do not hear of it. New connections are accepted, and
-// get no answer. [Server.Thaw] ends it.
+// Freeze stops the traffic of these sessions, or of all if none is named, in both directions without closing a
+// connection, as a network that drops packets. The server's clock runs on, so sessions end, and their clients
+// are not told. New connections are accepted, and get no answer. [Server.Thaw] ends it.
 func (s *Server) Freeze(sessions ...int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,8 +54,8 @@ func (s *Server) Freeze(sessions ...int64) {
 	s.flowChanged()
 }
 
-// Thaw ends what [Server.Freeze] began, for these sessions, or for everybody if none is named.
-// What was on its way arrives now.
+// Thaw ends what [Server.Freeze] began, for these sessions, or for all if none is named. Delayed traffic
+// arrives now.
 func (s *Server) Thaw(sessions ...int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,9 +69,9 @@ func (s *Server) Thaw(sessions ...int64) {
 	s.flowChanged()
 }
 
-// Pause makes the server stand still, as SIGSTOP does to a process: connections stay, but
-// nothing is read, answered or expired. Its clock stands still too (a real server's would have
-// jumped when it goes on), so that no session ends for the pause. [Server.Resume] ends it.
+// Pause stops the server as SIGSTOP stops a process: connections stay, but nothing is read, answered or
+// expired. Its clock stops too, so no session ends because of the pause. (A real server's clock would jump at
+// the end of a pause.) [Server.Resume] ends it.
 func (s *Server) Pause() {
 	s.mu.Lock()
 	defer s.unlock()

@@ -32,11 +32,11 @@ type Node struct {
 	Sequence  int32 // the number that its next sequential child gets
 }
 
-// Create makes a persistent node to which everybody has access, and those above it that are
-// missing, in one transaction: watches fire. Errors are [ErrNodeExists], and those of paths that
-// are not valid, of parents that are ephemeral, and of a quota. On a member of a cluster this and all
-// other changes by the test are transactions of the leader. They return when this member has applied
-// them; the error is [ErrNoLeader] if it has no leader, or loses it meanwhile.
+// Create makes a persistent node to which everybody has access, and its missing parents, in one transaction:
+// watches fire. Errors are [ErrNodeExists], and those of paths that are not valid, of parents that are
+// ephemeral, and of a quota. On a member of a cluster this and all other changes by the test are transactions
+// of the leader. They return when this member has applied them; the error is [ErrNoLeader] if it has no leader,
+// or loses it meanwhile.
 func (s *Server) Create(path string, data []byte) error {
 	data = slices.Clone(data)
 	return s.edit("create", path, func(x *txn) code {
@@ -72,9 +72,9 @@ func (s *Server) Delete(path string) error {
 	})
 }
 
-// Flush deletes all nodes but the server's own, in one transaction: watches fire. The numbers of
-// sequential nodes begin at 0 again. Sessions, watches on what is not there, faults and counts stay, and
-// zxids go on. A cluster without a leader keeps its nodes.
+// Flush deletes all nodes except the server's own, in one transaction: watches fire. The numbers of sequential
+// nodes begin at 0 again. Sessions, watches on missing nodes, faults and counts stay, and zxids continue. A
+// cluster without a leader keeps its nodes.
 func (s *Server) Flush() {
 	// The edit always succeeds; in a cluster without a leader there is none.
 	_ = s.edit("flush", "/", func(x *txn) code {
@@ -91,8 +91,8 @@ func (s *Server) Flush() {
 	})
 }
 
-// Dump lists all nodes but the server's own, parents first, each with what [Server.Load] needs to
-// make it again.
+// Dump lists all nodes except the server's own, parents first, each with all that [Server.Load] needs to create
+// it again.
 func (s *Server) Dump() []Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,11 +110,10 @@ func (s *Server) Dump() []Node {
 	return list
 }
 
-// Load makes these nodes, with those above them that are missing, or changes them where they are
-// there already, in one transaction: watches fire. Versions and times are not those of the dump.
-// Ephemeral nodes are left out, for their sessions are not there. The sequence of a node never goes
-// back. The error is that of a path or an access list which is not valid, of a parent that is
-// ephemeral, or of a quota, and then nothing has changed.
+// Load creates these nodes and their missing parents, or changes nodes that exist, in one transaction: watches
+// fire. Versions and times are not those of the dump. Ephemeral nodes are left out, since their sessions do not
+// exist. The sequence of a node never falls. The error is that of a path or an access list which is not valid,
+// of a parent that is ephemeral, or of a quota, and then nothing has changed.
 func (s *Server) Load(nodes []Node) error {
 	// Parents first, or they would be made as missing ones.
 	ordered := slices.SortedStableFunc(slices.Values(nodes), func(a, b Node) int { return cmp.Compare(a.Path, b.Path) })

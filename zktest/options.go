@@ -65,8 +65,8 @@ func WithAddr(addr string) Option {
 	}
 }
 
-// WithInMemory makes a server without TCP: clients reach it through [Server.Dial] only. With
-// it, and a client that has the dialer, everything works inside a testing/synctest bubble.
+// WithInMemory makes a server without TCP: clients reach it through [Server.Dial] only. Such a server and its
+// clients work inside a testing/synctest bubble.
 func WithInMemory() Option {
 	return func(c *config) error {
 		c.inMemory = true
@@ -74,9 +74,8 @@ func WithInMemory() Option {
 	}
 }
 
-// WithTick sets the unit of the server's time: sessions get 2 to 20 ticks unless
-// [WithSessionTimeouts] says otherwise, and end at the end of a tick. The default is 2 s, as in
-// ZooKeeper.
+// WithTick sets the server's unit of time: a session gets 2 to 20 ticks by default (see [WithSessionTimeouts]),
+// and ends at the end of a tick. The default is 2 s, as in ZooKeeper.
 func WithTick(d time.Duration) Option {
 	return positive("tick", d, func(c *config) { c.tick = d })
 }
@@ -127,8 +126,8 @@ func WithMaxBuffer(n int) Option {
 	}
 }
 
-// WithReconfig allows reconfiguration, as reconfigEnabled=true does. A server that stands alone
-// then answers it as unimplemented (-6), and as disabled (-123) without this option.
+// WithReconfig allows reconfiguration, as reconfigEnabled=true does. A standalone server then answers it as
+// unimplemented (-6), and without this option as disabled (-123).
 func WithReconfig() Option {
 	return func(c *config) error {
 		c.reconfig = true

@@ -14,9 +14,9 @@ const (
 	statsNode  = "/zookeeper_stats"
 )
 
-// WithEnforcedQuotas makes the server refuse what exceeds a hard quota with "quota exceeded"
-// (-125), as ZooKeeper 3.7 and newer do with enforceQuota=true. Without it quotas are counted,
-// and nothing is refused. Soft quotas never refuse anything.
+// WithEnforcedQuotas makes the server refuse a request that exceeds a hard quota with "quota exceeded" (-125),
+// as ZooKeeper 3.7 and newer do with enforceQuota=true. By default quotas are counted, and nothing is refused.
+// Soft quotas never refuse a request.
 func WithEnforcedQuotas() Option {
 	return func(c *config) error {
 		c.quotas = true

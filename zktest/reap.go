@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// ReapContainers checks containers and TTL nodes now, as the server does by itself from time to
-// time (see [WithContainerCheckInterval]): a container goes if it is empty and once had a
-// child, a TTL node if it is empty and was not changed for its time. What becomes empty by that,
-// which otherwise waits for the next check, goes too.
+// ReapContainers checks containers and TTL nodes now, as the server does periodically (see
+// [WithContainerCheckInterval]): it deletes a container that is empty and once had a child, and a TTL node that
+// is empty and was not changed for its TTL. It also deletes nodes that become empty by that, which otherwise
+// wait for the next check.
 func (s *Server) ReapContainers() {
 	if s.member != nil {
 		s.member.cluster.ReapContainers()

@@ -104,7 +104,7 @@ const (
 	ModePersistentTTLSequential Mode = 6
 )
 
-// Ephemeral reports whether the node goes with its session.
+// Ephemeral reports whether the node is deleted with its session.
 func (m Mode) Ephemeral() bool { return m == ModeEphemeral || m == ModeEphemeralSequential }
 
 // Sequential reports whether the server adds a number to the name.

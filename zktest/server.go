@@ -93,8 +93,7 @@ type shared struct {
 	settle     func() // does what is due; nil for a server of its own
 }
 
-// Start starts a server. Whoever starts one must [Server.Close] it. Errors are those of bad
-// options and of the network.
+// Start starts a server. The caller must [Server.Close] it. Errors are those of bad options and of the network.
 func Start(opts ...Option) (*Server, error) {
 	cfg, err := configure(opts)
 	if err != nil {
@@ -166,18 +165,17 @@ func (s *Server) untilTick() time.Duration {
 	return s.tracker.untilTick(time.Now())
 }
 
-// Addr is where the server listens, as host:port. In memory it is an address that nobody
-// listens on.
+// Addr is the address of the server, as host:port. In memory nobody listens on it.
 func (s *Server) Addr() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.addr
 }
 
-// Servers is Addr as a list, which is what go-zookeeper takes.
+// Servers is Addr as a list, as Go clients take it.
 func (s *Server) Servers() []string { return []string{s.Addr()} }
 
-// ConnectString is Addr, which is what Java takes.
+// ConnectString is Addr, as Java clients take it.
 func (s *Server) ConnectString() string { return s.Addr() }
 
 // closePatience is how long Close waits before it says for what.
@@ -215,9 +213,8 @@ func (s *Server) waitsFor() string {
 	return fmt.Sprintf("zktest: Close waits for %d connections: %s", len(s.conns), strings.Join(who, "; "))
 }
 
-// Stop takes the server off the network, as the end of its process would. Data, sessions
-// and address stay; the sessions' time stands still, as it does for an ensemble without a quorum.
-// A server that is stopped stays so.
+// Stop takes the server off the network, as the end of its process would. Data, sessions and address stay. The
+// time of sessions stops, as in an ensemble without a quorum. Stopping a stopped server does nothing.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.unlock()
@@ -256,10 +253,10 @@ func (s *Server) serves() bool {
 	return !s.closed && !s.stopped && (s.member == nil || s.member.term != nil)
 }
 
-// Restart brings the server back at the same address with the same data. Sessions get
-// their whole timeout again, as from a new leader. A running server is stopped first. A pause
-// is over, for it is a new process; what holds for the network, as [Server.Freeze] and
-// [Server.RefuseConnections], goes on. Errors are [ErrClosed], and those of the network.
+// Restart starts the server again at the same address with the same data. Sessions get their whole timeout
+// again, as from a new leader. A running server is stopped first. A pause ends, since this is a new process;
+// faults of the network, such as [Server.Freeze] and [Server.RefuseConnections], remain. Errors are
+// [ErrClosed], and those of the network.
 func (s *Server) Restart() error {
 	s.Stop()
 	s.mu.Lock()

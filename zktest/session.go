@@ -11,7 +11,7 @@ import (
 // ErrNoSession means that there is no such session on the server.
 var ErrNoSession = errors.New("zktest: no such session")
 
-// Session is what a server knows of a client.
+// Session is a session as the server sees it.
 type Session struct {
 	ID        int64
 	Timeout   time.Duration // as granted
@@ -38,9 +38,8 @@ func (s *Server) Sessions() []Session {
 	return list
 }
 
-// ExpireSession ends a session at once, as if its time had passed: its ephemeral nodes go, its
-// connection is cut, and its client is told when it comes back. The error is
-// [ErrNoSession].
+// ExpireSession ends a session at once, as if its time had passed: its ephemeral nodes are deleted, its
+// connection is cut, and its client is told when it connects again. The error is [ErrNoSession].
 func (s *Server) ExpireSession(id int64) error {
 	if s.member != nil {
 		return s.member.cluster.ExpireSession(id)

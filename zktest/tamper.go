@@ -7,15 +7,14 @@ type tamper struct {
 	f     func(Request, []byte) []byte
 }
 
-// Tamper has f called with the answer to each request that all matches pick, handshakes
-// included if [OnOp] names them, until stop is called. What f returns is sent instead, as it
-// is: the answer is a frame with its length in the first four bytes, and f may return any bytes,
-// those of several frames, or none, and nothing is sent. The request was carried out, and the
-// connection goes on. With several, each gets what the one before it has made.
+// Tamper calls f with the answer to each request that all matches select, handshakes included if [OnOp] names
+// them, until stop is called. The server sends what f returns instead of the answer. The answer is a frame with
+// its length in the first four bytes. f may return any bytes, also those of several frames; if it returns none,
+// nothing is sent. The request was carried out, and the connection stays open. With several calls of Tamper,
+// each f gets the result of the one before.
 //
-// f is called from one goroutine at a time, in the order of the answers. The server answers
-// nobody meanwhile, but f may use its other methods, except Close. After stop has returned, a
-// call that was under way may still be.
+// f is called from one goroutine at a time, in the order of the answers. The server answers nobody meanwhile,
+// but f may call its other methods, except Close. A call that began before stop may still run after it.
 func (s *Server) Tamper(f func(request Request, answer []byte) []byte, matches ...Match) (stop func()) {
 	t := &tamper{All(matches...), f}
 	s.mu.Lock()

@@ -18,7 +18,7 @@ type Counts struct {
 // traffic is what four-letter words tell of.
 type traffic struct{ sent int64 }
 
-// Requests returns what was counted since the start, or the last [Server.ResetCounts].
+// Requests returns the counts since the start, or since the last [Server.ResetCounts].
 func (s *Server) Requests() Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -28,7 +28,7 @@ func (s *Server) Requests() Counts {
 	return c
 }
 
-// ResetCounts begins to count anew.
+// ResetCounts sets all counts to 0.
 func (s *Server) ResetCounts() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,7 +44,7 @@ func (s *Server) count(op Op) {
 	s.counts.Requests[op]++
 }
 
-// Event is one line of a protocol run: a request with its result, or what a watch told.
+// Event is one line of a trace: a request with its result, or a watch event.
 type Event struct {
 	Session int64
 
@@ -77,11 +77,10 @@ func (e Event) String() string {
 
 type trace struct{ f func(Event) }
 
-// Trace has f called with every request as it is answered, and every watch event as it is
-// sent, in order, until stop is called. Housekeeping (see [Match]) is left out. f is called
-// from one goroutine at a time, before the client can have seen the answer or the event. The
-// server answers nobody meanwhile, but f may use its other methods, except Close. After stop has
-// returned, a call that was under way may still be.
+// Trace calls f with every request when it is answered, and every watch event when it is sent, in order, until
+// stop is called. Housekeeping requests (see [Match]) are left out. f is called from one goroutine at a time,
+// before the client can see the answer or the event. The server answers nobody meanwhile, but f may call its
+// other methods, except Close. A call that began before stop may still run after it.
 func (s *Server) Trace(f func(Event)) (stop func()) {
 	t := &trace{f}
 	s.mu.Lock()

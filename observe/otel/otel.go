@@ -66,10 +66,9 @@ func WithTracerProvider(p trace.TracerProvider) Option {
 	}
 }
 
-// WithLockLabel sets what the locks of a path are called in the metrics' attribute "lock". kind is the value of the
-// attribute "kind", as [observe.Kind] has it. name must return few different values, must be safe for concurrent use,
-// and is given the path as whoever made the lock wrote it. Without it, or where it returns "", there is no such
-// attribute.
+// WithLockLabel sets the value of the metrics' attribute "lock". name is called with the path as it was given
+// to the lock's constructor, and with the attribute "kind" (see [observe.Kind]). It must return few different
+// values and must be safe for concurrent use. Without it, or if it returns "", there is no such attribute.
 func WithLockLabel(name func(path, kind string) string) Option {
 	return func(c *config) error {
 		if name == nil {
@@ -80,8 +79,8 @@ func WithLockLabel(name func(path, kind string) string) Option {
 	}
 }
 
-// WithServerAddress sets the attribute "server.address" of spans: what the ensemble is called, such as its host name
-// or its connect string. Without it there is no such attribute.
+// WithServerAddress sets the attribute "server.address" of spans, such as the host name or the connect string
+// of the ensemble. Without it there is no such attribute.
 func WithServerAddress(address string) Option {
 	return func(c *config) error {
 		if address == "" {
@@ -191,7 +190,8 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	return m, errors.Join(append(errs, err)...)
 }
 
-// zero makes series of states before there is anything to count, so that the first is seen as a rise.
+// zero creates the series of states before there is anything to count, so that the first change is seen as an
+// increase.
 func (o *observer) zero() {
 	ctx := context.Background()
 	for _, s := range observe.States() {

@@ -31,8 +31,7 @@ const (
 	errorKey  = attribute.Key("error.type") // the result, reason or cause of what failed
 )
 
-// spans makes spans of events. What has a beginning and an end is found again by the context that the
-// events hand on.
+// spans makes spans of events. The end of a span finds it in the context that the events pass on.
 type spans struct {
 	tracer trace.Tracer
 	server []attribute.KeyValue // the server's address, if it is known
@@ -41,7 +40,7 @@ type spans struct {
 // lockKey finds the lockSpan of one observer in a context.
 type lockKey struct{ tracer trace.Tracer }
 
-// lockSpan is what an acquire or a hold is about.
+// lockSpan is the span of an acquire or a hold.
 type lockSpan struct {
 	span   trace.Span // "lock acquire" or "lock hold"
 	parent trace.Span // that of whoever acquires
@@ -52,8 +51,8 @@ func (s spans) begin(ctx context.Context, parent trace.Span, name string, attrs 
 	return context.WithValue(ctx, lockKey{s.tracer}, lockSpan{span, parent})
 }
 
-// in returns the span that ctx comes from. There is none if whoever reports leaves something out; then
-// what is done with it has no effect.
+// in returns the span that ctx comes from. If an event was not reported there is none, and the result has no
+// effect.
 func (s spans) in(ctx context.Context) lockSpan {
 	if l, ok := ctx.Value(lockKey{s.tracer}).(lockSpan); ok {
 		return l
@@ -101,8 +100,8 @@ func (s spans) ended(ctx context.Context, e framework.EndedEvent) {
 	span.End()
 }
 
-// answers are results of an operation that are no failures: the server has answered, and it is for the
-// caller to say whether that is good.
+// answers are results of an operation that are no failures: the server has answered, and the caller decides
+// what the answer means.
 var answers = []string{"ok", "no_node", "node_exists", "bad_version", "not_empty"}
 
 func (s spans) operation(ctx context.Context, e framework.OperationEvent) {
@@ -122,7 +121,7 @@ func (s spans) operation(ctx context.Context, e framework.OperationEvent) {
 	span.End(trace.WithTimestamp(e.Began.Add(e.Duration)))
 }
 
-// fail makes a span one of an error.
+// fail marks a span as failed.
 func fail(span trace.Span, err error, word string, opts ...trace.EventOption) {
 	span.RecordError(err, opts...)
 	span.SetAttributes(errorKey.String(word))

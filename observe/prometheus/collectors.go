@@ -11,9 +11,10 @@ import (
 	"github.com/gocurator/curator/recipes/node"
 )
 
-// NewCacheCollector returns a collector for a cache. Its metrics have the label cache with the value name, so each
-// cache on a registry needs a name of its own: the registry refuses the second collector with the same one. The numbers
-// are those of [cache.Cache.Stats] at the moment of a scrape. A scrape never asks a ZooKeeper server.
+// NewCacheCollector returns a collector for a cache. Its metrics have the label cache with the value name, so
+// each cache on a registry needs a name of its own: the registry refuses the second collector with the same
+// one. The numbers are those of [cache.Cache.Stats] at the moment of a scrape. A scrape sends no request to a
+// ZooKeeper server.
 //
 // A collector does not close its cache. A cache that has ended keeps its numbers, and its age rises: unregister the
 // collector of a cache that is closed on purpose.
@@ -39,10 +40,10 @@ func NewCacheCollector(c *cache.Cache, name string) (prom.Collector, error) {
 	}, nil
 }
 
-// NewNodeCollector returns a collector for a kept node: whether it is there, as [node.Node.Present] says at the moment
-// of a scrape. The metric has the label node with the value name, and what is said of names and of closing at
-// [NewCacheCollector] is so here: a node that was closed is absent. The error is
-// [framework.ErrBadArgument] if n is nil, or name is empty or not UTF-8.
+// NewNodeCollector returns a collector for a kept node: whether it is there, as [node.Node.Present] says at the
+// moment of a scrape. The metric has the label node with the value name. For names and closing see
+// [NewCacheCollector]; a closed node counts as absent. The error is [framework.ErrBadArgument] if n is nil, or
+// name is empty or not UTF-8.
 func NewNodeCollector(n *node.Node, name string) (prom.Collector, error) {
 	if n == nil {
 		return nil, fmt.Errorf("prometheus: %w: nil node", framework.ErrBadArgument)
@@ -67,7 +68,7 @@ func newPresence(present func() (bool, <-chan struct{}), name string) (prom.Coll
 		nil, prom.Labels{"node": name})}, nil
 }
 
-// checkName refuses what cannot tell one from another, and what a registry refuses later in other words.
+// checkName refuses an empty name, and one that a registry would refuse later.
 func checkName(name string) error {
 	if name == "" || !utf8.ValidString(name) {
 		return fmt.Errorf("prometheus: %w: name %q is empty or not UTF-8", framework.ErrBadArgument, name)

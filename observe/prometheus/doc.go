@@ -1,5 +1,5 @@
-// Package prometheus shows Prometheus what clients and locks do. It is a module of its own, so that
-// who does not want it inherits nothing.
+// Package prometheus exports what clients and locks do to Prometheus. It is a module of its own, so users of
+// the library do not inherit its dependencies.
 //
 //	observer, err := prometheus.New(registry)
 //	client, err := framework.New(servers, framework.WithObserver(observer))
@@ -9,13 +9,13 @@
 //
 // # Metrics
 //
-//	curator_operation_duration_seconds{op,result}      histogram  operations, with waiting and repeating
+//	curator_operation_duration_seconds{op,result}      histogram  operations, with waits and retries
 //	curator_operation_retries_total{op}                counter    attempts after the first
 //	curator_connection_state{state}                    gauge      clients in this state
 //	curator_connection_transitions_total{state}        counter    changes to this state; "none" is a client closed
-//	curator_lock_waiting{lock,kind}                    gauge      acquires under way
+//	curator_lock_waiting{lock,kind}                    gauge      acquires that are running
 //	curator_lock_held{lock,kind}                       gauge      leases held
-//	curator_lock_wait_duration_seconds{lock,kind}      histogram  from the call to the lease, if it was got
+//	curator_lock_wait_duration_seconds{lock,kind}      histogram  from the call to the lease, if acquired
 //	curator_lock_not_acquired_total{lock,kind,reason}  counter    acquires that failed
 //	curator_lock_hold_duration_seconds{lock,kind}      histogram  from the lease to its end
 //	curator_lock_losses_total{lock,kind,cause}         counter    leases that ended other than by release
@@ -42,8 +42,7 @@
 //
 // # The label lock
 //
-// It is empty, which Prometheus takes for absent, unless [WithLockLabel] says what a path is
-// called. Paths are not labels by themselves: each new one would be a new set of series for ever, and
-// many services make paths of what they lock. A semaphore is two locks to
-// the label: the queue at <path>/locks and the leases at <path>/leases.
+// Without [WithLockLabel] it is empty, which Prometheus treats as absent. Paths are not labels by default: each
+// new path would be a new set of series for ever, and many services have a path for each object that they lock.
+// A semaphore is reported as two locks: the queue at <path>/locks and the leases at <path>/leases.
 package prometheus

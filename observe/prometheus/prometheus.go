@@ -22,9 +22,9 @@ type config struct {
 	buckets   []float64 // in seconds
 }
 
-// WithLockLabel sets what the locks of a path are called in the label "lock". kind is the value of the label "kind", as
-// [observe.Kind] has it. name must return few different values, must be safe for concurrent use, and is given the
-// path as whoever made the lock wrote it. To use paths as they are, where there are few of them:
+// WithLockLabel sets the value of the label "lock". name is called with the path as it was given to the lock's
+// constructor, and with the label "kind" (see [observe.Kind]). It must return few different values and must be
+// safe for concurrent use. To use paths as they are, if there are few of them:
 //
 //	prometheus.WithLockLabel(func(path, kind string) string { return path })
 func WithLockLabel(name func(path, kind string) string) Option {
@@ -37,8 +37,8 @@ func WithLockLabel(name func(path, kind string) string) Option {
 	}
 }
 
-// WithBuckets sets the buckets of all histograms of time, in seconds, rising. The default is from half
-// a millisecond to an hour: a lock may be waited for and held for long.
+// WithBuckets sets the buckets of all histograms of time, in seconds, in rising order. The default is from half
+// a millisecond to an hour, since waits and holds may be long.
 func WithBuckets(seconds ...float64) Option {
 	return func(c *config) error {
 		if len(seconds) == 0 || !slices.IsSorted(seconds) || len(slices.Compact(slices.Clone(seconds))) != len(seconds) {
@@ -135,7 +135,8 @@ func (m *metrics) register(reg prom.Registerer) error {
 	return nil
 }
 
-// zero makes series of states before there is anything to count, so that the first is seen as a rise.
+// zero creates the series of states before there is anything to count, so that the first change is seen as an
+// increase.
 func (m *metrics) zero() {
 	for _, s := range observe.States() {
 		m.transitions.WithLabelValues(observe.State(s))

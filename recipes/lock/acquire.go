@@ -63,14 +63,14 @@ func (q *Queue) contend(ctx context.Context, wait bool) (*Hold, error) {
 	}
 }
 
-// entryLost means that our node is gone, with the session or by another's hand, before
-// we held. Nothing is left of it, so acquire may begin again.
+// entryLost means that our node was deleted before we held, by the end of the session or by somebody else. So
+// acquire may begin again.
 type entryLost struct{ cause error }
 
 func (e *entryLost) Error() string { return e.cause.Error() }
 func (e *entryLost) Unwrap() error { return e.cause }
 
-// look spares TryAcquire the writes when all leases are taken.
+// look saves TryAcquire the writes when all leases are taken.
 func (q *Queue) look(ctx context.Context, v *view) error {
 	newcomer, ok := q.driver.(Newcomer)
 	if !ok {
@@ -86,11 +86,11 @@ func (q *Queue) look(ctx context.Context, v *view) error {
 	return nil
 }
 
-// acquire is the lock recipe of the ZooKeeper documentation, in one session. After the create
-// there is one way out for all that goes wrong. The steps have the numbers of the package comment.
+// acquire is the lock recipe of the ZooKeeper documentation, in one session. After the create, every failure
+// leaves the queue. The steps have the numbers of the package comment.
 func (q *Queue) acquire(ctx context.Context, session *framework.Session, v *view, wait bool) (*Hold, error) {
-	// From here on all is done in this session or not at all: a list that was read in
-	// the next one would say nothing about a node of this one.
+	// All that follows must be done in this session: a list from the next session says nothing about a node of
+	// this one.
 	pinned := framework.InSession(ctx, session)
 	e, err := q.join(pinned, session, v, wait) // 1
 	if err == nil {
@@ -107,8 +107,8 @@ func (q *Queue) acquire(ctx context.Context, session *framework.Session, v *view
 func (q *Queue) whyNot(ctx context.Context, session *framework.Session, err error) error {
 	switch cause := session.Err(); {
 	case cause == nil && errors.Is(err, ErrSessionLost):
-		// It is not over, but too long ago that the leader confirmed it. What
-		// was sent since then may have done so.
+		// It is not over, but the leader has not confirmed it for too long. A request that was sent since then
+		// may have done so.
 		return &entryLost{err}
 	case cause == nil || errors.Is(cause, ErrClosed):
 		return err
@@ -119,8 +119,8 @@ func (q *Queue) whyNot(ctx context.Context, session *framework.Session, err erro
 	}
 }
 
-// join makes our node. Without a view, the list of the children is sent right after it; and so is the list of
-// the queue that has precedence, if we do not want to wait.
+// join creates our node. Without a view, the list of the children is sent directly after the create. So is the
+// list of the queue ahead, if we do not wait.
 func (q *Queue) join(ctx context.Context, session *framework.Session, v *view, wait bool) (*entry, error) {
 	e := newEntry(q, session)
 	var first, ahead *listing
@@ -204,7 +204,7 @@ func (q *Queue) children(ctx context.Context, v *view) ([]string, error) {
 	return children, err
 }
 
-// await returns when the view can be asked or has ended.
+// await returns when the view is ready or has ended.
 func (v *view) await(ctx context.Context) error {
 	select {
 	case <-v.ready:

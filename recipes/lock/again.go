@@ -13,10 +13,10 @@ import (
 
 // Releases that cost less than a delete of their own.
 
-// WithAsyncRelease makes [Hold.Release] return when the delete of the node has been sent, without waiting for its answer. A
-// following Acquire of the same client is sent right behind it. What can go wrong then is not told: if the
-// connection is lost, the client deletes the node in the background, or the session ends. Without it Release
-// returns when the node is gone.
+// WithAsyncRelease makes [Hold.Release] return when the delete of the node has been sent, without waiting for
+// the answer. A following Acquire of the same client is sent directly after it. Release then reports no failure
+// of the delete: if the connection is lost, the client deletes the node in the background, or the session ends.
+// By default Release returns when the node is deleted.
 func WithAsyncRelease() Option {
 	return func(c *config) error {
 		c.async = true
@@ -46,13 +46,13 @@ func (l *lease) removeSoon() error {
 	}
 }
 
-// ReleaseWith gives the lease back and carries out ops, as in [framework.Client.Multi] on the client that the lock was
-// made with: all in one transaction, so the results appear exactly when the lock goes. If the lease's node
-// is not there, nothing is written, and the error wraps zk.ErrNoNode.
+// ReleaseWith releases the lease and carries out ops, as [framework.Client.Multi] does on the client that the
+// lock was made with, all in one transaction. So others see the results exactly when the lock is released. If
+// the lease's node does not exist, nothing is written, and the error wraps zk.ErrNoNode.
 //
-// First the hold's context ends, as in [Hold.Release]. After an error the lease is given back all the same: it is what
-// Multi says, or the cause of a loss, and [retry.Unknown] tells whether ops may have been carried out. The transaction is
-// sent once and not repeated. A lease with several holds, by re-entry, cannot be released this way: the
+// First the hold's context ends, as in [Hold.Release]. The lease is released also after an error, which is that
+// of Multi or the cause of a loss; retry.Unknown tells whether ops may have been carried out. The transaction
+// is sent once and not repeated. A lease with several holds, by re-entry, cannot be released in this way: the
 // error is [ErrBadArgument], and nothing has changed.
 func (h *Hold) ReleaseWith(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	l := h.lease
@@ -115,7 +115,7 @@ func (h *Hold) endAlone() error {
 	return nil
 }
 
-// removed notes that the node is gone by our own doing.
+// removed notes that we have deleted the node.
 func (l *lease) removed() {
 	r := &removal{done: make(chan struct{})}
 	close(r.done)
@@ -125,12 +125,12 @@ func (l *lease) removed() {
 	l.entry.end()
 }
 
-// Requeue gives the lease back, queues again at the end, and waits for the next hold: what Release and Acquire do, with one
-// write less. Others on the path see one node go and another one come.
+// Requeue releases the lease, queues again at the end, and waits for the next hold. It does what Release and
+// Acquire do, with one write less. Others on the path see that one node is deleted and another is created.
 //
-// First the hold's context ends, as in [Hold.Release]. Errors are those of Acquire; then nothing is held and
-// no node of ours stays. If the lease was lost, the error is the cause of the loss, and nothing was created. A lease with
-// several holds, by re-entry, cannot be given back this way: the error is [ErrBadArgument], and
+// First the hold's context ends, as in [Hold.Release]. Errors are those of Acquire; then nothing is held and no
+// node of ours stays. If the lease was lost, the error is the cause of the loss, and nothing was created. A
+// lease with several holds, by re-entry, cannot be released in this way: the error is [ErrBadArgument], and
 // nothing has changed.
 func (h *Hold) Requeue(ctx context.Context) (*Hold, error) {
 	q := h.lease.entry.queue
@@ -155,7 +155,7 @@ func (h *Hold) Requeue(ctx context.Context) (*Hold, error) {
 	return next, q.opError("requeue", err)
 }
 
-// requeue has the node of the next hold take the place of a lease's. The lease has ended.
+// requeue replaces the node of a lease by that of the next hold. The lease has ended.
 func (q *Queue) requeue(ctx context.Context, old *lease) (*Hold, error) {
 	e := old.entry
 	session := e.session
@@ -181,7 +181,7 @@ func (q *Queue) requeue(ctx context.Context, old *lease) (*Hold, error) {
 	return nil, err
 }
 
-// notReplaced gives back what requeue could not, and says why.
+// notReplaced deletes the node that requeue could not replace, and returns why.
 func (l *lease) notReplaced(ctx context.Context, err error) error {
 	leaving, cancel := l.entry.leaving()
 	defer cancel()
@@ -195,7 +195,7 @@ func (l *lease) notReplaced(ctx context.Context, err error) error {
 	return err
 }
 
-// outside is a context whose holds do not count: an acquire with it does not re-enter.
+// outside is a context without its holds: an acquire with it does not re-enter.
 type outside struct{ context.Context }
 
 func (o outside) Value(key any) any {

@@ -1,6 +1,5 @@
-// Package lock is the queue under all lock recipes, and the place to build a recipe of
-// one's own: a [Queue] with a [Driver] that says who holds. It is Curator's
-// LockInternals and LockInternalsDriver.
+// Package lock is the queue under all lock recipes, and what a recipe of your own builds on: a [Queue] with a
+// [Driver] that decides who holds. It is Curator's LockInternals and LockInternalsDriver.
 //
 // # The protocol
 //
@@ -12,9 +11,9 @@
 //  4. wait until one of those is deleted, and go to 2;
 //  5. release by deleting our node; a crash releases, since the node is ephemeral.
 //
-// A look is a list, or it costs nothing: a client that uses a lock again and again keeps a view of the children, by one
-// persistent watch for all its goroutines. docs/PROTOCOL.md has the rule, its proof and pictures. Other clients on the
-// path, Java's Curator among them, see the same nodes in both cases.
+// Step 2 is a list request, or no request at all: a client that uses a lock repeatedly keeps a view of the
+// children, from one persistent watch for all its goroutines. docs/PROTOCOL.md has the rule, its proof and
+// pictures. Other clients on the path, also Java's Curator, see the same nodes in both cases.
 //
 // # What a holder gets
 //
@@ -28,13 +27,12 @@
 //
 // # What it promises
 //
-//   - At most max leases are held by holds whose context is not done.
+//   - At most max holds have a live context.
 //   - After an error no node of ours stays, even if the server makes it later.
 //   - A holder is told of a loss before anyone else can hold.
 //
 // # What it cannot promise
 //
-// A process that was stopped for a while does not know how late it is. What must
-// never happen twice needs a check where it happens: [Hold.Guard] in ZooKeeper,
-// [Hold.FencingToken] anywhere else.
+// A process that was stopped for a while does not know how late it is. What must never happen twice needs a
+// check at the place where it happens: [Hold.Guard] in ZooKeeper, [Hold.FencingToken] anywhere else.
 package lock

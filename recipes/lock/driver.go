@@ -10,22 +10,21 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// Driver decides who holds. Implementations must be safe for concurrent use, and
-// must decide alike in all processes that use a path. Embed [Standard] and replace what
-// differs. It is Curator's LockInternalsDriver.
+// Driver decides who holds. Implementations must be safe for concurrent use, and must decide in the same way in
+// all processes that use a path. Embed [Standard] and replace what differs. It is Curator's
+// LockInternalsDriver.
 type Driver interface {
 	// Create makes our node below base and returns its full path. The node must be
 	// ephemeral, must be protected (framework.Protected), and must be made with
 	// ctx, which ties it to a session. Missing parents must be made.
 	Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error)
 
-	// SortKey is the part of a child's name that orders the queue, by comparison
-	// of bytes. ours is false for children that have nothing to do with
-	// this lock; they are left out of everything.
+	// SortKey returns the part of a child's name that orders the queue, by comparison of bytes. ours is false
+	// for children that do not belong to this lock; they are ignored.
 	SortKey(child, name string) (key string, ours bool)
 
-	// Decide says from the sorted children, among which is own, whether own has one of
-	// maxLeases leases and, if not, whose going to wait for.
+	// Decide returns whether own has one of maxLeases leases and, if not, whose deletion to wait for. children
+	// are sorted and contain own.
 	Decide(children []string, own string, maxLeases int) (Decision, error)
 }
 
@@ -34,13 +33,13 @@ type Decision struct {
 	// Held says that the node has a lease.
 	Held bool
 
-	// Watch names the children of which at least one must go before Held can
-	// become true. It is empty if Held.
+	// Watch names children of which at least one must be deleted before Held can become true. It is empty if
+	// Held.
 	Watch []string
 }
 
-// Newcomer is implemented by drivers that can tell from the sorted children whether
-// a node made now would have to wait. It saves TryAcquire two writes.
+// Newcomer is implemented by drivers that can tell from the sorted children whether a new node would have to
+// wait. TryAcquire then needs no write if all leases are taken.
 type Newcomer interface {
 	WouldWait(children []string, maxLeases int) bool
 }
@@ -66,9 +65,8 @@ func (Standard) SortKey(child, name string) (key string, ours bool) {
 	return digits, ours
 }
 
-// Decide watches the maxLeases nodes directly ahead. When fewer than maxLeases of all
-// nodes ahead are left, at least one of those must have gone: so the release of any
-// holder that matters is noticed, not only that of one.
+// Decide watches the maxLeases nodes directly ahead. When fewer than maxLeases nodes are left ahead, at least
+// one of those was deleted. So a waiter wakes whichever holder releases.
 func (Standard) Decide(children []string, own string, maxLeases int) (Decision, error) {
 	i := slices.Index(children, own)
 	if i < 0 {
@@ -83,14 +81,14 @@ func (Standard) Decide(children []string, own string, maxLeases int) (Decision, 
 // WouldWait reports whether all leases are taken.
 func (Standard) WouldWait(children []string, maxLeases int) bool { return len(children) >= maxLeases }
 
-// Sequence returns the number that the server gave to a child whose name, without
-// protection, begins with name. Numbers are signed: they turn negative at their end.
+// Sequence returns the number that the server gave to a child whose name, without protection, begins with name.
+// Numbers are signed: they become negative when they overflow.
 func Sequence(child, name string) (n int32, ok bool) {
 	_, n, ok = sequence(child, name)
 	return n, ok
 }
 
-// sequence returns the number as it is written, too.
+// sequence also returns the digits.
 func sequence(child, name string) (digits string, n int32, ok bool) {
 	i := strings.LastIndex(child, name)
 	if i < 0 {

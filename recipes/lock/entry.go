@@ -14,7 +14,7 @@ import (
 	"github.com/gocurator/curator/internal/lockapi"
 )
 
-// entry is our node in the queue, from its creation until it is gone.
+// entry is our node in the queue, from its creation until its deletion.
 type entry struct {
 	queue   *Queue
 	session *framework.Session
@@ -57,7 +57,7 @@ func (e *entry) created(path string) {
 
 func (e *entry) number() int64 { return number(e.name) }
 
-// enterView has a view admit the entry, if it can. Otherwise the queue is listed.
+// enterView makes the entry use the view, if the view has it. Otherwise the queue is listed.
 func (e *entry) enterView(ctx context.Context, v *view) error {
 	if err := v.await(ctx); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (e *entry) inView() *view {
 	return e.view
 }
 
-// leaveView takes the entry out of the view.
+// leaveView removes the entry from the view.
 func (e *entry) leaveView() {
 	e.mu.Lock()
 	v := e.view
@@ -126,7 +126,7 @@ func (e *entry) hold(ctx context.Context, wait bool) (*Hold, error) {
 			if !errors.Is(err, ErrSuspended) {
 				return h, err
 			}
-			// Nobody is told "yours" and "not yours" in one breath. The list waits for a connection.
+			// No hold that has ended already is returned. The list waits for a connection.
 			e.leaveView()
 		case !wait:
 			return nil, ErrNotAcquired
@@ -171,11 +171,11 @@ func (e *entry) decide(children []string, leases int) (Decision, error) {
 	return turn, err
 }
 
-// await returns when it is worth looking again: one of the nodes called names has gone, or
-// changed is closed.
+// await returns when the queue must be looked at again: one of the nodes called names was deleted, or changed
+// is closed.
 func (e *entry) await(ctx context.Context, names []string, changed <-chan struct{}) error {
-	// A waiter depends on its session as a holder does: when it is woken, it
-	// must not find out only then that its node is long gone.
+	// A waiter depends on its session as a holder does: it must not learn only when it is woken that its node
+	// was deleted long ago.
 	stop, err := e.session.Depend(connstate.Session, func(error) {})
 	if err != nil {
 		return err
@@ -206,13 +206,12 @@ func (e *entry) await(ctx context.Context, names []string, changed <-chan struct
 		if err != nil || set.gone() || isClosed(changed) {
 			return err
 		}
-		// The connection was lost, or somebody wrote to the node: look at the
-		// nodes again. The queue ahead of us is the same.
+		// The connection was lost, or somebody wrote to the node: watch the nodes again. The queue ahead of us
+		// has not changed.
 	}
 }
 
-// sleep returns when fired or changed is closed. The error says why there is nothing to wait
-// for any more.
+// sleep returns when fired or changed is closed. An error means that waiting is useless.
 func (e *entry) sleep(ctx context.Context, fired, changed <-chan struct{}) error {
 	select {
 	case <-fired:
@@ -222,9 +221,8 @@ func (e *entry) sleep(ctx context.Context, fired, changed <-chan struct{}) error
 	case <-e.session.Done():
 		return e.session.Err()
 	case <-ctx.Done():
-		// The node ahead may go at this very moment and make us the holder
-		// without our knowing. We need not find out: our caller deletes our
-		// node, and that wakes the next in line as a release would.
+		// The node ahead may be deleted at this moment, which would make us the holder. We need not find out:
+		// our caller deletes our node, and that wakes the next waiter as a release does.
 		return fmt.Errorf("%w: %w", ErrNotAcquired, ctxerr.Of(ctx))
 	}
 	return nil
@@ -263,7 +261,7 @@ func (e *entry) vanish() {
 // deleted is vanish for a view.
 func (e *entry) deleted() { e.vanish() }
 
-// end says that we have nothing to do with the node any more. Only the first call counts.
+// end says that the node is no longer ours to watch or delete. Only the first call counts.
 func (e *entry) end() {
 	e.mu.Lock()
 	if e.ended {
@@ -296,12 +294,11 @@ func (e *entry) whenOver(f func()) {
 	}
 }
 
-// leaveTimeout is how long giving up an entry may take the caller. The node goes in
-// any case; if it has gone by then, the caller's next look does not show it.
+// leaveTimeout limits how long giving up an entry may delay the caller. The node is deleted in any case. If
+// that is done by then, the caller's next list does not show it.
 const leaveTimeout = time.Second
 
-// leave takes our node out of the queue. What ended the waiting does not matter to it:
-// in particular not a context.
+// leave deletes our node. It does not use the context of the wait, which may have ended.
 func (e *entry) leave() {
 	ctx, cancel := e.leaving()
 	defer cancel()
@@ -311,7 +308,7 @@ func (e *entry) leave() {
 	}
 }
 
-// leaving is for how long giving up an entry may take: no time at all if no server is within reach.
+// leaving returns the context for giving up an entry. It has ended if no server can be reached.
 func (e *entry) leaving() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	if e.session.Err() != nil || !e.queue.client.State().IsConnected() {

@@ -6,16 +6,15 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// Why a lock was not acquired.
+// Reasons why a lock was not acquired.
 var (
-	// ErrNotAcquired means that someone else holds the lock and TryAcquire does
-	// not wait. Nothing of ours stays and nothing is wrong: come back later.
+	// ErrNotAcquired means that somebody else holds the lock, and TryAcquire does not wait or the wait of
+	// Acquire was given up. No node of ours stays. Try again later.
 	ErrNotAcquired = errors.New("held by another")
 
-	// ErrSequenceExhausted means that the numbers of the nodes below the lock's
-	// path have come to their end, where they give no order any more. It heals
-	// when all nodes there have gone and the path itself is deleted; whoever
-	// leaves the queue last does that.
+	// ErrSequenceExhausted means that the sequence numbers below the lock's path have overflowed, so they give
+	// no order any more. They begin again when the queue is empty and the path is deleted; the last one to
+	// leave the queue deletes it.
 	ErrSequenceExhausted = errors.New("sequence numbers exhausted")
 
 	// ErrBadArgument and ErrBadPath mean that nothing was sent.
@@ -23,17 +22,17 @@ var (
 	ErrBadPath     = framework.ErrBadPath
 )
 
-// Why a hold ended: the cause of its context, and what Release returns if the end
-// came before it.
+// Reasons why a hold ended: the cause of its context, and the error of Release if the hold ended before.
 var (
-	// ErrReleased means that the holder has released the lock itself.
+	// ErrReleased means that the holder has released the lock.
 	ErrReleased = errors.New("already released")
 
-	// ErrLost is in every loss: errors.Is finds it in all that follow but ErrClosed, and not in ErrReleased.
+	// ErrLost is wrapped by every loss: errors.Is finds it in all errors below except ErrClosed, and not in
+	// ErrReleased.
 	ErrLost = framework.ErrLost
 
-	// ErrNodeDeleted means that someone else deleted the lock's node: an operator, or the servers, if they have
-	// ended the session and we have not heard of that yet.
+	// ErrNodeDeleted means that somebody else deleted the lock's node: an operator, or the servers, if they
+	// have ended the session and we were not told yet.
 	ErrNodeDeleted error = &lossError{"lock node deleted by another"}
 
 	// ErrMaxHold means that the time given by WithMaxHold has passed.
@@ -42,8 +41,8 @@ var (
 	// ErrSessionLost means that the session that the node belongs to is over.
 	ErrSessionLost = framework.ErrSessionLost
 
-	// ErrSuspended means that the connection was lost and the error policy
-	// takes that for trouble. The node may still be there.
+	// ErrSuspended means that the connection was lost, and the error policy ends a hold then. The node may
+	// still be there.
 	ErrSuspended = framework.ErrSuspended
 
 	// ErrClosed means that the client was closed.

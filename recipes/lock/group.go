@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Group is several holds as one: what a recipe returns that acquires all or none. It ends with
-// the first of its holds that ends.
+// Group is several holds as one: the result of a recipe that acquires all or none. It ends when the first of
+// its holds ends.
 //
 // All methods are safe for concurrent use.
 type Group struct {
@@ -17,8 +17,8 @@ type Group struct {
 	end   context.CancelCauseFunc
 }
 
-// NewGroup makes one of holds, in the order in which they were acquired. It needs at least
-// one, and none may be nil: the error is [ErrBadArgument] then.
+// NewGroup combines holds, given in the order in which they were acquired. It needs at least one, and none may
+// be nil: otherwise the error is [ErrBadArgument].
 func NewGroup(holds ...*Hold) (*Group, error) {
 	if len(holds) == 0 || slices.Contains(holds, nil) {
 		return nil, fmt.Errorf("lock: %w: a group of %d holds, with none missing", ErrBadArgument, len(holds))
@@ -36,17 +36,17 @@ func NewGroup(holds ...*Hold) (*Group, error) {
 // Holds are the holds in the order in which they were acquired.
 func (g *Group) Holds() []*Hold { return slices.Clone(g.holds) }
 
-// Context ends as soon as one of the holds does, with the same cause.
+// Context ends as soon as one of the holds ends, with the same cause.
 func (g *Group) Context() context.Context { return g.ctx }
 
 // Done is Context().Done().
 func (g *Group) Done() <-chan struct{} { return g.ctx.Done() }
 
-// Err is nil while all leases are ours, and then the cause of the first end.
+// Err is nil while all holds last, and then the cause of the first end.
 func (g *Group) Err() error { return context.Cause(g.ctx) }
 
-// Do calls f and releases. f's context ends with the group's, as well as with ctx. The error is
-// f's and Release's joined. If f panics, the leases are given back.
+// Do calls f and releases. f's context ends with the group, and when ctx ends. The error is f's and Release's
+// joined. If f panics, the leases are released.
 func (g *Group) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return do(ctx, g.ctx, g.Release, f)
 }
@@ -61,7 +61,7 @@ func (g *Group) Guards() []any {
 	return guards
 }
 
-// Release gives all leases back, the last first. The error joins those of [Hold.Release].
+// Release releases all leases, the last first. The error joins those of [Hold.Release].
 func (g *Group) Release() error {
 	g.end(ErrReleased)
 	var errs []error

@@ -10,21 +10,20 @@ import (
 	"github.com/gocurator/curator/internal/ctxerr"
 )
 
-// WithLocalHandOff passes a node on in memory: when goroutines of one process wait for the same Queue, and nobody
-// else is in the queue on the servers, Release gives the lease to the next goroutine instead of giving it back.
-// That happens at most this many times in a row, and not when the node has held for longer than
-// within; then the node is deleted, and the order of the servers' queue rules. Both must be positive. The default is no
-// hand-off.
+// WithLocalHandOff hands a lease off in memory: if goroutines of one process wait for the same Queue, and
+// nobody else is in the queue on the servers, Release gives the lease to the next goroutine instead of deleting
+// the node. It does so at most times times in a row, and not if the node has held for longer than within. Both
+// must be positive. The default is no hand-off.
 //
-// What changes: one goroutine of the Queue has a node at a time. The others wait in memory, first come first served, where
-// [Queue.Participants] does not show them. So between processes the turns go from process to process, not from goroutine
-// to goroutine; as soon as anyone else is in the queue, nothing is passed on.
+// What changes: only one goroutine of the Queue at a time has a node. The others wait in memory, first come
+// first served, and [Queue.Participants] does not list them. As soon as anyone else is in the queue, leases are
+// not handed off, and processes take turns.
 //
-// What does not: each holder has a [Hold] of its own that ends as it did, and hears of every loss. What proves a hold ends with
-// it: a lease whose holder has asked for [Hold.FencingToken], [Hold.Guard] or [Hold.Path] is not passed on, so
-// tokens still rise from holder to holder, and a guard fails once its hold was released.
+// What does not change: each holder has a [Hold] of its own and is told of every loss. A lease is not handed
+// off after its holder has called [Hold.FencingToken], [Hold.Guard] or [Hold.Path]. So tokens still rise from
+// holder to holder, and a guard fails after its hold was released.
 //
-// It is for one lease and the [Standard] driver, as in a mutex: New refuses it with anything else.
+// It needs one lease and the [Standard] driver, as in a mutex: otherwise New returns [ErrBadArgument].
 func WithLocalHandOff(times int, within time.Duration) Option {
 	return func(c *config) error {
 		if times < 1 || within <= 0 {
@@ -35,14 +34,14 @@ func WithLocalHandOff(times int, within time.Duration) Option {
 	}
 }
 
-// handOff is how far a node may be passed on.
+// handOff limits local hand-offs.
 type handOff struct {
 	times  int
 	within time.Duration
 }
 
-// localQueue is where goroutines of one Queue wait while one of them has a node, or is about to have one. What
-// the first gets is that node, or, when the node is gone, the turn to make one.
+// localQueue is where goroutines of one Queue wait while one of them has a node, or creates one. The first
+// waiter gets that node, or, when the node is deleted, the turn to create one.
 type localQueue struct {
 	handOff
 
@@ -57,7 +56,7 @@ type localWaiter struct {
 	called bool        // turn has or will have something; guarded by the queue's mu
 }
 
-// acquire waits for the node or the turn, and in the servers' queue if it gets the turn.
+// acquire waits for the node or the turn. With the turn it waits in the servers' queue.
 func (l *localQueue) acquire(ctx context.Context, q *Queue, wait bool) (*Hold, error) {
 	for {
 		e, err := l.enter(ctx, wait)
@@ -74,7 +73,7 @@ func (l *localQueue) acquire(ctx context.Context, q *Queue, wait bool) (*Hold, e
 	}
 }
 
-// enter returns the node that was passed on to us, or nil for the turn to make one.
+// enter returns the node that was handed off to us, or nil for the turn to create one.
 func (l *localQueue) enter(ctx context.Context, wait bool) (*entry, error) {
 	l.mu.Lock()
 	if !l.taken {
@@ -99,7 +98,7 @@ func (l *localQueue) enter(ctx context.Context, wait bool) (*entry, error) {
 	}
 }
 
-// leave takes a waiter out. If its turn has come meanwhile, nobody else knows.
+// leave removes a waiter. If it was given a node or the turn meanwhile, it gives that up.
 func (l *localQueue) leave(w *localWaiter, place *list.Element) {
 	l.mu.Lock()
 	l.waiting.Remove(place)
@@ -115,7 +114,7 @@ func (l *localQueue) leave(w *localWaiter, place *list.Element) {
 	}
 }
 
-// contend queues on the servers. The next turn comes when the node is gone, or its session.
+// contend queues on the servers. The next turn begins when the node or its session has ended.
 func (l *localQueue) contend(ctx context.Context, q *Queue, wait bool) (*Hold, error) {
 	h, err := q.contend(ctx, wait)
 	if err != nil {
@@ -132,7 +131,7 @@ func (l *localQueue) contend(ctx context.Context, q *Queue, wait bool) (*Hold, e
 	return h, nil
 }
 
-// next gives the turn to make a node to the first that waits.
+// next gives the turn to create a node to the first waiter.
 func (l *localQueue) next() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,8 +142,8 @@ func (l *localQueue) next() {
 	}
 }
 
-// pop takes the first out and returns what it waits on, which must be sent to. It is nil if
-// nobody waits. l.mu is held.
+// pop removes the first waiter and returns its channel, on which the caller must send. It is nil if nobody
+// waits. l.mu is held.
 func (l *localQueue) pop() chan *entry {
 	first := l.waiting.Front()
 	if first == nil {
@@ -155,8 +154,8 @@ func (l *localQueue) pop() chan *entry {
 	return w.turn
 }
 
-// nextLocal decides whether the lease is passed on, and returns where to. From then on nothing that happens to
-// this lease touches the node. It is nil if the node is to be deleted. lease.mu is held.
+// nextLocal decides whether the lease is handed off, and returns the next waiter's channel. From then on this
+// lease does not touch the node. It is nil if the node is to be deleted. lease.mu is held.
 func (l *lease) nextLocal() chan *entry {
 	local := l.entry.queue.local
 	if local == nil || l.shown || !l.entry.mayPass(local.handOff) {
@@ -167,7 +166,7 @@ func (l *lease) nextLocal() chan *entry {
 	return local.pop()
 }
 
-// mayPass reports whether the node may be passed on once more, and counts that. Only a view can say that nobody
+// mayPass reports whether the node may be handed off once more, and counts it. Only a view can tell that nobody
 // else is in the queue.
 func (e *entry) mayPass(limit handOff) bool {
 	v := e.inView()

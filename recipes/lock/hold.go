@@ -9,8 +9,8 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// Hold is a lease that we have: what Acquire returns. It ends once, by Release or by a
-// loss, and does not come back; acquire again instead.
+// Hold is an acquired lease: what Acquire returns. It ends once, by Release or by a loss. Acquire again after
+// that.
 //
 // All methods are safe for concurrent use.
 type Hold struct {
@@ -21,13 +21,12 @@ type Hold struct {
 	released bool // guarded by lease.mu
 }
 
-// Context ends when the lease may no longer be ours, at the latest before anyone else can
-// have it. context.Cause then says why: [ErrReleased], [ErrSessionLost],
-// [ErrSuspended], [ErrNodeDeleted], [ErrMaxHold] or [ErrClosed]. It has the values of
-// the context that was given to Acquire, but neither its deadline nor its end: those
-// were for the waiting.
+// Context ends when the lease may no longer be ours, always before anyone else can acquire it. context.Cause
+// then is [ErrReleased], [ErrSessionLost], [ErrSuspended], [ErrNodeDeleted], [ErrMaxHold] or [ErrClosed]. It
+// has the values of the context that was given to Acquire, but not its deadline or cancellation, which only
+// limited the wait.
 //
-// Given to Acquire of the same lock, it re-enters.
+// Acquire of the same lock re-enters with this context.
 func (h *Hold) Context() context.Context { return h.ctx }
 
 // Done is Context().Done().
@@ -48,17 +47,15 @@ func (h *Hold) Session() *framework.Session { return h.lease.entry.session }
 // Client is the client that the lock was made with, for recipes that build on holds.
 func (h *Hold) Client() *framework.Client { return h.lease.entry.queue.client }
 
-// Release gives the lease back. First the context ends, with [ErrReleased]; then the
-// node is deleted. Release returns when the server has confirmed that, or when
-// the session is over, which deletes the node as well. Release takes no context, so a cancelled caller
-// cannot leave the lock behind.
+// Release releases the lease. First the context ends, with [ErrReleased]; then the node is deleted. Release
+// returns when the server has confirmed the deletion, or when the session is over, which deletes the node too.
+// Release takes no context, so a cancelled caller cannot leave the lock behind.
 //
-// A hold that re-entered gives back nothing until the last hold of its lease is
-// released.
+// If there are several holds of a lease, by re-entry, only the release of the last one deletes the node.
 //
 // If the lease was lost before, Release returns the cause of the loss. There is one exception: after
-// [ErrSuspended] it returns nil if the node was still there and Release has deleted it, for then nobody else has
-// held meanwhile. Called again it returns [ErrReleased], or, if the node could not be deleted, it tries once more.
+// [ErrSuspended] it returns nil if the node was still there and Release has deleted it, since then nobody else
+// has held meanwhile. A second call returns [ErrReleased], or tries again if the node could not be deleted.
 func (h *Hold) Release() error { return h.release(h.lease.entry.session.Context()) }
 
 // release is Release that waits no longer than ctx. What is left to do goes on in the background.
@@ -87,13 +84,13 @@ func (h *Hold) release(ctx context.Context) error {
 	return nil
 }
 
-// Do calls f and releases. f's context ends with the hold's, as well as with ctx. The error
-// is f's and Release's joined. If f panics, the lease is given back.
+// Do calls f and releases. f's context ends with the hold, and when ctx ends. The error is f's and Release's
+// joined. If f panics, the lease is released.
 func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return do(ctx, h.ctx, h.Release, f)
 }
 
-// do calls f with a context that ends with what is held as well as with ctx, and releases.
+// do calls f with a context that ends with held and with ctx, and releases.
 func do(ctx, held context.Context, release func() error, f func(ctx context.Context) error) (err error) {
 	inner, cancel := context.WithCancelCause(held)
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
@@ -105,12 +102,11 @@ func do(ctx, held context.Context, release func() error, f func(ctx context.Cont
 	return f(inner)
 }
 
-// FencingToken returns a number that is higher for every later holder of the lock: the
-// czxid of the lease's node. Hand it to whatever must refuse a holder that is late. The
-// first call asks the server. Errors are [ErrNodeDeleted], the cause of the hold's end,
-// and those of ctx and ZooKeeper.
+// FencingToken returns a number that is higher for every later holder of the lock: the czxid of the lease's
+// node. Give it to whatever must refuse a late holder. The first call asks the server. Errors are
+// [ErrNodeDeleted], the cause of the hold's end, and those of ctx and ZooKeeper.
 //
-// With several leases, holders are not alone, and the token only tells their order.
+// With several leases there are several holders, and the token only tells their order.
 func (h *Hold) FencingToken(ctx context.Context) (int64, error) {
 	if !h.lease.show() {
 		return 0, &framework.OpError{Op: "fencing token", Path: h.lease.entry.path, Err: ErrReleased}
@@ -135,10 +131,10 @@ func (h *Hold) Guard() *zk.CheckVersionRequest {
 	return &zk.CheckVersionRequest{Path: path, Version: -1}
 }
 
-// passedOn makes of a node's path one that no node has.
+// passedOn is appended to a path so that no node has it.
 const passedOn = "-passed-on"
 
-// again is re-entrance: another hold of the same lease.
+// again re-enters: it returns another hold of the same lease.
 func (h *Hold) again(ctx context.Context) (*Hold, error) {
 	l := h.lease
 	l.mu.Lock()
@@ -155,8 +151,7 @@ func (h *Hold) again(ctx context.Context) (*Hold, error) {
 // heldKey finds the hold that a context comes from, for one lock.
 type heldKey struct{ queue *Queue }
 
-// HeldIn returns the hold of this Queue that ctx comes from, or nil. The hold may have
-// ended since.
+// HeldIn returns the hold of this Queue that ctx comes from, or nil. The hold may have ended.
 func (q *Queue) HeldIn(ctx context.Context) *Hold {
 	h, _ := ctx.Value(heldKey{q}).(*Hold)
 	return h

@@ -26,8 +26,8 @@ func init() {
 	}
 }
 
-// lease is the time for which a node holds. All holds that re-entered share it. It is held first. Then it is either
-// released, when the last hold is, or lost; never both.
+// lease is the state of a node that holds. All holds that re-entered share it. It ends once: it is released
+// with its last hold, or lost.
 type lease struct {
 	entry *entry
 	began time.Time
@@ -56,12 +56,12 @@ type removal struct {
 	err  error // once done is closed
 }
 
-// watchAfter is how long a hold must last before its node is watched, if there is no view. Most holds
-// are shorter, and need not pay for it.
+// watchAfter is how long a hold must last before its node is watched, if there is no view. Most holds are
+// shorter and save the watch.
 const watchAfter = 5 * time.Millisecond
 
-// newHold begins the lease of an entry whose turn it is. It fails if the session is in
-// trouble, or if it is so long since a server confirmed it that it may be.
+// newHold begins the lease of an entry that may hold. It fails if the session is suspended or lost, or if no
+// server has confirmed it in time.
 func newHold(ctx context.Context, e *entry) (*Hold, error) {
 	l := &lease{entry: e, deleted: ErrNodeDeleted, began: time.Now(), token: e.token}
 	l.ctx, l.end = context.WithCancelCause(context.Background())
@@ -114,7 +114,7 @@ func (c holdContext) Value(key any) any {
 	return c.values.Value(key)
 }
 
-// lose ends the lease without the holder's doing. It does not block.
+// lose ends the lease because it was lost. It does not block.
 func (l *lease) lose(cause error) {
 	l.mu.Lock()
 	if l.released || l.lost != nil {
@@ -127,14 +127,13 @@ func (l *lease) lose(cause error) {
 	l.logLoss(cause)
 	switch {
 	case errors.Is(cause, ErrMaxHold), errors.Is(cause, ErrSessionLost):
-		// In the second case the servers do it as well, but it may take them a
-		// while: we gave the session up before they did.
+		// In the second case the servers delete the node too, but later: we gave the session up before they
+		// did.
 		l.entry.leaveSoon()
 	case errors.Is(cause, ErrClosed):
 		l.entry.end()
 	case errors.Is(cause, ErrSuspended):
-		// The node may stay for as long as the session. Those who wait for it in
-		// memory must hear when it goes.
+		// The node may exist as long as the session. Waiters in memory must be told when it is deleted.
 		l.entry.watch(0)
 	}
 }
@@ -155,8 +154,7 @@ func (l *lease) endMaxHold() {
 	}
 }
 
-// logLoss writes a line for whoever looks for the reason of what a holder did, or did not do. It does not block; whoever
-// takes the lines may.
+// logLoss logs a loss. It does not block, although the logger may.
 func (l *lease) logLoss(cause error) {
 	log := l.entry.queue.client.Logger()
 	if !errors.Is(cause, ErrClosed) && log.Enabled(context.Background(), slog.LevelWarn) {
@@ -164,7 +162,7 @@ func (l *lease) logLoss(cause error) {
 	}
 }
 
-// finish tells the holds, and ends what runs for the lease.
+// finish cancels the contexts of the holds, and ends what runs for the lease.
 func (l *lease) finish(cause error) {
 	l.end(cause)
 	l.mu.Lock()
@@ -193,8 +191,8 @@ func (l *lease) release(ctx context.Context) error {
 	case lost != nil:
 		return l.remove(ctx)
 	}
-	// First the holder hears of it, then the next one may come in. The other
-	// way round both would believe in the lock while the delete travels.
+	// The holder's context ends before the node is deleted. Otherwise two contexts would be live until the
+	// reply to the delete is here.
 	l.finish(ErrReleased)
 	if l.tellEnded != nil {
 		l.tellEnded()
@@ -209,13 +207,13 @@ func (l *lease) release(ctx context.Context) error {
 	return l.remove(ctx)
 }
 
-// lostForGood reports whether a loss cannot have ended well.
+// lostForGood reports whether somebody else may have held after the loss.
 func (l *lease) lostForGood(lost error) bool {
 	return lost != nil && !errors.Is(lost, ErrSuspended)
 }
 
-// releasedAlready is what Release returns for a hold that was released before. A removal that failed is
-// repeated; one that is under way is waited for.
+// releasedAlready returns what Release returns for a hold that was released before. It repeats a removal that
+// failed, and waits for one that is running.
 func (l *lease) releasedAlready(ctx context.Context) error {
 	l.mu.Lock()
 	lost, removal := l.lost, l.removal
@@ -232,8 +230,7 @@ func (l *lease) releasedAlready(ctx context.Context) error {
 	return ErrReleased
 }
 
-// remove deletes the node. Whoever comes while that is under way waits for it; a removal that
-// failed is repeated.
+// remove deletes the node. If a removal is running, it waits for that one. A removal that failed is repeated.
 func (l *lease) remove(ctx context.Context) error {
 	l.mu.Lock()
 	r := l.removal
@@ -258,8 +255,8 @@ func (l *lease) remove(ctx context.Context) error {
 	return err
 }
 
-// deletion is what it means if somebody else has deleted the node: the servers, if the session has ended
-// without our knowing.
+// deletion returns the cause if somebody else has deleted the node: the servers, if the session has ended and
+// we were not told.
 func (l *lease) deletion() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -269,8 +266,8 @@ func (l *lease) deletion() error {
 	return l.deleted
 }
 
-// show says that the holder will have what proves its hold to others. It reports whether the node is still
-// the holder's to show.
+// show notes that the holder gets its path, token or guard. It reports whether the node is still that of the
+// holder.
 func (l *lease) show() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,9 +13,9 @@ import (
 	"github.com/gocurator/curator/internal/clientapi"
 )
 
-// rewind makes the numbers start again long before they end, by deleting a lock's
-// path, if it is as this package makes it: without data, and with the ACL that the client gives. ZooKeeper
-// refuses while anybody is in the queue; those who come meanwhile make the path anew.
+// rewind makes the numbers begin again long before they overflow, by deleting a lock's path, if it is as this
+// package creates it: without data, and with the client's ACL. ZooKeeper refuses that while anybody is in the
+// queue. Those who come after it create the path again.
 func (q *Queue) rewind(ctx context.Context, path string) {
 	_, own := framework.Split(path)
 	if number(own) < rewindAt && !exhausted(own) {
@@ -25,7 +25,7 @@ func (q *Queue) rewind(ctx context.Context, path string) {
 	if err != nil || stat.DataLength > 0 || !sameACL(acl, clientapi.DefaultACL(q.client, q.base)) {
 		return
 	}
-	// That it fails is expected: there is always a next one to try.
+	// It may fail: the next one to leave tries again.
 	_ = q.client.Delete(ctx, q.base, stat.Version)
 }
 
@@ -41,8 +41,8 @@ func sameACL(has, given []zk.ACL) bool {
 // rewindAt is where numbers are high enough to start again when the queue is empty.
 const rewindAt = 1 << 30
 
-// exhausted reports whether a node has a number that gives no order any more. The server's
-// counter turns negative after the largest one, which it gives out more than once.
+// exhausted reports whether a node's number gives no order any more. The server's counter becomes negative
+// after the largest number, which it uses more than once.
 func exhausted(child string) bool {
 	// Nearly all are far from it, and need not be parsed.
 	if digits := child[max(0, len(child)-10):]; digits != "" && digits[0] != '-' && digits < "2147483647" {
@@ -52,10 +52,9 @@ func exhausted(child string) bool {
 	return n < 0 || n >= math.MaxInt32
 }
 
-// number is what the server put at the end of a name, whatever is before it: the last ten
-// characters, with their sign. Of the most negative numbers the sign is one
-// further ahead, and what is left is too large for a number of the server's. A name
-// without a number has 0.
+// number returns the number at the end of a name: the last ten characters, with their sign. In the most
+// negative numbers the sign is one character further ahead, and the rest is larger than any number of a server.
+// A name without a number has 0.
 func number(child string) int64 {
 	n, err := strconv.ParseInt(child[max(0, len(child)-10):], 10, 64)
 	if err != nil {

@@ -20,11 +20,11 @@ type watchSet struct {
 	watches []*framework.Watch
 }
 
-// maxWatched is how many nodes are watched each on its own. To wait for one of more, one watch
-// on their parent is cheaper, although it tells of newcomers as well.
+// maxWatched is how many nodes are watched one by one. To wait for one of more nodes, one watch on their parent
+// is cheaper, although it fires for new nodes too.
 const maxWatched = 4
 
-// watchAll watches nodes. It returns nil if one of them has gone already.
+// watchAll watches nodes. It returns nil if one of them is deleted already.
 func (q *Queue) watchAll(ctx context.Context, names []string) (*watchSet, error) {
 	if len(names) > maxWatched {
 		children, _, watch, err := q.client.ChildrenW(ctx, q.base)
@@ -75,14 +75,14 @@ func (s *watchSet) fired(stop <-chan struct{}) <-chan struct{} {
 	return fired
 }
 
-// gone reports whether one of the nodes is, or may be.
+// gone reports whether one of the nodes is deleted, or may be.
 func (s *watchSet) gone() bool {
 	return slices.ContainsFunc(s.watches, func(w *framework.Watch) bool {
 		return w.Event().Type == zk.EventNodeDeleted || w.Event().Type == zk.EventNodeChildrenChanged
 	})
 }
 
-// watch has our node watched, after a while, until unwatchNode.
+// watch begins to watch our node, after a while, until unwatchNode.
 func (e *entry) watch(after time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -98,7 +98,7 @@ func (e *entry) watch(after time.Duration) {
 	}
 }
 
-// watchNode returns when our node is gone or ctx is done.
+// watchNode returns when our node is deleted or ctx is done.
 func (e *entry) watchNode(ctx context.Context) {
 	for {
 		_, _, watch, err := e.queue.client.GetW(ctx, e.path)

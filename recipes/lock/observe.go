@@ -22,7 +22,7 @@ func (q *Queue) observed(ctx context.Context, obtain func(context.Context) (*Hol
 	return h, nil
 }
 
-// tellJoined tells the observer, if there is one, of an entry that has looked at the queue.
+// tellJoined tells the observer, if there is one, that an entry has joined the queue.
 func (e *entry) tellJoined(ctx context.Context) {
 	q := e.queue
 	if o := q.client.Observer(); o != nil {
@@ -30,8 +30,8 @@ func (e *entry) tellJoined(ctx context.Context) {
 	}
 }
 
-// observe has o told of the end of the first hold of a lease, which nobody has yet, and gives the
-// hold the values of ctx.
+// observe makes o be told of the end of the first hold of a lease, which nobody has yet, and gives the hold the
+// values of ctx.
 func (h *Hold) observe(ctx context.Context, o *framework.Observer) {
 	l, q := h.lease, h.lease.entry.queue
 	ctx = framework.InSession(context.WithoutCancel(ctx), h.Session()) // as without an observer
@@ -43,7 +43,7 @@ func (h *Hold) observe(ctx context.Context, o *framework.Observer) {
 			Cause: context.Cause(l.ctx),
 		})
 	})
-	// A release tells itself, before it goes to the server. A loss must not: whoever tells us of
-	// it has others to tell. So this has a goroutine of its own, which ends with o.Ended.
+	// Release calls the observer before it sends the delete. A loss must not: others have to be told of it too.
+	// So this call has a goroutine of its own, which ends with o.Ended.
 	context.AfterFunc(l.ctx, l.tellEnded)
 }

@@ -22,8 +22,8 @@ type config struct {
 	async     bool     // Release does not wait for the answer
 }
 
-// WithData sets what our nodes hold, for people who look at the queue. The default is the
-// client's default data, which is "host:pid" unless it was told otherwise.
+// WithData sets the data of our nodes, for people who look at the queue. The default is the client's default
+// data: see framework.WithDefaultData.
 func WithData(data []byte) Option {
 	return func(c *config) error {
 		c.data = append([]byte{}, data...) // not nil, even if data are
@@ -31,7 +31,7 @@ func WithData(data []byte) Option {
 	}
 }
 
-// WithMaxLeases sets how many can hold at a time, at least 1, which is the default.
+// WithMaxLeases sets how many can hold at a time. n must be at least 1, which is the default.
 func WithMaxLeases(n int) Option {
 	return func(c *config) error {
 		if n < 1 {
@@ -42,9 +42,8 @@ func WithMaxLeases(n int) Option {
 	}
 }
 
-// WithMaxHold lets go of a lease after d, counted from the moment it was acquired: the
-// hold's context ends with [ErrMaxHold], then the node is deleted. d must be positive. The
-// default is no limit.
+// WithMaxHold releases a lease when d has passed since it was acquired: the hold's context ends with
+// [ErrMaxHold], then the node is deleted. d must be positive. The default is no limit.
 func WithMaxHold(d time.Duration) Option {
 	return func(c *config) error {
 		if d <= 0 {
@@ -55,8 +54,7 @@ func WithMaxHold(d time.Duration) Option {
 	}
 }
 
-// WithErrorPolicy says whether a suspended connection ends a hold. The default is the
-// client's policy.
+// WithErrorPolicy sets whether a suspended connection ends a hold. The default is the client's policy.
 func WithErrorPolicy(p connstate.ErrorPolicy) Option {
 	return func(c *config) error {
 		if !slices.Contains([]connstate.ErrorPolicy{connstate.Standard, connstate.Session}, p) {
@@ -67,8 +65,8 @@ func WithErrorPolicy(p connstate.ErrorPolicy) Option {
 	}
 }
 
-// WithoutReentry has Acquire take the context of a hold for a context like any other: it asks
-// for a lease of its own. That is what a semaphore does; a mutex would wait for itself.
+// WithoutReentry makes Acquire treat the context of a hold like any other context: it acquires another lease. A
+// semaphore does that. A mutex would wait for itself.
 func WithoutReentry() Option {
 	return func(c *config) error {
 		c.plain = true
@@ -76,9 +74,10 @@ func WithoutReentry() Option {
 	}
 }
 
-// WithQueueAhead makes TryAcquire return [ErrNotAcquired] also if anybody is in the queue other when our node has
-// been made, so that nobody there is overtaken. Acquire does not look at other. It is for recipes of two queues: those
-// who wait at all wait in other, and whoever is first there calls Acquire. Both must have the same client.
+// WithQueueAhead makes TryAcquire return [ErrNotAcquired] also if anybody is in the queue other after our node
+// was created, so that TryAcquire overtakes no waiter. Acquire ignores other. It is for recipes of two queues,
+// such as a semaphore: waiters wait in other, and the first of them calls Acquire. Both queues must have the
+// same client.
 func WithQueueAhead(other *Queue) Option {
 	return func(c *config) error {
 		if other == nil {

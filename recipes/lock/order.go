@@ -73,7 +73,7 @@ func (o *order) remove(name string) {
 	}
 }
 
-// search finds the place of a child: by key, and by name where keys are equal.
+// search finds the index of a child: by key, and by name if keys are equal.
 func (o *order) search(key, name string) (int, bool) {
 	i, _ := slices.BinarySearch(o.keys, key)
 	for i < len(o.keys) && o.keys[i] == key && o.names[i] < name {

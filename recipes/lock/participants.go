@@ -10,7 +10,7 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// Participant is somebody who holds or waits.
+// Participant is a holder or a waiter.
 type Participant struct {
 	Path    string    // of the node
 	Holds   bool      // by what the list showed; others wait
@@ -20,8 +20,8 @@ type Participant struct {
 	Since   time.Time // when the node was made, by the server's clock
 }
 
-// Participants lists who holds and who waits, in the order of the queue. It takes no part
-// in the queue. Nodes that go meanwhile are left out; a path that is missing has none.
+// Participants lists holders and waiters in the order of the queue. It creates no node. Nodes that are deleted
+// meanwhile are left out; a missing path has none.
 func (q *Queue) Participants(ctx context.Context) ([]Participant, error) {
 	ps, err := q.participants(ctx)
 	return ps, q.opError("participants", err)

@@ -10,9 +10,9 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// Queue is a queue for the leases at one path. All that contend for them, in this
-// process and others, must use the same name, driver and number of leases. It keeps
-// no state between calls but the number of leases and when it was last used.
+// Queue is a queue for the leases at one path. All contenders, in this process and others, must use the same
+// name, driver and number of leases. Between calls it only keeps the number of leases and the time of its last
+// use.
 //
 // All methods are safe for concurrent use.
 type Queue struct {
@@ -32,9 +32,8 @@ type Queue struct {
 	others    int           // nodes of others, by the last list
 }
 
-// New makes a queue at path for nodes called name (as in "lock-"), to which the server
-// adds a number. driver says who holds; nil means [Standard]. Nothing is sent. Errors are
-// [ErrBadPath] and [ErrBadArgument].
+// New makes a queue at path for nodes called name (as in "lock-"), to which the server adds a number. driver
+// decides who holds; nil means [Standard]. Nothing is sent. Errors are [ErrBadPath] and [ErrBadArgument].
 func New(client *framework.Client, path, name string, driver Driver, opts ...Option) (*Queue, error) {
 	if client == nil {
 		return nil, fmt.Errorf("lock: %w: nil client", ErrBadArgument)
@@ -79,35 +78,33 @@ func New(client *framework.Client, path, name string, driver Driver, opts ...Opt
 	return q, nil
 }
 
-// Acquire waits until it holds a lease, or ctx is done: the error is then that of ctx, and also
-// [ErrNotAcquired] if somebody else was ahead in the queue. Other
-// errors are [ErrClosed], [ErrSequenceExhausted], [ErrBadArgument], and those
-// of ZooKeeper once the client's retry policy allows no more. After an error no node of
-// ours stays, even if the server makes it later.
+// Acquire waits until it holds a lease, or until ctx is done. The error then is that of ctx. It also wraps
+// [ErrNotAcquired] if somebody else was ahead in the queue, and zk.ErrNoServer if no server could be reached.
+// Other errors are [ErrClosed], [ErrSequenceExhausted], [ErrBadArgument], and those of ZooKeeper when the
+// client's retry policy allows no more retries. After an error no node of ours stays, even if the server
+// creates it later.
 //
-// A session that is lost while waiting loses the place in the queue, and Acquire queues
-// again in the next session, as often as the retry policy allows.
+// If the session is lost while Acquire waits, it queues again at the end, in the next session, as often as the
+// retry policy allows.
 //
-// With the [Hold.Context] of a hold of this same Queue, Acquire re-enters: it returns at
-// once another hold of the same lease, and the lease is given back when all its
-// holds are released. If that hold was released or lost, the error says so. A Queue
-// made with [WithoutReentry] does not.
+// With the [Hold.Context] of a hold of this same Queue, Acquire re-enters: it returns at once another hold of
+// the same lease. The lease is released when all its holds are released. If that hold has ended, the error is
+// the cause of its end. A Queue made with [WithoutReentry] does not re-enter.
 func (q *Queue) Acquire(ctx context.Context) (*Hold, error) {
 	h, err := q.enter(ctx, true)
 	return h, q.opError("acquire", err)
 }
 
-// TryAcquire is Acquire without waiting for others: if all leases are taken, the error is
-// [ErrNotAcquired]. To find that out takes one read at the most, and no write; a server that is
-// behind the others may take a lease for taken that was released a moment ago.
+// TryAcquire is Acquire without waiting: if all leases are taken, the error is [ErrNotAcquired]. That takes at
+// most one read, and no write. A server that is behind the others may show a lease as taken that was just
+// released.
 func (q *Queue) TryAcquire(ctx context.Context) (*Hold, error) {
 	h, err := q.enter(ctx, false)
 	return h, q.opError("try", err)
 }
 
-// Do acquires, calls f and releases. f's context ends when the lock may no longer be
-// ours, as well as with ctx. The error is Acquire's, or f's and Release's joined. If
-// f panics, the lock is released.
+// Do acquires, calls f and releases. f's context ends when the lock may no longer be ours, and when ctx ends.
+// The error is Acquire's, or f's and Release's joined. If f panics, the lock is released.
 func (q *Queue) Do(ctx context.Context, f func(ctx context.Context) error) (err error) {
 	h, err := q.Acquire(ctx)
 	if err != nil {
@@ -116,7 +113,7 @@ func (q *Queue) Do(ctx context.Context, f func(ctx context.Context) error) (err 
 	return h.Do(ctx, f)
 }
 
-// Path is the path that the queue's nodes are below.
+// Path is the parent path of the queue's nodes.
 func (q *Queue) Path() string { return q.base }
 
 // MaxLeases is how many can hold at a time.
@@ -126,10 +123,9 @@ func (q *Queue) MaxLeases() int {
 	return q.maxLeases
 }
 
-// SetMaxLeases changes how many can hold at a time, for this Queue only: all that use the
-// path must be told. More leases wake those who wait. Fewer take nothing away; the
-// surplus goes as it is released. n must be positive, and 1 with [WithLocalHandOff], or the error
-// is [ErrBadArgument].
+// SetMaxLeases changes how many can hold at a time, for this Queue only: all Queues at the path must be
+// changed. A higher number wakes waiters. With a lower number no holder loses its lease. n must be positive,
+// and 1 with [WithLocalHandOff]; otherwise the error is [ErrBadArgument].
 func (q *Queue) SetMaxLeases(n int) error {
 	if n < 1 || n > 1 && q.local != nil {
 		return fmt.Errorf("lock: %w: %d leases", ErrBadArgument, n)
@@ -151,7 +147,7 @@ func (q *Queue) leases() (int, <-chan struct{}) {
 	return q.maxLeases, q.changed
 }
 
-// orderKey is by which Queues of one client share the order of a view.
+// orderKey identifies Queues of one client that share the order of a view.
 func (q *Queue) orderKey() orderKey {
 	if reflect.TypeOf(q.driver).Comparable() {
 		return orderKey{driver: q.driver, name: q.name}

@@ -12,10 +12,9 @@ import (
 	"github.com/gocurator/curator/internal/clientapi"
 )
 
-// view is what this client knows of the children of one path, from a persistent recursive watch. All
-// goroutines and all Queues of the client share it. It ends with its connection, and never says
-// anything wrong: it is the state of the path at one instant that the client's server has reached. The rule that makes use
-// of it is in docs/PROTOCOL.md.
+// view is what this client knows of the children of one path, from a persistent recursive watch. All goroutines
+// and all Queues of the client share it. It ends with its connection. It is the state of the path at one
+// instant that the client's server has reached. docs/PROTOCOL.md has the rule that uses it.
 type view struct {
 	path  string
 	ready chan struct{} // closed when the first list is there, or the view has ended
@@ -42,7 +41,7 @@ type child struct {
 	number int64
 }
 
-// waiter is told once that a child has gone, or that the view has ended.
+// waiter is told once, when a child was deleted or the view has ended.
 type waiter struct {
 	names []string
 	c     chan struct{} // closed then
@@ -127,7 +126,7 @@ func (v *view) event(e zk.Event) {
 	}
 }
 
-// pathEvent reports whether the event can be true: a node with children cannot be deleted, and one that exists
+// pathEvent reports whether the event is possible: a node with children cannot be deleted, and one that exists
 // cannot be created. ClickHouse Keeper names the path of the watch in every event.
 func (v *view) pathEvent(kind zk.EventType) bool {
 	switch kind {
@@ -145,7 +144,7 @@ func (v *view) pathEvent(kind zk.EventType) bool {
 	return true
 }
 
-// add takes a child that was created. It reports whether that can be true.
+// add adds a child that was created. It reports whether that is possible.
 func (v *view) add(name string) bool {
 	if _, found := v.children[name]; found || !v.exists {
 		return false
@@ -159,7 +158,7 @@ func (v *view) add(name string) bool {
 	return true
 }
 
-// drop takes a child that was deleted, wakes who waits for that, and returns the entry that is gone, if it is ours.
+// drop removes a child that was deleted, wakes its waiters, and returns its entry, if it is ours.
 func (v *view) drop(name string) *entry {
 	if _, found := v.children[name]; !found {
 		return nil
@@ -181,7 +180,7 @@ func (v *view) wake(w *waiter) {
 	v.forget(w)
 }
 
-// forget takes a waiter out. v.mu is held.
+// forget removes a waiter. v.mu is held.
 func (v *view) forget(w *waiter) {
 	for _, name := range w.names {
 		rest := slices.DeleteFunc(v.waiters[name], func(other *waiter) bool { return other == w })
@@ -194,8 +193,8 @@ func (v *view) forget(w *waiter) {
 	w.names = nil
 }
 
-// end ends the view: the connection is gone, the view is wrong, or it costs more than lists. Everybody who
-// used it is told, and lists.
+// end ends the view: the connection has ended, the view is wrong, or it costs more than lists. All that use it
+// are told, and list from then on.
 func (v *view) end(why ending) {
 	v.mu.Lock()
 	if v.over {
@@ -224,8 +223,8 @@ func (v *view) end(why ending) {
 	}
 }
 
-// admit takes an entry of ours in, whose create has been answered. It reports whether the view has every
-// node that was created before: only then it may be asked who is ahead. See docs/PROTOCOL.md.
+// admit adds an entry of ours whose create has been answered. It reports whether the view has every node that
+// was created before: only then it can say who is ahead. See docs/PROTOCOL.md.
 func (v *view) admit(e *entry) bool {
 	v.mu.Lock()
 	c, found := v.children[e.name]
@@ -243,7 +242,7 @@ func (v *view) admit(e *entry) bool {
 	return ok
 }
 
-// dismiss takes an entry out that admit took in.
+// dismiss removes an entry that admit added.
 func (v *view) dismiss(e *entry) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -298,9 +297,9 @@ func (v *view) alone(e *entry) bool {
 	return found && len(v.orders[e.queue.orderKey()].names) == 1
 }
 
-// wait returns what is told when one of names goes; it is nil if one has gone already. known is false if the
-// view cannot say: servers tell of the end of a node only those who may read it, which is known of the
-// nodes of whose creation they told.
+// wait returns a waiter that is told when one of names is deleted; it is nil if one is deleted already. known
+// is false if the view cannot tell: servers report the deletion of a node only to clients that may read it, and
+// we know that only of nodes whose creation was reported.
 func (v *view) wait(names []string) (w *waiter, known bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -348,7 +347,7 @@ type orderKey struct {
 	name   string
 }
 
-// join has the order of a Queue kept. v.mu is held.
+// join begins to keep the order of a Queue. v.mu is held.
 func (v *view) join(q *Queue) {
 	key := q.orderKey()
 	o := v.orders[key]
@@ -359,7 +358,7 @@ func (v *view) join(q *Queue) {
 	o.users++
 }
 
-// part is the end of join. v.mu is held.
+// part ends what join began. v.mu is held.
 func (v *view) part(q *Queue) {
 	key := q.orderKey()
 	o := v.orders[key]

@@ -9,14 +9,14 @@ import (
 	"github.com/gocurator/curator/internal/clientapi"
 )
 
-// Whether a path is worth a view. A view costs a watch on the server and an event for every node that anybody
-// makes or deletes there. It saves a list and a watch for every lease that we acquire.
+// When a path has a view. A view costs a watch on the server, and an event for every node that anybody creates
+// or deletes there. It saves a list and a watch for every lease that we acquire.
 const (
-	// soon: a Queue that is used again within this time is worth a view. So is one whose waiters would have to watch
-	// more than maxWatched nodes, and one with a local hand-off, from the first acquire on.
+	// soon: a Queue that is used again within this time gets a view. A Queue whose waiters would have to watch
+	// more than maxWatched nodes, and one with a local hand-off, get it at the first acquire.
 	soon = time.Second
 
-	// idle: a view that nobody has used for so long is given up.
+	// idle: a view that nobody has used for this time is given up.
 	idle = 10 * time.Second
 
 	// maxOthers is how many nodes of others a queue may have for a view to begin.
@@ -33,7 +33,7 @@ const (
 	maxRest   = time.Minute
 )
 
-// load is what a view costs and what it is good for. It is guarded by view.mu.
+// load counts what a view costs and how often it is used. It is guarded by view.mu.
 type load struct {
 	used     time.Time // when a Queue last asked for the view
 	cycles   int       // how often that was
@@ -179,7 +179,7 @@ func (v *view) endIdle() {
 	}
 }
 
-// ended takes a view out that has ended.
+// ended removes a view that has ended.
 func (vs *views) ended(path string, v *view, why ending) {
 	vs.mu.Lock()
 	defer vs.mu.Unlock()
@@ -200,10 +200,10 @@ func (vs *views) ended(path string, v *view, why ending) {
 	}
 }
 
-// maxWrong is how many views must have been wrong, with none that was right in between, for the client to do without.
+// maxWrong is the number of wrong views in a row after which the client uses no views.
 const maxWrong = 3
 
-// rest keeps a path without a view for a while, each time for longer. vs.mu is held.
+// rest keeps a path without a view for a while, longer each time. vs.mu is held.
 func (vs *views) rest(path string) {
 	now := time.Now()
 	for path, r := range vs.rests {

@@ -1,19 +1,19 @@
-// Package multilock makes one lock of several: all are acquired or none. It is Curator's
+// Package multilock combines several locks into one: all are acquired, or none. It is Curator's
 // InterProcessMultiLock.
 //
-// The locks are acquired one after the other, in the order given, and released the last one
-// first. Whoever uses some of the same locks together must give them in the same order
-// everywhere, or two can wait for each other for ever.
+// The locks are acquired one after the other in the order given, and released in reverse order. All that
+// combine some of the same locks must give them in the same order. Otherwise two of them can wait for each
+// other for ever.
 //
 // # What it promises
 //
 //   - After an error nothing is held, and no node of ours stays.
-//   - What a holder gets ends as soon as one of the locks is lost.
-//   - A lock that is lost while the next one is waited for ends the waiting.
+//   - The holder's context ends as soon as one of the locks is lost.
+//   - If a lock is lost while Acquire waits for the next one, the wait ends.
 //
 // # What it cannot promise
 //
-// What no lock can: see package lock.
+// See package lock for what no lock can promise.
 package multilock
 
 import (
@@ -26,20 +26,20 @@ import (
 	"github.com/gocurator/curator/recipes/lock"
 )
 
-// Locker is what several of can be one: a mutex.Mutex, either side of an rwlock.Lock, a
-// semaphore.Semaphore, a lock.Queue.
+// Locker is a lock that can be combined with others: a mutex.Mutex, either side of an rwlock.Lock, a
+// semaphore.Semaphore or a lock.Queue.
 type Locker interface {
 	Acquire(ctx context.Context) (*lock.Hold, error)
 	TryAcquire(ctx context.Context) (*lock.Hold, error)
 }
 
-// Lock is several locks. It keeps no state, and any number of goroutines may use it.
+// Lock is several locks as one. It has no state and is safe for concurrent use.
 type Lock struct {
 	locks []Locker
 }
 
-// New makes one lock of locks, of any kinds and clients. Nothing is sent. It needs at least
-// one, none of them nil, and none twice: the error is [lock.ErrBadArgument].
+// New combines locks, which may be of any kind and of different clients. Nothing is sent. It needs at least one
+// lock, none nil, and none twice: otherwise the error is [lock.ErrBadArgument].
 func New(locks ...Locker) (*Lock, error) {
 	if len(locks) == 0 {
 		return nil, fmt.Errorf("multilock: %w: no locks", lock.ErrBadArgument)
@@ -60,22 +60,21 @@ func New(locks ...Locker) (*Lock, error) {
 	return &Lock{append([]Locker(nil), locks...)}, nil
 }
 
-// Acquire waits until it holds all locks, or ctx is done. Errors are those of the locks, and the
-// cause of the loss of one that was lost while the others were waited for. With the
-// context of a hold of some of them, it re-enters those that can be.
+// Acquire waits until it holds all locks, or until ctx is done. Errors are those of the locks. If a lock is
+// lost while Acquire waits for another, the error is the cause of that loss. With the context of a hold of some
+// of the locks, it re-enters those that allow it.
 func (l *Lock) Acquire(ctx context.Context) (*lock.Group, error) {
 	return l.all(ctx, Locker.Acquire)
 }
 
-// TryAcquire is Acquire without waiting for others: the error is [lock.ErrNotAcquired] when
-// somebody else holds one of the locks.
+// TryAcquire is Acquire without waiting: the error is [lock.ErrNotAcquired] if somebody else holds one of the
+// locks.
 func (l *Lock) TryAcquire(ctx context.Context) (*lock.Group, error) {
 	return l.all(ctx, Locker.TryAcquire)
 }
 
-// Do acquires, calls f and releases. f's context ends when one of the locks may no longer be
-// ours, as well as with ctx. The error is Acquire's, or f's and Release's joined. If f
-// panics, the locks are released.
+// Do acquires, calls f and releases. f's context ends when one of the locks may no longer be ours, and when ctx
+// ends. The error is Acquire's, or f's and Release's joined. If f panics, the locks are released.
 func (l *Lock) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	group, err := l.Acquire(ctx)
 	if err != nil {
@@ -97,7 +96,7 @@ func (l *Lock) all(ctx context.Context, acquire func(Locker, context.Context) (*
 		}
 		defer context.AfterFunc(h.Context(), func() { lost(h.Err()) })()
 		holds = append(holds, h)
-		// Each hold's context is to have the values of those before, so that the last one re-enters all.
+		// Each hold's context needs the values of those before, so that the last one re-enters all.
 		waiting = within{waiting, context.WithoutCancel(h.Context())}
 	}
 	if cause := context.Cause(waiting); cause != nil && ctx.Err() == nil {

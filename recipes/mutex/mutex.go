@@ -3,26 +3,25 @@
 //
 // # On the wire
 //
-// Every contender makes an ephemeral sequential node below the lock's path:
+// Every contender creates an ephemeral sequential node below the lock's path:
 //
 //	<path>/_c_<uuid>-lock-<sequence>
 //
-// The lowest sequence holds; each of the others watches the node just ahead and looks
-// again when it goes. This is the lock recipe of the ZooKeeper documentation with
-// Curator's names, so Java and Go exclude each other on one path.
+// The node with the lowest sequence number holds. Each of the others waits until the node directly ahead is
+// deleted, and then checks again. This is the lock recipe of the ZooKeeper documentation with Curator's names,
+// so Java and Go exclude each other on one path.
 //
 // # What it promises
 //
-//   - One holder at a time whose context is not done.
-//   - First come, first served, in the order in which ZooKeeper made the nodes.
-//   - A crash frees the lock when the servers end the session: after the negotiated
+//   - At most one holder has a live context. It is cancelled before anyone else can acquire.
+//   - First come, first served, in the order in which ZooKeeper created the nodes.
+//   - After a crash of the holder the servers release the lock when they end its session: after the negotiated
 //     timeout, rounded up to their next tick.
 //
 // # What it cannot promise
 //
-// A process that was stopped for a while does not know how late it is. What must
-// never happen twice needs a check where it happens: [lock.Hold.Guard] in
-// ZooKeeper, [lock.Hold.FencingToken] anywhere else.
+// A process that was stopped for a while does not know how late it is. What must never happen twice needs a
+// check at the place where it happens: [lock.Hold.Guard] in ZooKeeper, [lock.Hold.FencingToken] anywhere else.
 package mutex
 
 import (
@@ -33,15 +32,15 @@ import (
 	"github.com/gocurator/curator/recipes/lock"
 )
 
-// ErrNotAcquired is [lock.ErrNotAcquired]: what TryAcquire returns when someone else holds.
+// ErrNotAcquired is [lock.ErrNotAcquired]: what TryAcquire returns if someone else holds, and what the error of
+// an Acquire that timed out behind others wraps.
 var ErrNotAcquired = lock.ErrNotAcquired
 
-// nodeName is what Curator calls the nodes of an InterProcessMutex.
+// nodeName is Curator's name for the nodes of an InterProcessMutex.
 const nodeName = "lock-"
 
-// Mutex is a distributed mutex at one path. What a caller has after Acquire is a
-// [lock.Hold]; the Mutex itself keeps no state, and any number of goroutines may use it.
-// They exclude each other as processes do.
+// Mutex is a distributed mutex at one path. Acquire returns a [lock.Hold]; the Mutex itself has no state. It is
+// safe for concurrent use: goroutines exclude each other as processes do.
 type Mutex struct {
 	queue *lock.Queue
 }
@@ -59,13 +58,12 @@ func New(client *framework.Client, path string, opts ...lock.Option) (*Mutex, er
 	return &Mutex{queue}, nil
 }
 
-// Acquire waits until it holds the mutex, or ctx is done: the error is then that of
-// ctx. With the context of a hold of this Mutex it re-enters. After an error no
-// node of ours stays. For the other errors see [lock.Queue.Acquire].
+// Acquire waits until it holds the mutex, or until ctx is done: then the error is that of ctx. With the context
+// of a hold of this Mutex it re-enters. After an error no node of ours stays. For the other errors see
+// [lock.Queue.Acquire].
 func (m *Mutex) Acquire(ctx context.Context) (*lock.Hold, error) { return m.queue.Acquire(ctx) }
 
-// TryAcquire is Acquire without waiting for others: the error is [ErrNotAcquired] when
-// someone else holds.
+// TryAcquire is Acquire without waiting: the error is [ErrNotAcquired] if someone else holds.
 func (m *Mutex) TryAcquire(ctx context.Context) (*lock.Hold, error) { return m.queue.TryAcquire(ctx) }
 
 // Do acquires, calls f and releases. f's context ends when the mutex may no longer be
@@ -74,8 +72,7 @@ func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error
 	return m.queue.Do(ctx, f)
 }
 
-// Participants lists who holds and who waits, in the order of the queue, without taking
-// part in it.
+// Participants lists the holder and the waiters, in the order of the queue. It creates no node.
 func (m *Mutex) Participants(ctx context.Context) ([]lock.Participant, error) {
 	return m.queue.Participants(ctx)
 }

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/revocable"
 	"github.com/gocurator/curator/zktest"
 )
 
-// A holder that works until it is asked, and one that has something more urgent to do.
+// A holder works until it is asked to release. Somebody else has more urgent work and asks.
 func Example() {
 	server, err := zktest.Start() // a ZooKeeper server in this process
 	if err != nil {
@@ -45,7 +46,7 @@ func Example() {
 			close(working)
 			select {
 			case <-revoked:
-				fmt.Println("asked to let go")
+				fmt.Println("asked to release")
 				return nil // releases
 			case <-ctx.Done():
 				return context.Cause(ctx) // no longer ours
@@ -54,7 +55,7 @@ func Example() {
 	}()
 
 	<-working
-	// Let go within a minute, or be thrown out.
+	// After a minute the node of a holder that has not released is deleted.
 	n, err := revocable.RevokeHolders(ctx, client, m, revocable.WithForce(time.Minute))
 	fmt.Println(n, "asked, error:", errors.Join(err, <-handedOver))
 	hold, err := m.TryAcquire(ctx)
@@ -65,7 +66,65 @@ func Example() {
 	fmt.Println("the lock is free; released, error:", hold.Release())
 
 	// Output:
-	// asked to let go
+	// asked to release
 	// 1 asked, error: <nil>
 	// the lock is free; released, error: <nil>
+}
+
+// An operator has the path of a holder's node, from the list of participants or from a log, and asks that holder.
+func ExampleRevoke() {
+	testbed.Example(func(ctx context.Context, client *framework.Client) error {
+		m, err := mutex.New(client, "/billing/nightly")
+		if err != nil {
+			return err
+		}
+		batch, err := revocable.New(m)
+		if err != nil {
+			return err
+		}
+		hold, err := batch.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		if err := revocable.Revoke(ctx, client, hold.Path()); err != nil {
+			return err
+		}
+		select {
+		case <-hold.Revoked():
+			fmt.Println("asked to release; still ours:", hold.Err() == nil)
+		case <-hold.Done():
+			return hold.Err()
+		}
+		return hold.Release()
+	})
+	// Output:
+	// asked to release; still ours: true
+}
+
+// A holder that cannot select on a channel is told by a function.
+func ExampleOnRevoke() {
+	testbed.Example(func(ctx context.Context, client *framework.Client) error {
+		m, err := mutex.New(client, "/billing/nightly")
+		if err != nil {
+			return err
+		}
+		stopping := make(chan struct{})
+		batch, err := revocable.New(m, revocable.OnRevoke(func(*revocable.Hold) { close(stopping) }))
+		if err != nil {
+			return err
+		}
+		hold, err := batch.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		asked, err := revocable.RevokeHolders(ctx, client, m)
+		if err != nil {
+			return err
+		}
+		<-stopping
+		fmt.Println(asked, "asked; released, error:", hold.Release())
+		return nil
+	})
+	// Output:
+	// 1 asked; released, error: <nil>
 }

@@ -1,29 +1,28 @@
-// Package revocable lets a lock be asked for while somebody holds it: the revocable shared
-// locks of the ZooKeeper documentation, and Curator's Revocable, RevocationListener
-// and Revoker.
+// Package revocable asks holders of a lock to release it: the revocable shared locks of the ZooKeeper
+// documentation, and Curator's Revocable, RevocationListener and Revoker.
 //
 // # On the wire
 //
-// A holder watches the data of its own node. Whoever wants the lock writes to that node:
+// A holder watches the data of its own node. Whoever wants the lock writes a message to that node:
 //
 //	<lock's path>/_c_<uuid>-lock-<sequence>  "__REVOKE__"
 //
-// Holders understand "__REVOKE__" (Curator's, which is sent) and "unlock" (the
-// documentation's). The message takes the place of the data that the node had, and
-// stays: what was written before the holder began to watch is seen as well.
+// Holders understand "__REVOKE__" (Curator's message, which this package sends) and "unlock" (that of the
+// documentation). The message replaces the node's data and stays, so a holder also sees a message that was
+// written before it began to watch.
 //
 // # What it promises
 //
-//   - A holder that can reach a server is told, once, also if it was asked while it
-//     waited for the lock.
-//   - Asking takes nothing away: the holder consents by releasing.
-//   - Unless it is done with force, and then the holder's context ends with [ErrRevoked].
+//   - A holder that can reach a server is told once, also if the message was written while it waited for the
+//     lock.
+//   - A revocation does not end a hold: the holder releases when it wants to.
+//   - WithForce ends a hold: its node is deleted, and its context ends with [ErrRevoked].
 //
 // # What it cannot promise
 //
-// That anybody lets go. And force deletes the holder's node, as an operator might: the
-// next one may come in before the holder has heard of it, by the time that takes.
-// What must never happen twice needs a check where it happens: [lock.Hold.Guard].
+// A holder need not release. And WithForce deletes the holder's node, as an operator might: the next one may
+// acquire shortly before the holder is told. What must never happen twice needs a check at the place where it
+// happens: [lock.Hold.Guard].
 package revocable
 
 import (
@@ -39,19 +38,18 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// What holders understand.
+// The messages that holders understand.
 const (
 	MessageRevoke = "__REVOKE__" // Curator's
 	MessageUnlock = "unlock"     // of the ZooKeeper documentation
 )
 
-// ErrRevoked is the cause of a hold's end if it was asked to let go, did not, and its node
-// was deleted. errors.Is finds [lock.ErrNodeDeleted] in it. A holder whose node
-// is deleted before it has read the message sees that one alone.
+// ErrRevoked is the cause of a hold's end if the holder was asked to release, did not, and its node was
+// deleted. errors.Is finds [lock.ErrNodeDeleted] in it. If the node is deleted before the holder has read the
+// message, the cause is lock.ErrNodeDeleted alone.
 var ErrRevoked = fmt.Errorf("revoked: %w", lock.ErrNodeDeleted)
 
-// Locker is what can be made revocable: a mutex.Mutex, either side of an rwlock.Lock, a
-// lock.Queue.
+// Locker is a lock that can be made revocable: a mutex.Mutex, either side of an rwlock.Lock or a lock.Queue.
 type Locker interface {
 	Acquire(ctx context.Context) (*lock.Hold, error)
 	TryAcquire(ctx context.Context) (*lock.Hold, error)
@@ -64,9 +62,9 @@ type config struct {
 	told func(*Hold)
 }
 
-// OnRevoke has f called when a hold is asked for, at most once for each, after the hold's
-// Revoked channel was closed. f runs on a goroutine of its own: it may take its time, and
-// may release. The default is not to call anything.
+// OnRevoke calls f when a holder is asked to release, at most once for each hold, after the hold's Revoked
+// channel was closed. f runs on a goroutine of its own. It may block, and may release. By default nothing is
+// called.
 func OnRevoke(f func(*Hold)) Option {
 	return func(c *config) error {
 		if f == nil {
@@ -77,18 +75,16 @@ func OnRevoke(f func(*Hold)) Option {
 	}
 }
 
-// Lock is a lock whose holds can be asked for. It keeps no state, and any number of
-// goroutines may use it.
+// Lock is a lock whose holders can be asked to release. It has no state and is safe for concurrent use.
 type Lock struct {
 	locker Locker
 	opts   []Option
 }
 
-// New makes a revocable lock of any other. Nothing is sent. The error is
-// [lock.ErrBadArgument].
+// New makes a lock revocable. Nothing is sent. The error is [lock.ErrBadArgument].
 //
-// The lock stays what it was: contenders that use it without this package are in
-// the same queue, but do not hear that they are asked.
+// The lock itself does not change. Contenders that use it without this package are in the same queue, but are
+// not told of a revocation.
 func New(locker Locker, opts ...Option) (*Lock, error) {
 	if locker == nil {
 		return nil, fmt.Errorf("revocable: %w: nil lock", lock.ErrBadArgument)
@@ -112,9 +108,8 @@ func configure(opts []Option) (config, error) {
 	return c, nil
 }
 
-// Acquire waits until it holds the lock, or ctx is done. Errors are those of the lock under
-// it. With the context of a hold it re-enters, if the lock does, and the new hold is
-// asked along with the others of its lease.
+// Acquire waits until it holds the lock, or until ctx is done. Errors are those of the lock given to New. With
+// the context of a hold it re-enters, if that lock does. A revocation is for all holds of a lease.
 func (l *Lock) Acquire(ctx context.Context) (*Hold, error) {
 	hold, err := l.locker.Acquire(ctx)
 	if err != nil {
@@ -123,8 +118,7 @@ func (l *Lock) Acquire(ctx context.Context) (*Hold, error) {
 	return Watch(hold, l.opts...)
 }
 
-// TryAcquire is Acquire without waiting for others: the error is [lock.ErrNotAcquired]
-// when somebody is in the way.
+// TryAcquire is Acquire without waiting: the error is [lock.ErrNotAcquired] if it would have to wait.
 func (l *Lock) TryAcquire(ctx context.Context) (*Hold, error) {
 	hold, err := l.locker.TryAcquire(ctx)
 	if err != nil {
@@ -133,10 +127,9 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Hold, error) {
 	return Watch(hold, l.opts...)
 }
 
-// Do acquires, calls f and releases. f should return soon after revoked is closed. Its
-// context ends when the lock may no longer be ours, as well as with ctx, but not when
-// f is asked: there may be something to finish. The error is Acquire's, or f's and
-// Release's joined. If f panics, the lock is released.
+// Do acquires, calls f and releases. f should return soon after revoked is closed. Its context ends when the
+// lock may no longer be ours, and when ctx ends. A revocation does not end it, so f can finish its work. The
+// error is Acquire's, or f's and Release's joined. If f panics, the lock is released.
 func (l *Lock) Do(ctx context.Context, f func(ctx context.Context, revoked <-chan struct{}) error) error {
 	hold, err := l.Acquire(ctx)
 	if err != nil {
@@ -145,18 +138,16 @@ func (l *Lock) Do(ctx context.Context, f func(ctx context.Context, revoked <-cha
 	return hold.Do(ctx, func(ctx context.Context) error { return f(ctx, hold.Revoked()) })
 }
 
-// Hold is a [lock.Hold] that can be asked for. All methods are safe for concurrent use.
+// Hold is a [lock.Hold] whose holder can be asked to release. All methods are safe for concurrent use.
 type Hold struct {
 	*lock.Hold
 	revoked chan struct{}
 }
 
-// Watch makes a hold revocable that was acquired elsewhere. It returns at once; one request
-// is sent in the background. What has been written to the hold's node since it was
-// made is seen, however long ago. The error is [lock.ErrBadArgument].
+// Watch makes an existing hold revocable. It returns at once; one request is sent in the background. A message
+// that was written before the call is seen too. The error is [lock.ErrBadArgument].
 //
-// It is all the same whether hold or the Hold returned is released. With the first one's
-// context both end.
+// Releasing hold or the returned Hold is the same. Both end with the context of hold.
 func Watch(hold *lock.Hold, opts ...Option) (*Hold, error) {
 	if hold == nil {
 		return nil, fmt.Errorf("revocable: %w: nil hold", lock.ErrBadArgument)
@@ -170,12 +161,12 @@ func Watch(hold *lock.Hold, opts ...Option) (*Hold, error) {
 	return h, nil
 }
 
-// Revoked is closed when somebody asks for the lock. It is never closed if the hold
-// ends unasked: select on Done as well.
+// Revoked is closed when somebody asks the holder to release. It is never closed if the hold ends without that:
+// select on Done as well.
 func (h *Hold) Revoked() <-chan struct{} { return h.revoked }
 
-// watch is the holder's side of the protocol. It looks first and waits then: who wrote
-// between our node's making and the first look is heard.
+// watch is the holder's side of the protocol. It reads before it waits, so it sees a message that was written
+// between the node's creation and the first read.
 func (h *Hold) watch(told func(*Hold)) {
 	ctx := framework.InSession(h.Context(), h.Session())
 	for {
@@ -191,9 +182,9 @@ func (h *Hold) watch(told func(*Hold)) {
 			h.Client().Logger().Warn("lock cannot be asked for", "path", h.Path(), "reason", err)
 			return
 		}
-		// The first version is not a message, whatever it says: it is ours.
+		// The first version is our own data and not a message, whatever it contains.
 		if stat.Version > 0 && understood(string(data)) {
-			// Before anyone may act on it: a deletion from here on has been announced.
+			// Before anyone is told: a deletion from here on is a revocation.
 			lockapi.ExpectDeletion(h.Hold, ErrRevoked)
 			close(h.revoked)
 			if told != nil {

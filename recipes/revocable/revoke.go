@@ -15,24 +15,24 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// Participants is a lock that can say who holds and who waits: a mutex.Mutex, an
-// rwlock.Lock or one side of it, a lock.Queue.
+// Participants is a lock that can list holders and waiters: a mutex.Mutex, an rwlock.Lock or one side of it, or
+// a lock.Queue.
 type Participants interface {
 	Participants(ctx context.Context) ([]lock.Participant, error)
 }
 
-// RevokeOption says how a lock is asked for.
+// RevokeOption configures a revocation.
 type RevokeOption func(*request) error
 
-// request is what is asked, and how firmly.
+// request is a revocation.
 type request struct {
 	message string
 	force   bool
 	grace   time.Duration
 }
 
-// WithMessage sets what is written: [MessageRevoke], which is the default, or
-// [MessageUnlock]. Anything else is [lock.ErrBadArgument], for nobody would understand it.
+// WithMessage sets the message: [MessageRevoke], which is the default, or [MessageUnlock]. Any other is
+// [lock.ErrBadArgument], since no holder would understand it.
 func WithMessage(message string) RevokeOption {
 	return func(r *request) error {
 		if !understood(message) {
@@ -43,12 +43,12 @@ func WithMessage(message string) RevokeOption {
 	}
 }
 
-// WithForce deletes the nodes that are still there when grace has passed since they were
-// asked. The call then returns when all are gone. grace must not be negative. With a very
-// short one the holder may learn of the deletion only, see [ErrRevoked].
+// WithForce deletes the nodes that are still there when grace has passed after the message. The call then
+// returns when all are deleted. grace must not be negative. If it is very short, the holder may be told of the
+// deletion only, see [ErrRevoked].
 //
-// A waiter whose node is deleted queues again, at the end, as soon as it looks: when the
-// one ahead of it goes. The default is no force.
+// A waiter whose node is deleted queues again, at the end, when it next checks the queue. The default is no
+// force.
 func WithForce(grace time.Duration) RevokeOption {
 	return func(r *request) error {
 		if grace < 0 {
@@ -59,14 +59,13 @@ func WithForce(grace time.Duration) RevokeOption {
 	}
 }
 
-// Revoke asks the holder with this node to let go. The path is that of [lock.Hold.Path] and
-// of a [lock.Participant]. Revoke returns when the message is written; that says
-// nothing about when the holder lets go, or if. A waiter that is asked hears of it when it
-// holds. The message replaces the node's data.
+// Revoke asks the holder with this node to release. The path is that of [lock.Hold.Path] and of a
+// [lock.Participant]. Revoke returns when the message is written; it does not wait for a release. A waiter is
+// told when it holds. The message replaces the node's data.
 //
-// Errors are zk.ErrNoNode if there is no such node (any more), [lock.ErrBadPath],
-// [lock.ErrBadArgument] also for a node that is not ephemeral and so no lock's, and
-// those of ctx and ZooKeeper. With force, an error may come after the message was written.
+// Errors are zk.ErrNoNode if the node does not exist, [lock.ErrBadPath], [lock.ErrBadArgument], also for a node
+// that is not ephemeral and so not a lock's, and those of ctx and ZooKeeper. With WithForce, the message may
+// have been written although there is an error.
 func Revoke(ctx context.Context, client *framework.Client, nodePath string, opts ...RevokeOption) error {
 	r, err := newRequest(client, opts)
 	if err != nil {
@@ -81,27 +80,25 @@ func Revoke(ctx context.Context, client *framework.Client, nodePath string, opts
 	return nil
 }
 
-// RevokeHolders asks all that hold a lock, and returns how many were asked. That none is
-// there, or that one has let go meanwhile, is no error. client must see the paths
-// that p lists. All are asked even if one cannot be: the errors are joined.
+// RevokeHolders asks all holders of a lock to release, and returns how many it asked. It is no error if there
+// is none, or if one has released meanwhile. The paths that p lists must be paths of client. If one cannot be
+// asked, the others are asked nevertheless, and the errors are joined.
 func RevokeHolders(ctx context.Context, client *framework.Client, p Participants, opts ...RevokeOption) (int, error) {
 	return revokeSome(ctx, client, p, opts, func(all []lock.Participant) ([]lock.Participant, error) {
 		return slices.DeleteFunc(all, func(p lock.Participant) bool { return !p.Holds }), nil
 	})
 }
 
-// RevokeAll asks all that hold a lock or wait for it, the caller too if it is among them:
-// everyone who would be in the way of a writer that came now. For the rest it is
-// like [RevokeHolders].
+// RevokeAll asks all holders and waiters of a lock, also the caller if it is one of them: all that a new writer
+// would wait for. Otherwise it is like [RevokeHolders].
 //
-// The Participants of a whole rwlock.Lock are those of both sides.
+// The Participants of an rwlock.Lock are those of both sides.
 func RevokeAll(ctx context.Context, client *framework.Client, p Participants, opts ...RevokeOption) (int, error) {
 	return revokeSome(ctx, client, p, opts, func(all []lock.Participant) ([]lock.Participant, error) { return all, nil })
 }
 
-// RevokeAhead asks all that are ahead of a node in the queue: everyone who is in the way
-// of the writer whose node that is. If it is not in the queue the error is zk.ErrNoNode. For
-// the rest it is like [RevokeHolders].
+// RevokeAhead asks all that are ahead of a node in the queue: all that a writer with this node waits for. If
+// the node is not in the queue, the error is zk.ErrNoNode. Otherwise it is like [RevokeHolders].
 func RevokeAhead(ctx context.Context, client *framework.Client, p Participants, nodePath string, opts ...RevokeOption) (int, error) {
 	return revokeSome(ctx, client, p, opts, func(all []lock.Participant) ([]lock.Participant, error) {
 		i := slices.IndexFunc(all, func(p lock.Participant) bool { return p.Path == nodePath })
@@ -164,8 +161,8 @@ func newRequest(client *framework.Client, opts []RevokeOption) (request, error) 
 
 // ask writes the message.
 func (r request) ask(ctx context.Context, client *framework.Client, path string) error {
-	// The caller may know of the node through a server that is ahead of ours. Not sync: the
-	// leader answers its own clients before it has caught up with its followers.
+	// The caller may know of the node from a server that is ahead of ours. A sync is not enough: the leader
+	// answers its own clients before its followers have applied the write.
 	if _, err := client.Multi(ctx, &zk.CheckVersionRequest{Path: path, Version: -1}); err != nil {
 		return err
 	}
@@ -176,14 +173,14 @@ func (r request) ask(ctx context.Context, client *framework.Client, path string)
 	case !found:
 		return zk.ErrNoNode
 	case stat.EphemeralOwner == 0:
-		// The path of the lock itself, most likely, whose data are not ours to replace.
+		// Most likely the path of the lock itself, whose data must stay.
 		return fmt.Errorf("%w: not the node of a lock", lock.ErrBadArgument)
 	}
 	_, err = client.Set(ctx, path, []byte(r.message), -1)
 	return err
 }
 
-// insist sees to it that the nodes go, if that is wanted.
+// insist deletes the nodes after the grace, if WithForce is given.
 func (r request) insist(ctx context.Context, client *framework.Client, paths []string) error {
 	if !r.force {
 		return nil
@@ -197,7 +194,7 @@ func (r request) insist(ctx context.Context, client *framework.Client, paths []s
 		case ctx.Err() != nil:
 			return ctxerr.Of(ctx)
 		case patient.Err() != nil:
-			// The name has an id of its own, so this cannot hit a successor.
+			// The name contains an id, so this cannot delete a later holder's node.
 			err = client.Delete(ctx, path, -1)
 		}
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -207,7 +204,7 @@ func (r request) insist(ctx context.Context, client *framework.Client, paths []s
 	return errors.Join(failed...)
 }
 
-// awaitGone returns when a node is gone, or ctx done.
+// awaitGone returns when a node is deleted, or when ctx is done.
 func awaitGone(ctx context.Context, client *framework.Client, path string) error {
 	for {
 		_, _, watch, err := client.GetW(ctx, path)

@@ -1,33 +1,30 @@
-// Package rwlock is a lock that many readers or one writer can have, across all processes
-// that use the same path of a ZooKeeper ensemble. It is Curator's
-// InterProcessReadWriteLock.
+// Package rwlock is a lock for many readers or one writer at a time, across all processes that use the same
+// path of a ZooKeeper ensemble. It is Curator's InterProcessReadWriteLock.
 //
 // # On the wire
 //
-// Readers and writers make ephemeral sequential nodes in one queue:
+// Readers and writers create ephemeral sequential nodes in one queue:
 //
 //	<path>/_c_<uuid>-__READ__<sequence>
 //	<path>/_c_<uuid>-__WRIT__<sequence>
 //
-// A writer holds when nobody is ahead of it, a reader when no writer is. A waiting writer
-// watches the node just ahead, a waiting reader the nearest writer ahead. This is
-// the shared lock recipe of the ZooKeeper documentation with Curator's names, so
-// Java and Go exclude each other on one path.
+// A writer holds if nobody is ahead of it, a reader if no writer is ahead of it. A waiting writer waits for the
+// node directly ahead, a waiting reader for the nearest writer ahead. This is the shared lock recipe of the
+// ZooKeeper documentation with Curator's names, so Java and Go exclude each other on one path.
 //
-// A writer may take the read lock, and so go on reading when it has released the write
-// lock (downgrade). That node has the writer's own number and is not sequential, as in
-// Curator since CURATOR-621: whoever queued behind the writer stays behind the reader.
+// A writer may acquire the read lock, and so continue as a reader after it has released the write lock
+// (downgrade). The reader's node has the writer's number and is not sequential, as in Curator since
+// CURATOR-621: whoever queued behind the writer is behind the reader too.
 //
 // # What it promises
 //
-//   - A writer whose context is not done is alone; readers are among readers.
-//   - First come, first served: a stream of readers does not keep a writer waiting
-//     once it is in the queue.
+//   - While a writer has a live context, no other holder has one. Readers share the lock only with readers.
+//   - First come, first served: readers that come after a waiting writer do not overtake it.
 //
 // # What it cannot promise
 //
-// What no lock can: see package lock. And Java's Curator up to 5.4.0 takes its downgraded
-// read lock at the end of the queue, so that a queued writer gets in beside it.
+// See package lock for what no lock can promise. And in Java's Curator up to 5.4.0 the reader of a downgrade
+// queues at the end, so a waiting writer acquires while that reader holds.
 package rwlock
 
 import (
@@ -43,19 +40,17 @@ import (
 	"github.com/gocurator/curator/recipes/lock"
 )
 
-// ErrUpgrade means that a reader asked for the write lock. It would have waited for itself:
-// release the read lock first, and expect others to write in between.
+// ErrUpgrade means that a reader tried to acquire the write lock. It would have waited for itself. Release the
+// read lock first; others may write in between.
 var ErrUpgrade = errors.New("a reader cannot become a writer")
 
-// What Curator calls the nodes. Both have the same length there, on which its sorting
-// relies.
+// Curator's names for the nodes. Its sorting needs both to have the same length.
 const (
 	readName  = "__READ__"
 	writeName = "__WRIT__"
 )
 
-// Lock is a read/write lock at one path. It keeps no state between calls, and any number
-// of goroutines may use it.
+// Lock is a read/write lock at one path. It has no state between calls and is safe for concurrent use.
 type Lock struct {
 	read, write *lock.Queue
 }
@@ -83,8 +78,7 @@ func (l *Lock) Read() *Side { return &Side{lock: l, queue: l.read} }
 // Write is the lock's side for writers.
 func (l *Lock) Write() *Side { return &Side{lock: l, queue: l.write} }
 
-// Participants lists who holds and who waits on both sides, in the order of the queue,
-// without taking part in it.
+// Participants lists holders and waiters of both sides, in the order of the queue. It creates no node.
 func (l *Lock) Participants(ctx context.Context) ([]lock.Participant, error) {
 	return l.write.Participants(ctx) // the queue is the same for both
 }
@@ -92,18 +86,17 @@ func (l *Lock) Participants(ctx context.Context) ([]lock.Participant, error) {
 // Path is the path of the lock.
 func (l *Lock) Path() string { return l.write.Path() }
 
-// Side is the read or the write side of a [Lock]. Any number of goroutines may use it.
+// Side is the read or the write side of a [Lock]. It is safe for concurrent use.
 type Side struct {
 	lock  *Lock
 	queue *lock.Queue
 }
 
-// Acquire waits until it holds this side, or ctx is done. With the context of a hold of this
-// side it re-enters. With that of a write hold, the read side is granted at once and
-// may outlive the write hold. With that of a read hold alone, the write side is
-// [ErrUpgrade]. If the hold that ctx comes from was released or lost, the error
-// says so. After an error no node of ours stays. For the other errors see
-// [lock.Queue.Acquire].
+// Acquire waits until it holds this side, or until ctx is done. With the context of a hold of this side it
+// re-enters. With the context of a write hold, the read side is granted at once, and may outlive the write
+// hold. With the context of a read hold alone, the write side returns [ErrUpgrade]. If the hold that ctx comes
+// from was released or lost, the error is the cause of its end. After an error no node of ours stays. For the
+// other errors see [lock.Queue.Acquire].
 func (s *Side) Acquire(ctx context.Context) (*lock.Hold, error) {
 	if err := s.admit(ctx); err != nil {
 		return nil, fmt.Errorf("acquire %s: %w", s.Path(), err)
@@ -111,8 +104,7 @@ func (s *Side) Acquire(ctx context.Context) (*lock.Hold, error) {
 	return s.queue.Acquire(ctx)
 }
 
-// TryAcquire is Acquire without waiting for others: the error is [lock.ErrNotAcquired]
-// when somebody is in the way.
+// TryAcquire is Acquire without waiting: the error is [lock.ErrNotAcquired] if it would have to wait.
 func (s *Side) TryAcquire(ctx context.Context) (*lock.Hold, error) {
 	if err := s.admit(ctx); err != nil {
 		return nil, fmt.Errorf("try %s: %w", s.Path(), err)
@@ -123,8 +115,8 @@ func (s *Side) TryAcquire(ctx context.Context) (*lock.Hold, error) {
 	return s.queue.TryAcquire(ctx)
 }
 
-// Do acquires, calls f and releases. f's context ends when the lock may no longer be
-// ours, as well as with ctx. The error is Acquire's, or f's and Release's joined.
+// Do acquires, calls f and releases. f's context ends when the lock may no longer be ours, and when ctx ends.
+// The error is Acquire's, or f's and Release's joined.
 func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	if err := s.admit(ctx); err != nil {
 		return fmt.Errorf("acquire %s: %w", s.Path(), err)
@@ -132,8 +124,7 @@ func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error 
 	return s.queue.Do(ctx, f)
 }
 
-// Participants lists who holds and who waits on this side, in the order of the queue,
-// without taking part in it.
+// Participants lists holders and waiters of this side, in the order of the queue. It creates no node.
 func (s *Side) Participants(ctx context.Context) ([]lock.Participant, error) {
 	ps, err := s.queue.Participants(ctx)
 	return slices.DeleteFunc(ps, func(p lock.Participant) bool {
@@ -144,8 +135,8 @@ func (s *Side) Participants(ctx context.Context) ([]lock.Participant, error) {
 // Path is the path of the lock.
 func (s *Side) Path() string { return s.queue.Path() }
 
-// admit refuses those who would wait for themselves, and those who say that they hold
-// but do not any more. The queue does that for holds of its own side.
+// admit refuses a caller that would wait for itself, and one whose hold in ctx has ended. The queue does that
+// for holds of its own side.
 func (s *Side) admit(ctx context.Context) error {
 	w, r := s.lock.write.HeldIn(ctx), s.lock.read.HeldIn(ctx)
 	switch {
@@ -156,12 +147,12 @@ func (s *Side) admit(ctx context.Context) error {
 	case r.Err() == nil:
 		return ErrUpgrade
 	default:
-		// Another hold of the same lease may be left, behind which we would wait.
+		// Another hold of the same lease may still be there, and we would wait for it.
 		return r.Err()
 	}
 }
 
-// rules are what both drivers share: one queue for both kinds, and who holds in it.
+// rules are the common part of both drivers: one queue for both kinds, and who holds.
 type rules struct{ lock.Standard }
 
 // SortKey is the sequence number, of either kind.
@@ -174,8 +165,8 @@ func (rules) SortKey(child, _ string) (key string, ours bool) {
 	return "", false
 }
 
-// Decide looks at the nodes with a lower number only: a reader that was a writer has the
-// same number as the writer that it still is.
+// Decide compares only with nodes that have a lower number: the reader of a downgrade has the number of its
+// writer.
 func (r rules) Decide(children []string, own string, _ int) (lock.Decision, error) {
 	ownKey, ours := r.SortKey(own, "")
 	if !ours || !slices.Contains(children, own) {
@@ -200,7 +191,7 @@ func isRead(child string) bool {
 
 type writer struct{ rules }
 
-// WouldWait reports whether anybody is in the queue.
+// WouldWait reports whether the queue has a node.
 func (writer) WouldWait(children []string, _ int) bool { return len(children) > 0 }
 
 type reader struct {
@@ -213,7 +204,8 @@ func (reader) WouldWait(children []string, _ int) bool {
 	return slices.ContainsFunc(children, func(child string) bool { return !isRead(child) })
 }
 
-// Create makes a reader's node: at the end of the queue, or for a writer at its own place.
+// Create makes a reader's node: at the end of the queue, or with the writer's number if ctx comes from a write
+// hold.
 func (r reader) Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error) {
 	w := r.write.HeldIn(ctx)
 	if w == nil {
@@ -228,13 +220,13 @@ func (r reader) Create(ctx context.Context, client *framework.Client, base, name
 	if err != nil {
 		return "", err
 	}
-	// Another goroutine may have released the writer meanwhile, and then our place ahead
-	// of all others is not ours to take. If the writer's node is there now,
-	// it was there when ours was made: nodes do not come back.
+	// Another goroutine may have released the writer meanwhile, and then we must not be ahead of all others. If
+	// the writer's node exists now, it existed when ours was created, since a node is never created again under
+	// its name.
 	found, stat, err := client.Exists(ctx, w.Path())
 	if err == nil && found {
-		// The reader is the same holder as the writer, and whoever waits behind both has
-		// a node that is older than the reader's.
+		// The reader has the token of the writer: the nodes that wait behind both may be older than the
+		// reader's node.
 		lockapi.SetToken(ctx, stat.Czxid)
 		return path, nil
 	}
@@ -244,12 +236,10 @@ func (r reader) Create(ctx context.Context, client *framework.Client, base, name
 	return "", errors.Join(err, remove(client, path))
 }
 
-// patience is how long giving up a place may hold up the caller. The client goes on
-// in the background.
+// patience limits how long remove may delay the caller. The client continues in the background.
 const patience = time.Second
 
-// remove deletes a node that only we know of. What ended the caller's interest does not
-// matter to it: in particular not a context.
+// remove deletes a node that only we know of. It does not use the caller's context, which may have ended.
 func remove(client *framework.Client, path string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

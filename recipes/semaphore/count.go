@@ -14,22 +14,21 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// ErrBadCount means that what the node of a [Count] holds is no number of leases: not four
-// bytes, or less than 1. Somebody has to put it right with [Count.Set].
+// ErrBadCount means that the node of a [Count] holds no number of leases: not four bytes, or a number below 1.
+// [Count.Set] repairs it.
 var ErrBadCount = errors.New("not a number of leases")
 
-// Count is the number of leases that all processes share: a node that holds it as four bytes,
-// the most significant first. It is Curator's SharedCount. Any number of goroutines may
-// use it, and any number of semaphores.
+// Count is a number of leases that all processes share: a node with four bytes, the most significant first. It
+// is Curator's SharedCount. It is safe for concurrent use, and several semaphores may share it.
 type Count struct {
 	client *framework.Client
 	path   string
 	seed   int
 }
 
-// NewCount makes a count at path, which should not be below the path of a semaphore. seed is
-// what it is as long as nobody has set it, at least 1: the node is made with it when it is
-// missed. Nothing is sent. Errors are [lock.ErrBadPath] and [lock.ErrBadArgument].
+// NewCount makes a count at path, which should not be below the path of a semaphore. seed is its value until
+// somebody sets it, at least 1: a missing node is created with it at the first use. Nothing is sent. Errors are
+// [lock.ErrBadPath] and [lock.ErrBadArgument].
 func NewCount(client *framework.Client, path string, seed int) (*Count, error) {
 	if client == nil {
 		return nil, fmt.Errorf("count: %w: nil client", lock.ErrBadArgument)
@@ -56,14 +55,14 @@ func validCount(n int) error {
 // Path is the path of the node.
 func (c *Count) Path() string { return c.path }
 
-// Get reads the count. The error is [ErrBadCount] if it is none, or one of ZooKeeper's.
+// Get reads the count from the servers. Errors are [ErrBadCount] and those of ZooKeeper.
 func (c *Count) Get(ctx context.Context) (int, error) {
 	r, err := c.read(ctx)
 	return r.max, err
 }
 
-// Set changes the count for everyone. n must be at least 1, or the error is
-// [lock.ErrBadArgument]. If others set it too, the last one wins.
+// Set changes the count for everyone. n must be at least 1, or the error is [lock.ErrBadArgument]. If several
+// processes set it, the last one wins.
 func (c *Count) Set(ctx context.Context, n int) error {
 	if err := validCount(n); err != nil {
 		return c.opError("set count", err)
@@ -79,7 +78,7 @@ func (c *Count) Set(ctx context.Context, n int) error {
 	}
 }
 
-// reading is what a read of the count tells.
+// reading is the result of a read of the count.
 type reading struct {
 	max   int
 	zxid  int64 // higher for what was written later
@@ -128,7 +127,7 @@ func (c *Count) opError(op string, err error) error {
 	return fmt.Errorf("%s %s: %w", op, c.path, err)
 }
 
-// refresh learns how many leases there are, and refuses whoever wants more.
+// refresh reads how many leases there are, and fails if n is more.
 func (s *Semaphore) refresh(ctx context.Context, n int) error {
 	if s.count != nil {
 		r, err := s.count.read(ctx)
@@ -140,8 +139,8 @@ func (s *Semaphore) refresh(ctx context.Context, n int) error {
 	return s.admit(n)
 }
 
-// follow adopts every change of a shared count until ctx is done. Its error is why nobody can
-// wait for n leases any more.
+// follow adopts every change of a shared count until ctx is done. An error means that waiting for n leases is
+// useless.
 func (s *Semaphore) follow(ctx context.Context, n int) error {
 	for s.count != nil {
 		r, err := s.count.read(ctx)
@@ -166,7 +165,7 @@ func (s *Semaphore) follow(ctx context.Context, n int) error {
 	return nil
 }
 
-// adopt takes over what was read, unless something newer is known.
+// adopt uses what was read, unless something newer is known.
 func (s *Semaphore) adopt(r reading) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +175,7 @@ func (s *Semaphore) adopt(r reading) {
 	}
 }
 
-// admit refuses whoever wants more than there are.
+// admit fails if n is more than there are.
 func (s *Semaphore) admit(n int) error {
 	if max := s.leases.MaxLeases(); n > max {
 		return fmt.Errorf("%w: %d of %d", ErrTooMany, n, max)

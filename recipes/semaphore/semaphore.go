@@ -1,5 +1,5 @@
-// Package semaphore lets a number of holders at a time use something, across all processes that
-// use the same path of a ZooKeeper ensemble. It is Curator's InterProcessSemaphoreV2.
+// Package semaphore limits the number of holders at a time, across all processes that use the same path of a
+// ZooKeeper ensemble. It is Curator's InterProcessSemaphoreV2.
 //
 // # On the wire
 //
@@ -8,27 +8,26 @@
 //	<path>/locks/_c_<uuid>-lock-<sequence>
 //	<path>/leases/_c_<uuid>-lease-<sequence>
 //
-// The queue is a mutex. Whoever has it makes a lease node, waits until fewer than max
-// nodes are ahead of that, and gives the mutex back: so one at a time waits at the leases, and the
-// others behind it. A lease goes with its node. Java and Go share one semaphore that way.
+// The queue is a mutex. Its holder creates a lease node, waits until fewer than max nodes are ahead of that
+// node, and releases the mutex. So one waiter at a time waits for a lease, and the others wait for the mutex.
+// Deleting the lease node releases the lease. Java and Go share one semaphore in this way.
 //
-// When nobody queues and there is room, the mutex is not needed: a lease node that is among
-// the first max when it has been created is a lease, if then nobody is in the queue; otherwise
-// it is deleted at once. Whoever holds had fewer than max nodes ahead once, and they only become
-// fewer; so there are never more than max.
+// If nobody is in the queue and a lease is free, the mutex is not needed. The client creates a lease node. If
+// the node is among the first max, and nobody is in the queue then, it is a lease; otherwise it is deleted at
+// once. Every holder had fewer than max nodes ahead at one instant, and that number only falls. So there are
+// never more than max leases.
 //
 // # What it promises
 //
-//   - At most max leases are held by holds whose context is not done.
-//   - First come, first served, among those who wait.
-//   - Several leases at once are acquired together or not at all.
+//   - At most max holds have a live context.
+//   - First come, first served among waiters.
+//   - AcquireN acquires all of its leases or none.
 //   - A waiter wakes when any holder releases.
 //
 // # What it cannot promise
 //
-// What no lock can: see package lock. And Java's clients take several leases one after the
-// other: two of them, each with one of two and in need of both, wait for each other
-// for ever.
+// See package lock for what no lock can promise. And Java's clients acquire several leases one after the other:
+// two of them that each hold one lease of two, and need both, wait for each other for ever.
 package semaphore
 
 import (
@@ -47,15 +46,15 @@ import (
 	"github.com/gocurator/curator/recipes/lock"
 )
 
-// ErrNotAcquired is [lock.ErrNotAcquired]: what the Try methods return when there are not
-// enough leases, or others wait for them.
+// ErrNotAcquired is [lock.ErrNotAcquired]: what the Try methods return if not enough leases are free, or if
+// others wait.
 var ErrNotAcquired = lock.ErrNotAcquired
 
-// ErrTooMany means that more leases were asked for than there are in all: nobody could ever
-// have them.
+// ErrTooMany means that AcquireN or TryAcquireN was called for more leases than the maximum, which can never
+// succeed.
 var ErrTooMany = errors.New("more leases than there are")
 
-// What Curator calls the nodes of an InterProcessSemaphoreV2.
+// Curator's names for the nodes of an InterProcessSemaphoreV2.
 const (
 	queueDir  = "locks"
 	queueName = "lock-"
@@ -63,11 +62,10 @@ const (
 	leaseName = "lease-"
 )
 
-// Semaphore is a semaphore at one path. What a caller has after Acquire is a [lock.Hold] for
-// each lease; the Semaphore itself keeps no state but what it has read of a shared
-// count. Any number of goroutines may use it.
+// Semaphore is a semaphore at one path. A holder has a [lock.Hold] for each lease; the Semaphore itself has no
+// state, except what it has read of a shared count. It is safe for concurrent use.
 //
-// It is not re-entrant: with the context of a hold, Acquire takes another lease.
+// It is not re-entrant: with the context of a hold, Acquire acquires another lease.
 type Semaphore struct {
 	client *framework.Client
 	path   string
@@ -79,12 +77,11 @@ type Semaphore struct {
 	seen int64 // the zxid of the latest count that was adopted; guarded by mu
 }
 
-// New makes a semaphore at path with max leases, which must be at least 1. All that use the path
-// must give the same max. With a max of 1 it is Curator's InterProcessSemaphoreMutex, a mutex that
-// is not re-entrant. Nothing is sent. Errors are [lock.ErrBadPath] and
-// [lock.ErrBadArgument]; [lock.WithMaxLeases] does not go with it.
+// New makes a semaphore at path with max leases, which must be at least 1. All that use the path must give the
+// same max. With a max of 1 it is Curator's InterProcessSemaphoreMutex, a mutex that is not re-entrant. Nothing
+// is sent. Errors are [lock.ErrBadPath] and [lock.ErrBadArgument]; [lock.WithMaxLeases] is not allowed.
 //
-// Options concern the leases. The queue's nodes have the client's default data, as in Curator.
+// Options apply to the leases. The queue's nodes have the client's default data, as in Curator.
 func New(client *framework.Client, path string, max int, opts ...lock.Option) (*Semaphore, error) {
 	if max < 1 {
 		return nil, fmt.Errorf("semaphore: %w: %d leases", lock.ErrBadArgument, max)
@@ -92,10 +89,10 @@ func New(client *framework.Client, path string, max int, opts ...lock.Option) (*
 	return newSemaphore(client, path, max, nil, opts)
 }
 
-// NewShared makes a semaphore at path whose number of leases is what count says, now and after
-// every change: for all processes, and for Java's that use the same SharedCount. More
-// leases wake those who wait. Fewer take nothing away; the surplus goes as it is
-// released. Nothing is sent. Errors are those of [New].
+// NewShared makes a semaphore at path whose number of leases is count, now and after every change: in all
+// processes, including Java processes that use the same SharedCount. If the number rises, waiters wake. If it
+// falls, no holder loses its lease; a released lease is granted again only when fewer than the new number are
+// held. Nothing is sent. Errors are those of [New].
 func NewShared(client *framework.Client, path string, count *Count, opts ...lock.Option) (*Semaphore, error) {
 	if count == nil {
 		return nil, fmt.Errorf("semaphore: %w: nil count", lock.ErrBadArgument)
@@ -111,8 +108,7 @@ func newSemaphore(client *framework.Client, path string, max int, count *Count, 
 	if n := leases.MaxLeases(); n != 1 {
 		return nil, fmt.Errorf("semaphore: %w: both a max and WithMaxLeases(%d)", lock.ErrBadArgument, n)
 	}
-	// A suspended connection costs nobody the place in the queue: the node is there as long as
-	// the session is.
+	// A suspended connection does not end a wait: the node exists as long as the session.
 	queue, err := lock.New(client, framework.Join(path, queueDir), queueName, lock.Standard{},
 		lock.WithoutReentry(), lock.WithErrorPolicy(connstate.Session))
 	if err != nil {
@@ -125,36 +121,34 @@ func newSemaphore(client *framework.Client, path string, max int, count *Count, 
 	return &Semaphore{client: client, path: path, queue: queue, leases: leases, count: count}, nil
 }
 
-// Acquire waits until it holds a lease, or ctx is done: the error is then that of ctx. After an
-// error no node of ours stays. Other errors are [ErrBadCount], and those of
-// [lock.Queue.Acquire].
+// Acquire waits until it holds a lease, or until ctx is done: then the error is that of ctx. After an error no
+// node of ours stays. Other errors are [ErrBadCount], and those of [lock.Queue.Acquire].
 func (s *Semaphore) Acquire(ctx context.Context) (*lock.Hold, error) {
 	return one(s.acquire(ctx, "acquire", 1, true))
 }
 
-// AcquireN waits until it holds n leases, all or none, n at least 1. The error is [ErrTooMany]
-// if there are not as many in all, also if that becomes so while it waits, and otherwise
-// as for [Semaphore.Acquire]. The time of [lock.WithMaxHold] counts for each lease from when it was
-// acquired, also while the others are waited for.
+// AcquireN waits until it holds n leases, all or none; n is at least 1. The error is [ErrTooMany] if the
+// maximum is less than n, also if it falls below n while AcquireN waits. Other errors are those of
+// [Semaphore.Acquire]. The time of [lock.WithMaxHold] counts for each lease from when it was acquired, also
+// while the others are waited for.
 func (s *Semaphore) AcquireN(ctx context.Context, n int) (*lock.Group, error) {
 	return group(s.acquire(ctx, "acquire", n, true))
 }
 
-// TryAcquire is Acquire without waiting for others: the error is [ErrNotAcquired] when no
-// lease is free, or others wait for one.
+// TryAcquire is Acquire without waiting: the error is [ErrNotAcquired] if no lease is free, or if others wait
+// for one.
 func (s *Semaphore) TryAcquire(ctx context.Context) (*lock.Hold, error) {
 	return one(s.acquire(ctx, "try", 1, false))
 }
 
-// TryAcquireN is AcquireN without waiting for others: the error is [ErrNotAcquired] when fewer
-// than n leases are free, or others wait for them.
+// TryAcquireN is AcquireN without waiting: the error is [ErrNotAcquired] if fewer than n leases are free, or if
+// others wait.
 func (s *Semaphore) TryAcquireN(ctx context.Context, n int) (*lock.Group, error) {
 	return group(s.acquire(ctx, "try", n, false))
 }
 
-// Do acquires a lease, calls f and releases. f's context ends when the lease may no longer be
-// ours, as well as with ctx. The error is Acquire's, or f's and Release's joined. If f
-// panics, the lease is released.
+// Do acquires a lease, calls f and releases. f's context ends when the lease may no longer be ours, and when
+// ctx ends. The error is Acquire's, or f's and Release's joined. If f panics, the lease is released.
 func (s *Semaphore) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	hold, err := s.Acquire(ctx)
 	if err != nil {
@@ -163,8 +157,8 @@ func (s *Semaphore) Do(ctx context.Context, f func(ctx context.Context) error) e
 	return hold.Do(ctx, f)
 }
 
-// Participants lists who holds, in the order of the leases, and then who waits, in the order of
-// the queue, without taking part in it.
+// Participants lists the holders in the order of the leases, and then the waiters in the order of the queue. It
+// creates no node.
 func (s *Semaphore) Participants(ctx context.Context) ([]lock.Participant, error) {
 	if err := s.refresh(ctx, 1); err != nil && !errors.Is(err, ErrTooMany) {
 		return nil, s.opError("participants", err)
@@ -193,8 +187,7 @@ func (s *Semaphore) Participants(ctx context.Context) ([]lock.Participant, error
 // Path is the path of the semaphore.
 func (s *Semaphore) Path() string { return s.path }
 
-// Max is how many can hold at a time. For a shared count it is what the servers say now: errors
-// are those of [Count.Get].
+// Max is the number of leases. It reads a shared count from the servers: errors are those of [Count.Get].
 func (s *Semaphore) Max(ctx context.Context) (int, error) {
 	if s.count == nil {
 		return s.leases.MaxLeases(), nil
@@ -202,7 +195,7 @@ func (s *Semaphore) Max(ctx context.Context) (int, error) {
 	return s.count.Get(ctx)
 }
 
-// acquire goes straight to the leases if nobody is in the way, and queues otherwise, if it may.
+// acquire tries the leases first, and queues if it may wait.
 func (s *Semaphore) acquire(ctx context.Context, op string, n int, mayWait bool) ([]*lock.Hold, error) {
 	if n < 1 {
 		return nil, s.opError(op, fmt.Errorf("%w: %d leases", lock.ErrBadArgument, n))
@@ -227,7 +220,7 @@ func (s *Semaphore) acquire(ctx context.Context, op string, n int, mayWait bool)
 	}
 }
 
-// try takes n leases if they are free and nobody waits.
+// try acquires n leases if they are free and nobody waits.
 func (s *Semaphore) try(ctx context.Context, op string, n int) ([]*lock.Hold, error) {
 	if err := s.refresh(ctx, n); err != nil {
 		return nil, s.opError(op, err)
@@ -236,13 +229,13 @@ func (s *Semaphore) try(ctx context.Context, op string, n int) ([]*lock.Hold, er
 	return holds, s.opError(op, err)
 }
 
-// entryLost means that what we had went before we had all: the queue's node or a lease's, with
-// the session or by another's hand. We may begin again.
+// entryLost means that the queue's node or a lease's node was deleted before we had all leases, by the end of
+// the session or by somebody else. We may begin again.
 type entryLost struct{ error }
 
 func (e *entryLost) Unwrap() error { return e.error }
 
-// wait queues. Whoever is first takes all n leases before the next one may take any.
+// wait queues. The first in the queue acquires all of its n leases before the next one may acquire any.
 func (s *Semaphore) wait(ctx context.Context, op string, n int) ([]*lock.Hold, error) {
 	front, err := s.queue.Acquire(ctx)
 	if err != nil {
@@ -268,7 +261,7 @@ func (s *Semaphore) wait(ctx context.Context, op string, n int) ([]*lock.Hold, e
 	return holds, s.opError(op, err)
 }
 
-// take acquires n leases one after the other, and gives back what it got if it fails.
+// take acquires n leases one after the other, and releases them if it fails.
 func take(ctx context.Context, n int, acquire func(context.Context) (*lock.Hold, error)) (holds []*lock.Hold, err error) {
 	for len(holds) < n && err == nil {
 		var hold *lock.Hold
@@ -302,7 +295,7 @@ func group(holds []*lock.Hold, err error) (*lock.Group, error) {
 	return lock.NewGroup(holds...)
 }
 
-// opError takes the place of what the error says of the two queues.
+// opError replaces the operation and path of the inner queues by those of the semaphore.
 func (s *Semaphore) opError(op string, err error) error {
 	if err == nil {
 		return nil
