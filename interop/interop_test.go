@@ -303,7 +303,6 @@ func javaParticipants(t *testing.T, s stage) {
 	c.check(t, ctx, 0)
 }
 
-// javaSessionEnds does not wait for the Java client to come back: that takes it a minute.
 func javaSessionEnds(t *testing.T, s stage) {
 	c := s.newScene(t)
 	ctx := s.context(t)

@@ -69,9 +69,6 @@ func (e *election) join(t *testing.T, client *framework.Client, id string) *lead
 	return joined
 }
 
-// over is the node that ends Java's candidates.
-func (e *election) over() string { return e.path + "-over" }
-
 // endSession ends a session by force, as the server names it.
 func (e *election) endSession(t *testing.T, ctx context.Context, session int64) {
 	t.Helper()
@@ -87,14 +84,20 @@ func (e *election) ended(t term) {
 	e.terms = append(e.terms, t)
 }
 
+const candidates, changes = 3, 100 // of each side; of leadership
+
 // takeTurns has three candidates of each side lead in turn, for a hundred changes of leadership, while leaders lose their
-// sessions, one is killed, and the ensemble loses its leader. No two terms overlap.
+// sessions, one is killed, and the ensemble loses its leader. No two terms overlap, and everybody leads after that.
 func (e *election) takeTurns(t *testing.T, ctx context.Context) {
-	const candidates, changes = 3, 100
+	var java, ours sync.WaitGroup
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() {
+		cancel() // if the test has failed meanwhile
+		ours.Wait()
+	}()
 	bystander := e.join(t, e.scene.client, "")
 	first, err := e.join(t, e.stage.client(t), "first").Campaign(ctx)
 	require.NoError(t, err)
-	var java, ours sync.WaitGroup
 	peers := make(map[string]*peer)
 	start := func(id string) {
 		p := e.java(t, e.kind, e.path, id, e.over())
@@ -114,36 +117,18 @@ func (e *election) takeTurns(t *testing.T, ctx context.Context) {
 
 	for _, side := range []string{"go", "java", "go", "go"} {
 		e.await(t, ctx, changes/10)
-		session := e.leaderOf(t, ctx, bystander, side).Session
-		e.endSession(t, ctx, session)
+		e.endSession(t, ctx, e.leaderOf(t, ctx, bystander, side).Session)
 	}
 	e.await(t, ctx, changes/10)
 	victim := e.leaderOf(t, ctx, bystander, "java").ID
 	require.NoError(t, peers[victim].kill())
 	e.await(t, ctx, 1)
 	start(victim)
-	server, err := e.ensemble.Leader(ctx)
-	require.NoError(t, err)
-	require.NoError(t, e.ensemble.KillServer(server))
-	e.await(t, ctx, 2)
-	require.NoError(t, e.ensemble.StartServer(server))
-	require.NoError(t, e.ensemble.WaitForQuorum(ctx))
+	e.loseServer(t, ctx)
+	e.awaitAll(t, ctx, ids)
 
-	e.mu.Lock()
-	healed := len(e.terms)
-	e.mu.Unlock()
-	until(t, ctx, func() bool {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		led := make(map[string]bool)
-		for _, term := range e.terms[healed:] {
-			led[term.id] = true
-		}
-		return len(led) == len(ids) && changesOf(e.terms) >= changes
-	}, "everybody leads after the faults, and there are enough changes")
 	close(stop)
-	_, err = e.scene.client.Create(ctx, e.over(), nil)
-	require.NoError(t, err)
+	e.create(t, ctx, e.over())
 	ours.Wait()
 	java.Wait()
 	for _, err := range overlaps(e.terms, e.forced) {
@@ -154,6 +139,37 @@ func (e *election) takeTurns(t *testing.T, ctx context.Context) {
 		ps, err := bystander.Participants(ctx)
 		return err == nil && len(ps) == 0
 	}, "no node is left")
+}
+
+// loseServer has the ensemble lose its leader, and get the server back when somebody led meanwhile.
+func (e *election) loseServer(t *testing.T, ctx context.Context) {
+	t.Helper()
+	server, err := e.ensemble.Leader(ctx)
+	require.NoError(t, err)
+	require.NoError(t, e.ensemble.KillServer(server))
+	e.await(t, ctx, 2)
+	require.NoError(t, e.ensemble.StartServer(server))
+	require.NoError(t, e.ensemble.WaitForQuorum(ctx))
+}
+
+// awaitAll waits until each of them has led again, and there were enough changes in all.
+func (e *election) awaitAll(t *testing.T, ctx context.Context, ids []string) {
+	t.Helper()
+	locked := func(condition func() bool) func() bool {
+		return func() bool {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			return condition()
+		}
+	}
+	e.mu.Lock()
+	before := len(e.terms)
+	e.mu.Unlock()
+	for _, id := range ids {
+		again := func() bool { return slices.ContainsFunc(e.terms[before:], func(t term) bool { return t.id == id }) }
+		until(t, ctx, locked(again), id+" leads again")
+	}
+	until(t, ctx, locked(func() bool { return changesOf(e.terms) >= changes }), "changes of leadership")
 }
 
 // candidate is one of ours: it leads again and again.
@@ -186,6 +202,9 @@ func (e *election) candidate(t *testing.T, ctx context.Context, id string, stop 
 			})
 			if err != nil && !errors.Is(err, lock.ErrLost) {
 				assert.NoError(t, err)
+				return
+			}
+			if ctx.Err() != nil { // the test has failed
 				return
 			}
 		}

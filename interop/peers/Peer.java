@@ -40,7 +40,9 @@ public class Peer {
     static CuratorFramework client;
 
     public static void main(String[] args) throws Exception {
-        client = CuratorFrameworkFactory.newClient(args[0], 10_000, 10_000, new ExponentialBackoffRetry(100, 10));
+        // The addresses that the servers tell of are those of their containers' network, so no tracker of them.
+        client = CuratorFrameworkFactory.builder().connectString(args[0]).sessionTimeoutMs(10_000).connectionTimeoutMs(10_000)
+            .retryPolicy(new ExponentialBackoffRetry(100, 10)).ensembleTracker(false).build();
         client.start();
         client.blockUntilConnected();
         say("session " + Long.toUnsignedString(sessionId(), 16));
