@@ -230,6 +230,25 @@ func TestElectHandsOver(t *testing.T) {
 	assertNothingStays(t, server, "/election")
 }
 
+// TestALeaderThatDoesNotListenIsNotAsked: the message would replace its id.
+func TestALeaderThatDoesNotListenIsNotAsked(t *testing.T) {
+	server := zktest.NewServer(t)
+	e := newElection(t, server, leader.WithID("a library"))
+	term, err := e.Campaign(testbed.Context(t))
+	require.NoError(t, err)
+	for _, path := range []string{"/election", term.Path()} {
+		code, out, stderr := call(t, server, "revoke", path)
+		assert.Equal(t, exitConflict, code, stderr)
+		assert.Empty(t, out)
+		assert.Contains(t, stderr, "the leader at "+term.Path()+" is no zklock")
+		assert.Equal(t, "a library", candidates(t, e, 1)[0].ID)
+	}
+	code, _, stderr := call(t, server, "revoke", "-force", "0s", "/election")
+	require.Zero(t, code, stderr)
+	candidates(t, e, 0)
+	<-term.Done()
+}
+
 // TestElectWaitsThroughAnOutage: a candidate whose session ends while it waits joins again, and says nothing to others.
 func TestElectWaitsThroughAnOutage(t *testing.T) {
 	server := zktest.NewServer(t)

@@ -21,7 +21,7 @@ var exitCodes = []struct {
 	{exitUnavailable, "no server answers, or it refuses"},
 	{exitLost, "the lock was lost while the command ran; elect campaigns again instead"},
 	{exitNotAcquired, "not acquired in time; -E sets another code"},
-	{exitConflict, "others use the path for another kind of lock, or for a semaphore with another -permits"},
+	{exitConflict, "others use the path for another kind of lock, or for a semaphore with another -permits; revoke: the leader is no zklock"},
 	{exitCannotRun, "the command cannot be run"},
 	{exitNotFound, "the command is not there"},
 }
