@@ -17,6 +17,9 @@ func endSignals() []os.Signal { return []os.Signal{syscall.SIGINT, syscall.SIGTE
 // jobSignals are none: there are no jobs.
 func jobSignals() []os.Signal { return nil }
 
+// resetJobSignals does nothing, since there are none.
+func resetJobSignals() {}
+
 // child is a command that runs. What it has started cannot be ended with it.
 type child struct {
 	cmd  *exec.Cmd

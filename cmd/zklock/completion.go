@@ -109,7 +109,7 @@ func completeZsh(w io.Writer) {
 		switch {
 		case c.words() != "":
 			fmt.Fprintf(w, " \\\n\t\t\t%s", quoteShell("1:shell:("+c.words()+")"))
-		case c.name == "run":
+		case c.name == "run" || c.name == "elect":
 			fmt.Fprintf(w, " \\\n\t\t\t'1:path:'")
 		}
 		fmt.Fprint(w, " ;;\n")

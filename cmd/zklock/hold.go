@@ -37,14 +37,10 @@ func (h *hold) main(t *tool, args []string) error {
 	defer held.Release()
 	token, err := held.FencingToken(ctx)
 	if err != nil {
-		return before(ctx, held, err)
-	}
-	wanted, err := revocable.Watch(held)
-	if err != nil {
-		return err
+		return before(ctx, held.Hold, err)
 	}
 	fmt.Fprintf(t.out, "%s %s %d\n", path, held.Path(), token)
-	return h.attend(ctx, t, wanted)
+	return h.attend(ctx, t, held)
 }
 
 func (h *hold) attend(ctx context.Context, t *tool, held *revocable.Hold) error {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/zktest"
 )
@@ -350,4 +351,71 @@ func TestExitAtOnceAfterALoss(t *testing.T) {
 	require.NoError(t, err)
 	died := time.UnixMilli(int64(seconds * 1000))
 	assert.Less(t, ended.Sub(died), 3*time.Second)
+}
+
+// TestEachCommandOfElectInheritsTheSameSignals: what zklock does with signals while a command runs is not left to the next one.
+func TestEachCommandOfElectInheritsTheSameSignals(t *testing.T) {
+	server := zktest.NewServer(t)
+	file := filepath.Join(t.TempDir(), "signals")
+	sh := interactive(t, server)
+	sh.enter("FILE=" + file + "; export FILE; $ZKLOCK elect /lock sh -c 'grep SigIgn /proc/self/status >> \"$FILE\"; exec sleep 1000'\n")
+	ignored := func(n int) []string {
+		var lines []string
+		testbed.Eventually(t, func() bool {
+			text, _ := os.ReadFile(file)
+			lines = strings.Split(string(text), "\n")
+			return len(lines) > n
+		}, "the command of term "+strconv.Itoa(n)+" runs")
+		return lines[:n]
+	}
+	ignored(1)
+	sh.inFront(false)
+	code, _, stderr := call(t, server, "revoke", "/lock")
+	require.Zero(t, code, stderr)
+	lines := ignored(2)
+	assert.Equal(t, lines[0], lines[1])
+	// And it is a job like the first one.
+	sh.enter("\x1a")
+	sh.read("stopped: the lock is lost after")
+	sh.inFront(true)
+	sh.enter("fg\n")
+	sh.inFront(false)
+	sh.enter("\x03")
+	sh.inFront(true)
+	sh.enter("echo exit co''de $?\n")
+	sh.read("exit code 130")
+	sh.enter("exit\n")
+	assert.Zero(t, sh.end())
+	assertNothingStays(t, server, "/lock")
+}
+
+// TestElectIsStoppedWhileItWaits: between two commands Ctrl-Z does what it does with any program.
+func TestElectIsStoppedWhileItWaits(t *testing.T) {
+	server := zktest.NewServer(t)
+	e := newElection(t, server)
+	sh := interactive(t, server)
+	sh.enter("$ZKLOCK elect /election sh -c 'echo be''gun; exec sleep 1000'\n")
+	sh.read("begun")
+	next := make(chan *leader.Term, 1)
+	go func() { // ends when zklock gives the leadership up
+		term, err := e.Campaign(testbed.Context(t))
+		assert.NoError(t, err)
+		next <- term
+	}()
+	candidates(t, e, 2)
+	code, _, stderr := call(t, server, "revoke", "/election")
+	require.Zero(t, code, stderr)
+	term := <-next
+	candidates(t, e, 2)
+	sh.enter("\x1a")
+	sh.inFront(true)
+	sh.enter("fg\n")
+	sh.inFront(false)
+	require.NoError(t, term.Resign())
+	sh.read("begun")
+	sh.inFront(false)
+	sh.enter("\x03")
+	sh.inFront(true)
+	sh.enter("exit 0\n")
+	assert.Zero(t, sh.end())
 }

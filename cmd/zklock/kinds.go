@@ -21,10 +21,14 @@ const (
 	kindReadWrite = "read/write lock"
 	kindSemaphore = "semaphore"
 	kindKazoo     = "kazoo lock"
+	kindElection  = "election"
 )
 
 // kazooName is what kazoo calls the nodes of its Lock.
 const kazooName = "__lock__"
+
+// latchName is what Curator calls the nodes of a LeaderLatch.
+const latchName = "latch-"
 
 // Below a semaphore's path.
 const (
@@ -38,6 +42,7 @@ var names = []struct{ name, kind string }{
 	{"__WRIT__", kindReadWrite},
 	{kazooName, kindKazoo},
 	{"__rlock__", kindKazoo}, // of kazoo's ReadLock
+	{latchName, kindElection},
 	{"lock-", kindMutex},
 }
 
@@ -72,8 +77,18 @@ func (l *locking) kind() string {
 		return kindSemaphore
 	case l.read || l.write:
 		return kindReadWrite
+	case l.election:
+		return kindElection
 	}
 	return kindMutex
+}
+
+// a is a kind with its article.
+func a(kind string) string {
+	if kind == kindElection {
+		return "an " + kind
+	}
+	return "a " + kind
 }
 
 // checkKinds looks for nodes at a lock's path that are of another kind of lock, or of a semaphore with another number of
@@ -93,7 +108,7 @@ func (l *locking) checkKinds(ctx context.Context, t *tool, client *framework.Cli
 		case kind == kindSemaphore:
 			err = l.checkSemaphore(ctx, t, client, path, warn)
 		case kind != l.kind():
-			err = conflict("a %s is in use at %s, and a %s does not exclude its holders", kind, path, l.kind())
+			err = conflict("%s is in use at %s, and %s does not exclude its holders", a(kind), path, a(l.kind()))
 		}
 		if err != nil {
 			return err
@@ -114,10 +129,10 @@ func (l *locking) checkSemaphore(ctx context.Context, t *tool, client *framework
 	}
 	if l.kind() != kindSemaphore {
 		if slices.ContainsFunc(all, func(p lock.Participant) bool { return p.Holds }) {
-			return conflict("a semaphore is in use at %s, and a %s does not exclude its holders", path, l.kind())
+			return conflict("a semaphore is in use at %s, and %s does not exclude its holders", path, a(l.kind()))
 		}
 		if warn {
-			t.say("warning: %s was used as a semaphore, and a %s does not exclude its holders", path, l.kind())
+			t.say("warning: %s was used as a semaphore, and %s does not exclude its holders", path, a(l.kind()))
 		}
 		return nil
 	}

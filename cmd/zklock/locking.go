@@ -23,7 +23,9 @@ import (
 type locking struct {
 	connection
 	read, write bool
-	permits     int // 0: no semaphore
+	permits     int    // 0: no semaphore
+	election    bool   // of Curator's LeaderLatch
+	id          string // what others see; "" is the default
 	try         bool
 	wait        time.Duration
 	session     time.Duration
@@ -52,6 +54,10 @@ func (l *locking) flags(fs *flag.FlagSet) {
 			return err
 		})
 	}
+	l.sessionFlag(fs)
+}
+
+func (l *locking) sessionFlag(fs *flag.FlagSet) {
 	fs.DurationVar(&l.session, "session", 30*time.Second, "session timeout: how long the lock outlives a crash of this machine")
 }
 
@@ -75,7 +81,7 @@ func (l *locking) check() error {
 
 // connect makes a client for holding locks as what, which gives a session up after percent of its timeout.
 func (l *locking) connect(ctx context.Context, t *tool, percent int, what string) (*framework.Client, error) {
-	data := string(hostAndPid()) + " " + what
+	data := cmp.Or(l.id, string(hostAndPid())+" "+what)
 	if l.permits != 0 {
 		data += permitsMark + strconv.Itoa(l.permits)
 	}
@@ -118,6 +124,10 @@ func (l *locking) queue(client *framework.Client, path string) (*contended, erro
 			c.Locker = rw.Read()
 		}
 		return c, nil
+	case kindElection:
+		e, err := lock.New(client, path, latchName, lock.Standard{})
+		c.Locker, c.Participants = e, e
+		return c, err
 	default:
 		m, err := mutex.New(client, path)
 		c.Locker, c.Participants = m, m
@@ -125,8 +135,8 @@ func (l *locking) queue(client *framework.Client, path string) (*contended, erro
 	}
 }
 
-// enter acquires the lock at a path, unless there are holders that it does not exclude.
-func (l *locking) enter(ctx context.Context, t *tool, client *framework.Client, path string) (*contended, *lock.Hold, error) {
+// enter acquires the lock at a path, unless there are holders that it does not exclude. The hold can be asked for.
+func (l *locking) enter(ctx context.Context, t *tool, client *framework.Client, path string) (*contended, *revocable.Hold, error) {
 	q, err := l.queue(client, path)
 	if err != nil {
 		return nil, nil, &exit{exitUsage, err}
@@ -142,7 +152,12 @@ func (l *locking) enter(ctx context.Context, t *tool, client *framework.Client, 
 		_ = hold.Release() // why we do not want it is the news
 		return nil, nil, err
 	}
-	return q, hold, nil
+	held, err := revocable.Watch(hold)
+	if err != nil {
+		_ = hold.Release()
+		return nil, nil, err
+	}
+	return q, held, nil
 }
 
 // acquire returns a hold, once no command runs any more whose lock was lost.

@@ -127,6 +127,12 @@ func participants(ctx context.Context, client *framework.Client, kind, path stri
 			return nil, err
 		}
 		return l.Participants(ctx)
+	case kindElection:
+		l, err := lock.New(client, path, latchName, nil)
+		if err != nil {
+			return nil, err
+		}
+		return l.Participants(ctx)
 	case kindMutex:
 		m, err := mutex.New(client, path)
 		if err != nil {
@@ -162,8 +168,8 @@ func leases(ctx context.Context, client *framework.Client, path string) ([]lock.
 
 // line is what ls says of a participant.
 type line struct {
-	Kind    string    `json:"kind"`  // what it wants: lock, read, write or lease
-	State   string    `json:"state"` // holds or waits
+	Kind    string    `json:"kind"`  // what it wants: lock, read, write, lease or term (of leadership)
+	State   string    `json:"state"` // holds, leads (that is to hold a term) or waits
 	Node    string    `json:"node"`
 	Data    string    `json:"data"`
 	Since   time.Time `json:"since"`
@@ -174,12 +180,15 @@ type line struct {
 func (q *queue) lines() []line {
 	lines := []line{}
 	for _, p := range q.all {
-		state := "waits"
-		if p.Holds {
+		kind, state := q.wants(p), "waits"
+		switch {
+		case p.Holds && kind == "term":
+			state = "leads"
+		case p.Holds:
 			state = "holds"
 		}
 		lines = append(lines, line{
-			Kind:    q.wants(p),
+			Kind:    kind,
 			State:   state,
 			Node:    p.Path,
 			Data:    string(p.Data),
@@ -191,10 +200,10 @@ func (q *queue) lines() []line {
 	return lines
 }
 
-// wants is what a node is in a queue for: lock, read, write or lease.
+// wants is what a node is in a queue for: lock, read, write, lease or term.
 func (q *queue) wants(p lock.Participant) string {
 	dir, name := framework.Split(p.Path)
-	for word, mark := range map[string]string{"read": "__READ__", "write": "__WRIT__", "lease": "lease-"} {
+	for word, mark := range map[string]string{"read": "__READ__", "write": "__WRIT__", "lease": "lease-", "term": latchName} {
 		if _, ours := lock.Sequence(name, mark); ours {
 			return word
 		}

@@ -1,7 +1,8 @@
-// Zklock is flock for a cluster: it runs a command while it holds a lock in ZooKeeper, shows
-// who holds and who waits, and asks holders to let go.
+// Zklock is flock for a cluster: it runs a command while it holds a lock in ZooKeeper, runs a
+// service of which one instance is active, shows who holds and who waits, and asks holders to let go.
 //
 //	zklock run [flags] /path -- command args...
+//	zklock elect [flags] /path -- command args...
 //	zklock hold [flags] /path
 //	zklock ls [flags] /path
 //	zklock revoke [flags] /path
@@ -64,6 +65,7 @@ type command interface {
 func subcommands() []subcommand {
 	return []subcommand{
 		{"run", "[flags] /path -- command args...", "run a command while holding a lock", &run{}},
+		{"elect", "[flags] /path -- command args...", "run a command on one machine at a time: while it leads an election", &elect{}},
 		{"hold", "[flags] /path", "hold a lock until a signal comes", &hold{}},
 		{"ls", "[flags] /path", "show who holds and who waits", &ls{}},
 		{"revoke", "[flags] /path", "ask the holders of a lock, or one node, to let go", &revoke{}},

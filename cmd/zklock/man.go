@@ -19,9 +19,9 @@ var exitCodes = []struct {
 	{exitUsage, "a bad command line"},
 	{exitNoLock, "ls, revoke: there is no lock at the path"},
 	{exitUnavailable, "no server answers, or it refuses"},
-	{exitLost, "the lock was lost while the command ran"},
+	{exitLost, "the lock was lost while the command ran; elect campaigns again instead"},
 	{exitNotAcquired, "not acquired in time; -E sets another code"},
-	{exitConflict, "others use the path for another kind of lock, or for a semaphore with another -permits"},
+	{exitConflict, "others use the path for another kind of lock, or for a semaphore with another -permits; revoke: the leader is no zklock"},
 	{exitCannotRun, "the command cannot be run"},
 	{exitNotFound, "the command is not there"},
 }
@@ -47,8 +47,8 @@ func (*man) main(t *tool, args []string) error {
 	}
 	line(".SH ENVIRONMENT")
 	line(".TP\n.B ZKLOCK_SERVERS, ZKLOCK_NAMESPACE\nstand for \\-servers and \\-namespace where these are not given.")
-	line(".TP\n.B ZKLOCK_PATH, ZKLOCK_NODE, ZKLOCK_TOKEN\nare what the command of run finds: the lock's path, the path of its node, and its fencing token.")
-	line(".SH EXIT STATUS\nrun ends with the status of its command, or with 128 and the number of the signal that ended it. hold ends with 0 when a signal has ended it, and with %d when it was asked to let go. Otherwise:", exitAsked)
+	line(".TP\n.B ZKLOCK_PATH, ZKLOCK_NODE, ZKLOCK_TOKEN\nare what the command of run and elect finds: the path of the lock or the election, the path of its node, and its fencing token.")
+	line(".SH EXIT STATUS\nrun and elect end with the status of the command, or with 128 and the number of the signal that ended it. hold ends with 0 when a signal has ended it, and with %d when it was asked to let go. Otherwise:", exitAsked)
 	for _, e := range exitCodes {
 		line(".TP\n.B %d\n%s", e.code, roff(e.text))
 	}

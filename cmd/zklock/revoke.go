@@ -67,6 +67,9 @@ func (r *revoke) ask(ctx context.Context, client *framework.Client, path string)
 		return 0, err
 	}
 	if found && stat.EphemeralOwner != 0 {
+		if err := r.checkListens(ctx, client, path); err != nil {
+			return 0, err
+		}
 		err := revocable.Revoke(ctx, client, path, opts...)
 		if errors.Is(err, zk.ErrNoNode) {
 			return 0, nil
@@ -77,5 +80,26 @@ func (r *revoke) ask(ctx context.Context, client *framework.Client, path string)
 	if err != nil {
 		return 0, err
 	}
+	for _, p := range q.all {
+		if p.Holds {
+			if err := r.checkListens(ctx, client, p.Path); err != nil {
+				return 0, err
+			}
+		}
+	}
 	return revocable.RevokeHolders(ctx, client, q, opts...)
+}
+
+// checkListens refuses to ask a leader that is no zklock. It would not hear that, and the message would replace its id, which is
+// what others know it by. A zklock has a shadow while its command runs.
+func (r *revoke) checkListens(ctx context.Context, client *framework.Client, node string) error {
+	dir, name := framework.Split(node)
+	if kindOf(name) != kindElection || r.force >= 0 {
+		return nil
+	}
+	found, _, err := client.Exists(ctx, framework.Join(shadowsOf(client, dir).dir, name))
+	if err != nil || found {
+		return err
+	}
+	return conflict("the leader at %s is no zklock, and does not hear that it is asked; -force deletes its node", node)
 }

@@ -34,6 +34,10 @@ const (
 func (r *run) flags(fs *flag.FlagSet) {
 	r.locking.flags(fs)
 	fs.StringVar(&r.onLoss, "on-loss", lossTerm, "when the lock is lost: `term` (SIGTERM, then SIGKILL after -grace), kill (at once) or ignore")
+	r.graceFlag(fs)
+}
+
+func (r *run) graceFlag(fs *flag.FlagSet) {
 	fs.DurationVar(&r.grace, "grace", 5*time.Second, "from SIGTERM to SIGKILL; a session that cannot be confirmed is given up that much earlier")
 }
 
@@ -52,27 +56,44 @@ func (r *run) main(t *tool, args []string) error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	path, words, err := splitCommand(args)
-	if err != nil {
-		return err
-	}
-	program, err := lookPath(words[0])
+	j, err := newJob(args)
 	if err != nil {
 		return err
 	}
 	ctx, stop := interrupted()
 	defer stop()
-	client, err := r.connect(ctx, t, r.percent(), filepath.Base(program))
+	client, err := r.connect(ctx, t, r.percent(), filepath.Base(j.program))
 	if err != nil {
 		return interruption(ctx, err)
 	}
 	defer client.Close()
-	q, hold, err := r.enter(ctx, t, client, path)
+	q, hold, err := r.enter(ctx, t, client, j.path)
 	if err != nil {
 		return interruption(ctx, err)
 	}
 	defer hold.Release()
-	return r.hold(ctx, t, q, hold, program, words)
+	return r.hold(ctx, t, q, hold, j)
+}
+
+// job is a command that is to be run while a lock is held.
+type job struct {
+	path    string // of the lock
+	program string
+	words   []string    // of the command line
+	signals []os.Signal // that are passed on, or are about our own stopping
+}
+
+// newJob takes apart "/path -- command args...", and finds the program before anybody has to wait for us.
+func newJob(args []string) (*job, error) {
+	path, words, err := splitCommand(args)
+	if err != nil {
+		return nil, err
+	}
+	program, err := lookPath(words[0])
+	if err != nil {
+		return nil, err
+	}
+	return &job{path, program, words, listened(append(endSignals(), jobSignals()...)...)}, nil
 }
 
 // splitCommand takes apart "/path -- command args...".
@@ -90,7 +111,7 @@ func splitCommand(args []string) (path string, words []string, err error) {
 	return path, words, checkPath(path)
 }
 
-// lookPath finds the program before anybody has to wait for us. Codes are those of a shell.
+// lookPath finds a program. Codes are those of a shell.
 func lookPath(name string) (string, error) {
 	program, err := exec.LookPath(name)
 	switch {
@@ -117,7 +138,8 @@ func (r *run) graceIn(timeout time.Duration) time.Duration {
 }
 
 // hold runs the command.
-func (r *run) hold(ctx context.Context, t *tool, c *contended, hold *lock.Hold, program string, words []string) error {
+func (r *run) hold(ctx context.Context, t *tool, c *contended, held *revocable.Hold, j *job) error {
+	hold := held.Hold
 	if r.onLoss != lossIgnore { // a command that goes on would keep others from nothing
 		shadow, err := c.shadows.cast(ctx, hold)
 		if err != nil {
@@ -130,22 +152,18 @@ func (r *run) hold(ctx context.Context, t *tool, c *contended, hold *lock.Hold, 
 	if err != nil {
 		return before(ctx, hold, err)
 	}
-	wanted, err := revocable.Watch(hold)
-	if err != nil {
-		return err
-	}
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, listened(append(endSignals(), jobSignals()...)...)...)
+	signal.Notify(signals, j.signals...)
 	defer signal.Stop(signals)
 	if ctx.Err() != nil { // from here on signals are the command's
 		return context.Cause(ctx)
 	}
-	command, err := startChild(program, words, append(os.Environ(),
+	command, err := startChild(j.program, j.words, append(os.Environ(),
 		"ZKLOCK_PATH="+c.path, "ZKLOCK_NODE="+hold.Path(), "ZKLOCK_TOKEN="+strconv.FormatInt(token, 10)))
 	if err != nil {
 		return &exit{exitCannotRun, err}
 	}
-	a := &attendance{run: r, tool: t, child: command, hold: wanted, client: c.shadows.client, signals: signals}
+	a := &attendance{run: r, tool: t, child: command, hold: held, client: c.shadows.client, signals: signals}
 	return a.attend()
 }
 

@@ -60,11 +60,13 @@ func (s *shadows) cast(ctx context.Context, hold *lock.Hold) (*shadow, error) {
 		return nil, err
 	}
 	_, name := framework.Split(hold.Path())
-	path, err := s.client.Create(ctx, framework.Join(s.dir, name), text, framework.ContainerParents())
+	made := &shadow{s.client, framework.Join(s.dir, name)}
+	_, err = s.client.Create(ctx, made.path, text, framework.ContainerParents())
 	if err != nil && !errors.Is(err, zk.ErrNodeExists) { // made by a try of ours whose answer was lost
+		made.remove(hold) // it may have been made, also when a signal has ended the wait for the answer
 		return nil, err
 	}
-	return &shadow{s.client, path}, nil
+	return made, nil
 }
 
 // How long a shadow that cannot be removed may hold up the end of zklock. Then it stays, and the next holder

@@ -144,6 +144,13 @@ func TestBadCommandLines(t *testing.T) {
 		"revoke -force -1s /a",
 		"revoke -force soon /a",
 		"serve /a",
+		"elect",
+		"elect /a",
+		"elect / true",
+		"elect -try /a true",
+		"elect -on-loss ignore /a true",
+		"elect -session 4s -grace 3s /a true",
+		"elect -id \xff /a true",
 		"run -E 256 /a true",
 		"run -exit-code -1 /a true",
 		"run -servers , /a true",
@@ -166,7 +173,7 @@ func TestBadCommandLines(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, line := range []string{"help", "-h", "run -h", "ls -h", "revoke -h", "serve -h", "hold --help", "completion -h", "man -h"} {
+	for _, line := range []string{"help", "-h", "run -h", "ls -h", "revoke -h", "serve -h", "hold --help", "elect -h", "completion -h", "man -h"} {
 		var out, stderr bytes.Buffer
 		assert.Zero(t, zklock(strings.Fields(line), &out, &stderr), line)
 		assert.Contains(t, out.String(), "usage:", line)
@@ -570,6 +577,30 @@ func TestShadowOfWhoDoesNotComeBack(t *testing.T) {
 	code, _, stderr = call(t, server, "run", "/lock", "true")
 	assert.Equal(t, exitUnavailable, code)
 	assert.Contains(t, stderr, "delete it")
+}
+
+// TestASignalWhileTheShadowIsMade: nothing is left for others to wait for. zklock gives a connection up whose server is silent,
+// which takes two thirds of the session's timeout.
+func TestASignalWhileTheShadowIsMade(t *testing.T) {
+	for _, verb := range []string{"run", "elect"} {
+		t.Run(verb, func(t *testing.T) {
+			t.Parallel()
+			server := zktest.NewServer(t)
+			require.NoError(t, server.Create("/lock.zklock", nil))
+			gate := server.BlockReplies(zktest.OnCreate(), zktest.OnPath("/lock.zklock/"))
+			p := start(t, prepare(t, server.Servers(), verb, "-session", "4s", "-grace", "1s", "/lock", "echo", "in"))
+			<-gate.Arrived()
+			require.NoError(t, p.Process.Signal(syscall.SIGTERM))
+			testbed.Eventually(t, func() bool {
+				names, err := server.Children("/lock.zklock")
+				return err == nil && len(names) == 0
+			}, "the node is removed")
+			gate.Open()
+			assert.Equal(t, exitSignal+int(syscall.SIGTERM), p.end(), p.err.String())
+			assert.Empty(t, p.out.String())
+			assertNothingStays(t, server, "/lock")
+		})
+	}
 }
 
 func TestCommandDiesWithZklock(t *testing.T) {

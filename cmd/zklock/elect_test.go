@@ -1,0 +1,323 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/zktest"
+)
+
+// served is a shell command that writes its process id and its token, and runs until it is told to end.
+const served = `echo "$$ $ZKLOCK_TOKEN" >> "$FILE"; trap 'echo told; exit 9' TERM; while :; do sleep 0.01; done`
+
+// candidate is a zklock elect, with the file that its command writes a line into at the beginning of each term.
+type candidate struct {
+	*process
+	file string
+}
+
+func elects(t *testing.T, server *zktest.Server, script string, flags ...string) *candidate {
+	t.Helper()
+	args := append(append([]string{"elect"}, flags...), "/election", "--", "sh", "-c", script)
+	c := &candidate{prepare(t, server.Servers(), args...), filepath.Join(t.TempDir(), "terms")}
+	c.Env = append(c.Env, "FILE="+c.file)
+	start(t, c.process)
+	return c
+}
+
+// term waits until the command of the nth term runs, and returns its process id and its token.
+func (c *candidate) term(t *testing.T, n int) (pid int, token int64) {
+	t.Helper()
+	var lines []string
+	testbed.Eventually(t, func() bool {
+		text, _ := os.ReadFile(c.file)
+		lines = strings.Split(string(text), "\n")
+		return len(lines) > n
+	}, "the command of term "+strconv.Itoa(n)+" runs")
+	fields := strings.Fields(lines[n-1])
+	require.Len(t, fields, 2)
+	pid, err := strconv.Atoi(fields[0])
+	require.NoError(t, err)
+	token, err = strconv.ParseInt(fields[1], 10, 64)
+	require.NoError(t, err)
+	return pid, token
+}
+
+func (c *candidate) terms() int {
+	text, _ := os.ReadFile(c.file)
+	return strings.Count(string(text), "\n")
+}
+
+func dead(pid int) bool { return syscall.Kill(pid, 0) != nil || zombie(pid) }
+
+func newElection(t *testing.T, server *zktest.Server, opts ...leader.Option) *leader.Election {
+	t.Helper()
+	e, err := leader.New(newClient(t, server), "/election", opts...)
+	require.NoError(t, err)
+	return e
+}
+
+// candidates waits until so many are in the election.
+func candidates(t *testing.T, e *leader.Election, n int) []leader.Participant {
+	t.Helper()
+	var all []leader.Participant
+	testbed.Eventually(t, func() bool {
+		var err error
+		all, err = e.Participants(testbed.Context(t))
+		return err == nil && len(all) == n
+	}, strconv.Itoa(n)+" in the election")
+	return all
+}
+
+// TestElectIsACandidateAmongOthers: it takes part in the elections of package leader, and ls shows them.
+func TestElectIsACandidateAmongOthers(t *testing.T) {
+	server := zktest.NewServer(t)
+	e := newElection(t, server, leader.WithID("a library"))
+	first := elects(t, server, served, "-id", "host-7")
+	_, token := first.term(t, 1)
+	all := candidates(t, e, 1)
+	assert.Equal(t, []any{"host-7", true, token}, []any{all[0].ID, all[0].Leads, all[0].Token})
+
+	next := make(chan *leader.Term, 1)
+	go func() { // ends when the first one has
+		term, err := e.Campaign(testbed.Context(t))
+		assert.NoError(t, err)
+		next <- term
+	}()
+	candidates(t, e, 2)
+	second := elects(t, server, served)
+	candidates(t, e, 3)
+	code, out, stderr := call(t, server, "ls", "-json", "/election")
+	require.Zero(t, code, stderr)
+	var found struct {
+		Kind         string
+		Participants []line
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &found))
+	assert.Equal(t, "election", found.Kind)
+	var seen []string
+	for _, l := range found.Participants {
+		seen = append(seen, l.State+" "+l.Kind+" "+l.Data)
+	}
+	require.Len(t, seen, 3)
+	assert.Equal(t, []string{"leads term host-7", "waits term a library"}, seen[:2])
+	assert.Regexp(t, `^waits term \S+:\d+ sh$`, seen[2])
+	_, out, _ = call(t, server, "ls", "/election")
+	assert.Regexp(t, `^/election: election\nSTATE .*\nleads +term +host-7 `, out)
+
+	require.NoError(t, first.Process.Signal(syscall.SIGTERM))
+	assert.Equal(t, 9, first.end(), first.err.String())
+	term := <-next
+	assert.Zero(t, second.terms())
+	require.NoError(t, term.Resign())
+	_, later := second.term(t, 1)
+	assert.Greater(t, later, token)
+	require.NoError(t, second.Process.Signal(syscall.SIGINT))
+	assert.Equal(t, exitSignal+int(syscall.SIGINT), second.end(), second.err.String())
+	assertNothingStays(t, server, "/election")
+}
+
+// TestElectCampaignsAgain: when a term is lost the command is ended, the next one leads, and then this one again.
+func TestElectCampaignsAgain(t *testing.T) {
+	for name, lose := range map[string]func(t *testing.T, server *zktest.Server, p leader.Participant){
+		"session": func(t *testing.T, server *zktest.Server, p leader.Participant) {
+			require.NoError(t, server.ExpireSession(p.Session))
+		},
+		"node": func(t *testing.T, server *zktest.Server, p leader.Participant) {
+			require.NoError(t, newClient(t, server).Delete(testbed.Context(t), p.Path, -1))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			e := newElection(t, server)
+			first := elects(t, server, served)
+			firstPid, _ := first.term(t, 1)
+			second := elects(t, server, served)
+			lose(t, server, candidates(t, e, 2)[0])
+			secondPid, _ := second.term(t, 1)
+			assert.True(t, dead(firstPid), "the first command has ended when the second begins")
+			// Both have campaigned: the first one waits.
+			candidates(t, e, 2)
+			assert.Equal(t, 1, first.terms())
+			lose(t, server, candidates(t, e, 2)[0])
+			first.term(t, 2)
+			assert.True(t, dead(secondPid))
+			candidates(t, e, 2)
+			for _, c := range []*candidate{first, second} {
+				require.NoError(t, c.Process.Signal(syscall.SIGTERM))
+				c.end()
+				assert.Contains(t, c.out.String(), "told\n")
+				assert.Regexp(t, `zklock: lost /election/_c_\S+-latch-\d+: .*; campaigning again\n`, c.err.String())
+			}
+			assertNothingStays(t, server, "/election")
+		})
+	}
+}
+
+// TestElectGivesUpOnlyWhenTheCommandHasEnded: the node is there as long as the command, also after a signal.
+func TestElectGivesUpOnlyWhenTheCommandHasEnded(t *testing.T) {
+	server := zktest.NewServer(t)
+	e := newElection(t, server)
+	dir := t.TempDir()
+	t.Setenv("DIR", dir)
+	first := elects(t, server, `echo "$$ $ZKLOCK_TOKEN" >> "$FILE"
+		trap 'echo > "$DIR/told"; while [ ! -e "$DIR/go" ]; do sleep 0.01; done; exit 0' TERM; while :; do sleep 0.01; done`)
+	first.term(t, 1)
+	second := elects(t, server, served)
+	before := candidates(t, e, 2)
+	require.NoError(t, first.Process.Signal(syscall.SIGTERM))
+	begun(t, filepath.Join(dir, "told"))
+	assert.Equal(t, before, candidates(t, e, 2))
+	assert.Zero(t, second.terms())
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
+	assert.Zero(t, first.end(), first.err.String())
+	second.term(t, 1)
+	assert.Equal(t, before[1].Path, candidates(t, e, 1)[0].Path)
+	require.NoError(t, second.Process.Signal(syscall.SIGTERM))
+	second.end()
+}
+
+// TestElectEndsWithItsCommand: whoever looks after zklock decides what follows.
+func TestElectEndsWithItsCommand(t *testing.T) {
+	server := zktest.NewServer(t)
+	for _, want := range []int{0, 3} {
+		code, _, stderr := call(t, server, "elect", "/election", "--", "sh", "-c", "exit "+strconv.Itoa(want))
+		assert.Equal(t, want, code)
+		assert.Empty(t, stderr)
+	}
+	code, _, _ := call(t, server, "elect", "/election", "no-such-program")
+	assert.Equal(t, exitNotFound, code)
+	assertNothingStays(t, server, "/election")
+}
+
+// TestElectHandsOver: a leader that is asked ends its command and goes to the end of the queue.
+func TestElectHandsOver(t *testing.T) {
+	server := zktest.NewServer(t)
+	e := newElection(t, server)
+	first := elects(t, server, served, "-id", "first")
+	first.term(t, 1)
+	second := elects(t, server, served, "-id", "second")
+	candidates(t, e, 2)
+	code, out, stderr := call(t, server, "revoke", "/election")
+	require.Zero(t, code, stderr)
+	assert.Equal(t, "/election: asked 1 to let go\n", out)
+	second.term(t, 1)
+	testbed.Eventually(t, func() bool {
+		all := candidates(t, e, 2)
+		return all[0].ID == "second" && all[1].ID == "first"
+	}, "the first one waits behind the second")
+	assert.Equal(t, 1, first.terms())
+	for _, c := range []*candidate{first, second} { // one waits, and has no command
+		require.NoError(t, c.Process.Signal(syscall.SIGTERM))
+	}
+	assert.Equal(t, exitSignal+int(syscall.SIGTERM), first.end())
+	assert.Equal(t, "told\n", first.out.String())
+	assert.Contains(t, first.err.String(), "somebody asks for /election/")
+	assert.Equal(t, 9, second.end())
+	assertNothingStays(t, server, "/election")
+}
+
+// TestALeaderThatDoesNotListenIsNotAsked: the message would replace its id.
+func TestALeaderThatDoesNotListenIsNotAsked(t *testing.T) {
+	server := zktest.NewServer(t)
+	e := newElection(t, server, leader.WithID("a library"))
+	term, err := e.Campaign(testbed.Context(t))
+	require.NoError(t, err)
+	for _, path := range []string{"/election", term.Path()} {
+		code, out, stderr := call(t, server, "revoke", path)
+		assert.Equal(t, exitConflict, code, stderr)
+		assert.Empty(t, out)
+		assert.Contains(t, stderr, "the leader at "+term.Path()+" is no zklock")
+		assert.Equal(t, "a library", candidates(t, e, 1)[0].ID)
+	}
+	code, _, stderr := call(t, server, "revoke", "-force", "0s", "/election")
+	require.Zero(t, code, stderr)
+	candidates(t, e, 0)
+	<-term.Done()
+}
+
+// TestElectWaitsThroughAnOutage: a candidate whose session ends while it waits joins again, and says nothing to others.
+func TestElectWaitsThroughAnOutage(t *testing.T) {
+	server := zktest.NewServer(t)
+	e := newElection(t, server)
+	term, err := e.Campaign(testbed.Context(t))
+	require.NoError(t, err)
+	c := elects(t, server, served, "-session", "4s", "-grace", "1s", "-connect", "5s")
+	waiting := candidates(t, e, 2)[1]
+	require.NoError(t, server.ExpireSession(waiting.Session))
+	testbed.Eventually(t, func() bool {
+		all, err := e.Participants(testbed.Context(t))
+		return err == nil && len(all) == 2 && all[1].Path != waiting.Path
+	}, "it joins again")
+	assert.Zero(t, c.terms())
+	require.NoError(t, term.Resign())
+	c.term(t, 1)
+	server.RefuseConnections(true) // until its session is over
+	server.CutConnections()
+	pid, _ := c.term(t, 1)
+	testbed.Eventually(t, func() bool { return dead(pid) }, "the command is ended")
+	server.RefuseConnections(false)
+	c.term(t, 2)
+	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
+	assert.Equal(t, 9, c.end())
+}
+
+// TestElectAndOtherKinds: an election does not exclude the holders of a lock, but a selector's is a mutex.
+func TestElectAndOtherKinds(t *testing.T) {
+	server := zktest.NewServer(t)
+	c := elects(t, server, served)
+	c.term(t, 1)
+	for _, flags := range [][]string{nil, {"-read"}, {"-permits", "2"}} {
+		code, out, stderr := call(t, server, append(append([]string{"run"}, flags...), "/election", "echo", "in")...)
+		assert.Equal(t, exitConflict, code)
+		assert.Empty(t, out)
+		assert.Contains(t, stderr, "an election is in use at /election, and a ")
+	}
+	code, _, stderr := call(t, server, "elect", "-selector", "/election", "true")
+	assert.Equal(t, exitConflict, code, stderr)
+	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
+	c.end()
+
+	c = elects(t, server, served, "-selector", "-id", "host-7")
+	_, token := c.term(t, 1)
+	who, err := newElection(t, server, leader.AsSelector()).Leader(testbed.Context(t))
+	require.NoError(t, err)
+	assert.Equal(t, []any{"host-7", token}, []any{who.ID, who.Token})
+	code, _, stderr = call(t, server, "run", "-try", "/election", "true")
+	assert.Equal(t, exitNotAcquired, code, stderr)
+	code, _, stderr = call(t, server, "elect", "/election", "true")
+	assert.Equal(t, exitConflict, code)
+	assert.Contains(t, stderr, "a mutex is in use at /election, and an election does not exclude its holders")
+	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
+	c.end()
+	assertNothingStays(t, server, "/election")
+}
+
+// TestElectDoesNotCampaignForABadCommand: an error that repeating does not heal ends it.
+func TestElectDoesNotCampaignForABadCommand(t *testing.T) {
+	server := zktest.NewServer(t)
+	file := filepath.Join(t.TempDir(), "script")
+	require.NoError(t, os.WriteFile(file, []byte("#!/no/such/shell\n"), 0o700))
+	code, _, stderr := call(t, server, "elect", "/election", file)
+	assert.Equal(t, exitCannotRun, code)
+	assert.NotContains(t, stderr, "campaigning again")
+	assertNothingStays(t, server, "/election")
+	m, err := mutex.New(newClient(t, server), "/election")
+	require.NoError(t, err)
+	hold, err := m.TryAcquire(testbed.Context(t))
+	require.NoError(t, err)
+	require.NoError(t, hold.Release())
+}
