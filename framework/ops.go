@@ -137,9 +137,9 @@ func (c *core) repeat(ctx context.Context, attempt func(l *link) error, attempts
 		}
 		return attempt(used)
 	}
-	err := try()
-	if !retry.Retryable(err) || clientapi.HintsOf(ctx).Once {
-		return err
+	failed := try()
+	if !retry.Retryable(failed) || clientapi.HintsOf(ctx).Once {
+		return failed
 	}
 	// From here on it is slow anyway, and may afford a context that also ends
 	// with the client.
@@ -147,13 +147,16 @@ func (c *core) repeat(ctx context.Context, attempt func(l *link) error, attempts
 	defer cancel()
 	first := true
 	pause := func(ctx context.Context, d time.Duration) error { return c.pause(ctx, d, used) }
-	err = retry.DoPausing(ctx, c.cfg.policy, pause, func() error {
+	err := retry.DoPausing(ctx, c.cfg.policy, pause, func() error {
 		if first {
 			first = false
-			return err
+			return failed
 		}
 		return try()
 	})
+	if first { // ctx has ended meanwhile; the first attempt may have been carried out all the same
+		err = fmt.Errorf("%w: %w", err, failed)
+	}
 	if c.ctx.Err() != nil && !errors.Is(err, ErrClosed) {
 		return backoff.Permanent(fmt.Errorf("%w: %w", ErrClosed, err))
 	}
