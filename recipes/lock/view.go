@@ -75,8 +75,8 @@ func (v *view) list(names []string, stat *zk.Stat, err error) {
 		return // a missing path has no children
 	}
 	v.exists = true
-	// Cversion is twice the children created less the children there are.
-	v.next = (int64(stat.Cversion) + int64(stat.NumChildren)) / 2
+	// Cversion is twice the children created less the children there are, in 32 bits without a sign.
+	v.next = int64((uint32(stat.Cversion) + uint32(stat.NumChildren)) / 2)
 	for _, name := range names {
 		v.children[name] = child{number: -1}
 	}
@@ -146,7 +146,7 @@ func (v *view) pathEvent(kind zk.EventType) bool {
 
 // add adds a child that was created. It reports whether that is possible.
 func (v *view) add(name string) bool {
-	if _, found := v.children[name]; found || !v.exists {
+	if _, found := v.children[name]; found || v.next < 0 {
 		return false
 	}
 	v.children[name] = child{number: v.next}

@@ -65,19 +65,27 @@ func TestHolderOfAnotherParentIsSeen(t *testing.T) {
 // TestViewThatMissedANodeIsNotAsked has a node that servers tell nobody of: events about nodes that one may not read are
 // not sent. The numbers show that there is one.
 func TestViewThatMissedANodeIsNotAsked(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
-	q := newQueue(t, bed.Client(t), "/lock")
-	watched(t, q)
-	secret := bed.Client(t, framework.WithAuth("digest", []byte("user:password")))
-	node, err := secret.Create(testbed.Context(t), "/lock/lock-", nil, framework.As(framework.EphemeralSequential), framework.Protected(),
-		framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
-	require.NoError(t, err)
-	hold, err := q.Acquire(testbed.Context(t))
-	require.Nil(t, hold)
-	require.ErrorIs(t, err, zk.ErrNoAuth, "whoever is ahead cannot be watched")
-	require.NoError(t, secret.Delete(testbed.Context(t), node, -1))
-	require.NoError(t, acquire(t, q).Release())
+	for name, created := range map[string]int32{"few numbers": 5, "where Cversion turns negative": 1<<30 + 5} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			bed := testbed.On(server)
+			client := bed.Client(t)
+			_, err := client.Create(testbed.Context(t), "/lock", []byte("an operator's, so numbers do not start again"))
+			require.NoError(t, err)
+			require.NoError(t, server.SetSequence("/lock", created))
+			q := newQueue(t, client, "/lock")
+			watched(t, q)
+			secret := bed.Client(t, framework.WithAuth("digest", []byte("user:password")))
+			node, err := secret.Create(testbed.Context(t), "/lock/lock-", nil, framework.As(framework.EphemeralSequential), framework.Protected(),
+				framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
+			require.NoError(t, err)
+			hold, err := q.Acquire(testbed.Context(t))
+			require.Nil(t, hold)
+			require.ErrorIs(t, err, zk.ErrNoAuth, "the node ahead cannot be watched")
+			require.NoError(t, secret.Delete(testbed.Context(t), node, -1))
+			require.NoError(t, acquire(t, q).Release())
+		})
+	}
 }
 
 // TestNodeThatWasThereBeforeTheViewIsWatched is about nodes that are known from a list, and not from an event.
