@@ -26,6 +26,23 @@ const (
 	Container            Mode = zk.FlagContainer
 )
 
+// String is the mode in words: "persistent", "ephemeral sequential", "container" and so on.
+func (m Mode) String() string {
+	switch m {
+	case Persistent:
+		return "persistent"
+	case Ephemeral:
+		return "ephemeral"
+	case PersistentSequential:
+		return "persistent sequential"
+	case EphemeralSequential:
+		return "ephemeral sequential"
+	case Container:
+		return "container"
+	}
+	return fmt.Sprintf("mode %d", int32(m))
+}
+
 // CreateOption says how [Client.Create] makes a node.
 type CreateOption func(*creation) error
 
@@ -49,7 +66,7 @@ func As(mode Mode) CreateOption {
 			o.mode = mode
 			return nil
 		}
-		return fmt.Errorf("%w: create mode %d", ErrBadArgument, mode)
+		return fmt.Errorf("%w: create %v", ErrBadArgument, mode)
 	}
 }
 
@@ -162,7 +179,7 @@ func applied(opts []CreateOption) (o creation, err error) {
 
 func (o creation) check(path string) error {
 	if o.ttl > 0 && o.mode != Persistent && o.mode != PersistentSequential {
-		return fmt.Errorf("%w: TTL with create mode %d", ErrBadArgument, o.mode)
+		return fmt.Errorf("%w: TTL with create mode %v", ErrBadArgument, o.mode)
 	}
 	if o.mode == PersistentSequential || o.mode == EphemeralSequential {
 		// The name may be empty: the number is one.
