@@ -96,6 +96,9 @@ func (s *Session) Context() context.Context { return s.ctx }
 //
 // While somebody depends on a session, the client checks it with the leader of the
 // ensemble, and not just with its own server, ten times per timeout.
+//
+// Holds of locks depend on their session by themselves. It is for recipes that keep ephemeral nodes of
+// their own.
 func (s *Session) Depend(policy connstate.ErrorPolicy, tell func(cause error)) (stop func() bool, err error) {
 	d := &dependent{policy, tell}
 	s.mu.Lock()

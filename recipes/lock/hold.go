@@ -164,7 +164,8 @@ func (h *Hold) again(ctx context.Context) (*Hold, error) {
 // heldKey finds the hold that a context comes from, for one lock.
 type heldKey struct{ queue *Queue }
 
-// HeldIn returns the hold of this Queue that ctx comes from, or nil. The hold may have ended.
+// HeldIn returns the hold of this Queue that ctx comes from, or nil. The hold may have ended. It is for recipes
+// of several queues: a read/write lock finds out with it whether a reader holds the write lock.
 func (q *Queue) HeldIn(ctx context.Context) *Hold {
 	h, _ := ctx.Value(heldKey{q}).(*Hold)
 	return h
