@@ -1,9 +1,6 @@
 package connstate
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // State is the state of a client's connection. The zero State means not connected yet.
 type State int
@@ -30,19 +27,6 @@ const (
 	// it.
 	ReadOnly
 )
-
-// next lists all transitions. Other changes are ignored.
-var next = map[State][]State{
-	0:           {Connected, Suspended, ReadOnly},
-	Connected:   {Suspended, ReadOnly},
-	Suspended:   {Connected, Reconnected, Lost, ReadOnly},
-	Reconnected: {Suspended, ReadOnly},
-	Lost:        {Connected, Reconnected, ReadOnly},
-	ReadOnly:    {Suspended, Reconnected},
-}
-
-// leadsTo reports whether s can be followed by to.
-func (s State) leadsTo(to State) bool { return slices.Contains(next[s], to) }
 
 // IsConnected reports whether there is a connection in this state.
 func (s State) IsConnected() bool { return s == Connected || s == Reconnected || s == ReadOnly }

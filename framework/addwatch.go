@@ -32,6 +32,17 @@ const (
 	WatchRecursive WatchMode = 1
 )
 
+// String is the mode in a word: "persistent" or "recursive".
+func (m WatchMode) String() string {
+	switch m {
+	case WatchPersistent:
+		return "persistent"
+	case WatchRecursive:
+		return "recursive"
+	}
+	return fmt.Sprintf("watch mode %d", int32(m))
+}
+
 // PersistentWatch is a watch that stays until it is removed or its connection ends. All methods are
 // safe for concurrent use.
 type PersistentWatch struct {
@@ -64,7 +75,7 @@ func (c *Client) AddWatch(ctx context.Context, path string, mode WatchMode, f fu
 		return nil, opError(op, path, err)
 	}
 	if mode != WatchPersistent && mode != WatchRecursive || f == nil {
-		return nil, opError(op, path, fmt.Errorf("%w: watch mode %d, or a nil function", ErrBadArgument, mode))
+		return nil, opError(op, path, fmt.Errorf("%w: %v, or a nil function", ErrBadArgument, mode))
 	}
 	var w *PersistentWatch
 	err := c.core.do(ctx, op, path, func(l *link) error {

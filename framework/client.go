@@ -11,6 +11,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/internal/ctxerr"
+	"github.com/gocurator/curator/internal/session"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -28,7 +29,7 @@ type Client struct {
 // core is what a client and its namespace views share.
 type core struct {
 	cfg     config
-	states  *connstate.Machine
+	states  *session.Machine
 	ctx     context.Context // ends with Close, cause ErrClosed
 	stop    context.CancelCauseFunc
 	wg      sync.WaitGroup // every goroutine of the client
@@ -80,7 +81,7 @@ func New(servers []string, opts ...Option) (*Client, error) {
 	}
 	c := &core{
 		cfg:     cfg,
-		states:  connstate.NewMachine(cfg.log),
+		states:  session.NewMachine(cfg.log),
 		closed:  make(chan struct{}),
 		reached: make(chan struct{}),
 		changed: make(chan struct{}),
@@ -132,15 +133,16 @@ func (c *Client) State() connstate.State {
 
 // Listen has f called with every new state, in order, one at a time, on a
 // goroutine of the client's. f may take its time, and may call the client. It is
-// not told of the state that is in force when it is added. remove ends that. Errors are [ErrBadArgument] if f
-// is nil, and [ErrClosed].
+// not told of the state that is in force when it is added. A listener that is slow, blocks or panics delays
+// nobody else; a panic is logged. If so many states pile up that some are left out, [connstate.Lost] and the
+// latest are not among them. remove ends that. Errors are [ErrBadArgument] if f is nil, and [ErrClosed].
 func (c *Client) Listen(f func(connstate.State)) (remove func(), err error) {
 	if c.core.ctx.Err() != nil {
 		return nil, ErrClosed
 	}
 	remove, err = c.core.states.Listen(f)
 	switch {
-	case errors.Is(err, connstate.ErrClosed):
+	case errors.Is(err, session.ErrClosed):
 		return nil, ErrClosed
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrBadArgument, err)

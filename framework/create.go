@@ -14,18 +14,6 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// Mode is the kind of a node.
-type Mode int32
-
-// The modes of ZooKeeper's nodes. TTL nodes are made with [TTL].
-const (
-	Persistent           Mode = zk.FlagPersistent
-	Ephemeral            Mode = zk.FlagEphemeral
-	PersistentSequential Mode = zk.FlagSequence
-	EphemeralSequential  Mode = zk.FlagEphemeralSequential
-	Container            Mode = zk.FlagContainer
-)
-
 // CreateOption says how [Client.Create] makes a node.
 type CreateOption func(*creation) error
 
@@ -49,7 +37,7 @@ func As(mode Mode) CreateOption {
 			o.mode = mode
 			return nil
 		}
-		return fmt.Errorf("%w: create mode %d", ErrBadArgument, mode)
+		return fmt.Errorf("%w: create %v", ErrBadArgument, mode)
 	}
 }
 
@@ -162,7 +150,7 @@ func applied(opts []CreateOption) (o creation, err error) {
 
 func (o creation) check(path string) error {
 	if o.ttl > 0 && o.mode != Persistent && o.mode != PersistentSequential {
-		return fmt.Errorf("%w: TTL with create mode %d", ErrBadArgument, o.mode)
+		return fmt.Errorf("%w: TTL with create mode %v", ErrBadArgument, o.mode)
 	}
 	if o.mode == PersistentSequential || o.mode == EphemeralSequential {
 		// The name may be empty: the number is one.

@@ -269,3 +269,19 @@ func TestProtectedNodeWithoutANameAndWithForeignNeighbours(t *testing.T) { // CU
 	require.True(t, injected.Met())
 	require.Regexp(t, `^/_c_[0-9a-f-]{36}-0000000003$`, path)
 }
+
+func TestModesHaveNames(t *testing.T) {
+	for mode, name := range map[fmt.Stringer]string{
+		framework.Persistent:           "persistent",
+		framework.Ephemeral:            "ephemeral",
+		framework.PersistentSequential: "persistent sequential",
+		framework.EphemeralSequential:  "ephemeral sequential",
+		framework.Container:            "container",
+		framework.Mode(99):             "mode 99",
+		framework.WatchPersistent:      "persistent",
+		framework.WatchRecursive:       "recursive",
+		framework.WatchMode(99):        "watch mode 99",
+	} {
+		require.Equal(t, name, mode.String())
+	}
+}

@@ -12,7 +12,7 @@
 //
 // A [Session] is over when the servers say so, when the client is closed, or when no server
 // has confirmed it for so long that the servers may end it at any moment. The last is
-// decided here, without a server: see [connstate.Deadline]. A session that is over never
+// decided here, without a server: see docs/RELIABILITY.md. A session that is over never
 // comes back; the client makes a new one.
 //
 //	Client ── Session ── link ── one TCP connection (internal/conn)

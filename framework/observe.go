@@ -12,7 +12,7 @@ import (
 // Observer is told what a client and its recipes do, for metrics, traces and logs: see
 // [WithObserver]. It is a set of functions, any of which may be nil, in the manner of
 // [net/http/httptrace.ClientTrace]; more may be added in later versions. Packages
-// observe/prometheus and observe/otel have ready ones.
+// observe/promobserve and observe/otelobserve have ready ones.
 //
 // Functions are called on the goroutine that does the work, which waits for them, and from many
 // goroutines at a time: they must be quick and safe for concurrent use. They may call the client,

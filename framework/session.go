@@ -12,6 +12,7 @@ import (
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/internal/conn"
 	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/session"
 )
 
 // Session is one ZooKeeper session of a client, from its making until it is over.
@@ -20,13 +21,13 @@ import (
 //
 // A session is over for us when the servers say so, when the client is closed, or when
 // no server has confirmed it for so long that the servers may end it at any moment:
-// see [connstate.Deadline]. The last is decided here, without any server, so
+// see docs/RELIABILITY.md. The last is decided here, without any server, so
 // that a holder knows before the next one gets in.
 //
 // All methods are safe for concurrent use.
 type Session struct {
 	core     *core
-	deadline *connstate.Deadline
+	deadline *session.Deadline
 	ctx      context.Context // done when the session is over
 	end      context.CancelCauseFunc
 	told     chan struct{} // closed when all dependents know that it is over
@@ -51,7 +52,7 @@ type dependent struct {
 func newSession(c *core, g conn.Grant, sent time.Time) *Session {
 	s := &Session{
 		core:       c,
-		deadline:   connstate.NewDeadline(g.Timeout, sent, c.cfg.expirationPercent),
+		deadline:   session.NewDeadline(g.Timeout, sent, c.cfg.expirationPercent),
 		told:       make(chan struct{}),
 		kick:       make(chan struct{}, 1),
 		grant:      g,
@@ -95,6 +96,9 @@ func (s *Session) Context() context.Context { return s.ctx }
 //
 // While somebody depends on a session, the client checks it with the leader of the
 // ensemble, and not just with its own server, ten times per timeout.
+//
+// Holds of locks depend on their session by themselves. It is for recipes that keep ephemeral nodes of
+// their own.
 func (s *Session) Depend(policy connstate.ErrorPolicy, tell func(cause error)) (stop func() bool, err error) {
 	d := &dependent{policy, tell}
 	s.mu.Lock()
@@ -126,7 +130,7 @@ func (s *Session) Depend(policy connstate.ErrorPolicy, tell func(cause error)) (
 }
 
 // heartbeat is how often a session is confirmed with the leader while somebody depends on it: ten
-// times per timeout. Three of them are as long as an answer waits for its proof, see [connstate.Deadline].
+// times per timeout. Three of them are as long as an answer waits for its proof, see [session.Deadline].
 func heartbeat(timeout time.Duration) time.Duration { return timeout * 3 / 32 }
 
 // attach notes that a server granted the session (again) on a connection.

@@ -51,7 +51,7 @@ var mutations = []mutation{
 	},
 	{
 		name:  "the context ends after 4/3 of the session timeout",
-		file:  "connstate/deadline.go",
+		file:  "internal/session/deadline.go",
 		edits: []edit{{old: "heard.Add((d.timeout - d.timeout/margin) / 100 * d.percent)", new: "heard.Add(d.timeout * 4 / 3)"}},
 		pkg:   "recipes/lock", test: "TestHolderIsToldBeforeTheNextOneCanHold",
 	},
@@ -63,15 +63,15 @@ var mutations = []mutation{
 	},
 	{
 		name:  "an answer of a follower counts as one of the leader",
-		file:  "connstate/deadline.go",
+		file:  "internal/session/deadline.go",
 		edits: []edit{{old: "heard = d.proven", new: "heard = d.last"}},
-		pkg:   "connstate", test: "TestStrictDeadlineIsNeverLaterThanTheLeaders",
+		pkg:   "internal/session", test: "TestStrictDeadlineIsNeverLaterThanTheLeaders",
 	},
 	{
 		name:  "the session is counted from the answer, not from the request",
-		file:  "connstate/deadline.go",
+		file:  "internal/session/deadline.go",
 		edits: []edit{{old: "d.last = later(d.last, sent)\n\tif", new: "d.last = later(d.last, received)\n\tif"}},
-		pkg:   "connstate", test: "TestDeadlineCountsFromWhenTheRequestWasSent",
+		pkg:   "internal/session", test: "TestDeadlineCountsFromWhenTheRequestWasSent",
 	},
 	{
 		name:  "a holder is not told that its session is lost",
@@ -204,9 +204,9 @@ var mutations = []mutation{
 	},
 	{
 		name:  "the time for which the machine was suspended does not count",
-		file:  "connstate/deadline.go",
+		file:  "internal/session/deadline.go",
 		edits: []edit{{old: "d.last, d.proven = d.last.Add(-more), d.proven.Add(-more)", new: ""}},
-		pkg:   "connstate", test: "TestTheTimeOfASuspendedMachineCounts",
+		pkg:   "internal/session", test: "TestTheTimeOfASuspendedMachineCounts",
 	},
 	{
 		name:  "a reply to another request is accepted",

@@ -1,5 +1,5 @@
 // Package observe turns the events of a [framework.Observer] into values of labels. The values are few and
-// fixed, since every new value of a label is a new series. Packages observe/prometheus and observe/otel are
+// fixed, since every new value of a label is a new series. Packages observe/promobserve and observe/otelobserve are
 // ready observers, each in a module of its own. They export the same metrics under the same names.
 package observe
 

@@ -4,8 +4,8 @@ go 1.25.0
 
 require (
 	github.com/gocurator/curator v0.1.0
-	github.com/gocurator/curator/observe/otel v0.1.0
-	github.com/gocurator/curator/observe/prometheus v0.1.0
+	github.com/gocurator/curator/observe/otelobserve v0.1.0
+	github.com/gocurator/curator/observe/promobserve v0.1.0
 	github.com/prometheus/client_golang v1.23.2
 	github.com/stretchr/testify v1.12.1
 	go.opentelemetry.io/otel/exporters/prometheus v0.62.0

@@ -5,7 +5,7 @@
 //	go run . -for 3m -out ../../docs/dashboard.svg
 //
 // It needs Docker, and the image that scripts/prometheus-image.sh builds. With -listen it only is the service:
-// /metrics has what observe/prometheus exports, /otel what observe/otel does.
+// /metrics has what observe/promobserve exports, /otel what observe/otelobserve does.
 package main
 
 import (

@@ -14,8 +14,8 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/gocurator/curator/framework"
-	curatorotel "github.com/gocurator/curator/observe/otel"
-	curatorprom "github.com/gocurator/curator/observe/prometheus"
+	"github.com/gocurator/curator/observe/otelobserve"
+	"github.com/gocurator/curator/observe/promobserve"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
@@ -45,7 +45,7 @@ func startService(ctx context.Context) (*service, error) {
 }
 
 func (s *service) start(ctx context.Context) error {
-	first, err := curatorprom.New(s.prometheus, curatorprom.WithLockLabel(lockLabel))
+	first, err := promobserve.New(s.prometheus, promobserve.WithLockLabel(lockLabel))
 	if err != nil {
 		return err
 	}
@@ -53,8 +53,8 @@ func (s *service) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	second, err := curatorotel.New(curatorotel.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))),
-		curatorotel.WithLockLabel(lockLabel))
+	second, err := otelobserve.New(otelobserve.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))),
+		otelobserve.WithLockLabel(lockLabel))
 	if err != nil {
 		return err
 	}

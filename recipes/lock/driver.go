@@ -11,7 +11,8 @@ import (
 )
 
 // Driver decides who holds. Implementations must be safe for concurrent use, and must decide in the same way in
-// all processes that use a path. Embed [Standard] and replace what differs. It is Curator's
+// all processes that use a path. Embed [Standard] and replace what differs; a driver that replaces Decide must
+// have its own WouldWait too, see [Newcomer]. It is Curator's
 // LockInternalsDriver.
 type Driver interface {
 	// Create makes our node below base and returns its full path. The node must be
@@ -38,8 +39,9 @@ type Decision struct {
 	Watch []string
 }
 
-// Newcomer is implemented by drivers that can tell from the sorted children whether a new node would have to
-// wait. TryAcquire then needs no write if all leases are taken.
+// Newcomer is an optional interface of drivers. WouldWait reports from the sorted children whether a new node
+// would have to wait. TryAcquire then returns [ErrNotAcquired] without a write. A driver that embeds [Standard]
+// has Standard's WouldWait, which is right only with Standard's Decide.
 type Newcomer interface {
 	WouldWait(children []string, maxLeases int) bool
 }

@@ -27,16 +27,24 @@ func (d perTenant) Create(ctx context.Context, client *framework.Client, base, n
 }
 
 func (d perTenant) Decide(children []string, own string, _ int) (lock.Decision, error) {
-	var ahead []string
-	for _, child := range children[:slices.Index(children, own)] {
-		if name, _ := framework.Unprotected(child); strings.HasPrefix(name, d.tenant+".job-") {
-			ahead = append(ahead, child)
-		}
-	}
+	ahead := d.same(children[:slices.Index(children, own)])
 	if len(ahead) == 0 {
 		return lock.Decision{Held: true}, nil
 	}
 	return lock.Decision{Watch: ahead[len(ahead)-1:]}, nil
+}
+
+// WouldWait goes with Decide: Standard's would have TryAcquire wait for other tenants.
+func (d perTenant) WouldWait(children []string, _ int) bool { return len(d.same(children)) > 0 }
+
+// same are the nodes of the same tenant.
+func (d perTenant) same(children []string) (same []string) {
+	for _, child := range children {
+		if name, _ := framework.Unprotected(child); strings.HasPrefix(name, d.tenant+".job-") {
+			same = append(same, child)
+		}
+	}
+	return same
 }
 
 // A recipe of one's own is a name for the nodes and a driver that says who holds.
@@ -57,12 +65,22 @@ func ExampleDriver() {
 			defer hold.Release()
 			fmt.Println(tenant, "holds")
 		}
-		return nil
+		queue, err := lock.New(client, "/jobs", ".job-", perTenant{tenant: "initech"})
+		if err != nil {
+			return err
+		}
+		hold, err := queue.TryAcquire(ctx)
+		if err != nil {
+			return err
+		}
+		fmt.Println("initech holds")
+		return hold.Release()
 	})
 	// Output:
 	// acme holds
 	// globex holds
 	// acme waits in vain
+	// initech holds
 }
 
 func ExampleQueue() {

@@ -18,7 +18,7 @@ type Group struct {
 }
 
 // NewGroup combines holds, given in the order in which they were acquired. It needs at least one, and none may
-// be nil: otherwise the error is [ErrBadArgument].
+// be nil: otherwise the error is [ErrBadArgument]. It is for recipes that acquire several locks.
 func NewGroup(holds ...*Hold) (*Group, error) {
 	if len(holds) == 0 || slices.Contains(holds, nil) {
 		return nil, fmt.Errorf("lock: %w: a group of %d holds, with none missing", ErrBadArgument, len(holds))

@@ -188,6 +188,26 @@ func TestWhatProvesAHoldIsNotPassedOn(t *testing.T) {
 	}
 }
 
+// TestTextOfAHold is about String: it changes nothing for others, unlike Path.
+func TestTextOfAHold(t *testing.T) {
+	server := zktest.NewServer(t)
+	q := handingOff(t, testbed.On(server).Client(t), 1000)
+	first, second := passing(t, q)
+	server.ResetCounts()
+	text := first.String()
+	require.NoError(t, first.Release())
+	got := testbed.Receive(t, second, "the lock")
+	require.NoError(t, got.err)
+	require.Zero(t, counted(server)[zktest.OpCreate], "the node was passed on")
+
+	path := got.hold.Path()
+	require.Equal(t, path+" (held)", text)
+	require.Equal(t, path+" (released)", first.String())
+	require.NoError(t, server.Delete(path))
+	testbed.Receive(t, got.hold.Done(), "the loss")
+	require.Equal(t, path+" (ended: lock node deleted by another)", fmt.Sprint(got.hold))
+}
+
 func TestGuardOfAHoldThatWasPassedOn(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := testbed.On(server).Client(t)

@@ -41,6 +41,19 @@ func (h *Hold) Path() string {
 	return h.lease.entry.path
 }
 
+// String is the path of the lease's node, and whether it is held, released, or why it ended: for logs. It asks no
+// server. Unlike [Hold.Path] it does not keep [WithLocalHandOff] from passing the node on.
+func (h *Hold) String() string {
+	state := "held"
+	switch err := h.Err(); {
+	case errors.Is(err, ErrReleased):
+		state = "released"
+	case err != nil:
+		state = "ended: " + err.Error()
+	}
+	return h.lease.entry.path + " (" + state + ")"
+}
+
 // Session is the session that the lease's node belongs to.
 func (h *Hold) Session() *framework.Session { return h.lease.entry.session }
 
@@ -151,7 +164,8 @@ func (h *Hold) again(ctx context.Context) (*Hold, error) {
 // heldKey finds the hold that a context comes from, for one lock.
 type heldKey struct{ queue *Queue }
 
-// HeldIn returns the hold of this Queue that ctx comes from, or nil. The hold may have ended.
+// HeldIn returns the hold of this Queue that ctx comes from, or nil. The hold may have ended. It is for recipes
+// of several queues: a read/write lock finds out with it whether a reader holds the write lock.
 func (q *Queue) HeldIn(ctx context.Context) *Hold {
 	h, _ := ctx.Value(heldKey{q}).(*Hold)
 	return h

@@ -125,7 +125,8 @@ func (q *Queue) MaxLeases() int {
 
 // SetMaxLeases changes how many can hold at a time, for this Queue only: all Queues at the path must be
 // changed. A higher number wakes waiters. With a lower number no holder loses its lease. n must be positive,
-// and 1 with [WithLocalHandOff]; otherwise the error is [ErrBadArgument].
+// and 1 with [WithLocalHandOff]; otherwise the error is [ErrBadArgument]. It is for recipes that keep the number
+// on the servers, such as a semaphore with a shared count.
 func (q *Queue) SetMaxLeases(n int) error {
 	if n < 1 || n > 1 && q.local != nil {
 		return fmt.Errorf("lock: %w: %d leases", ErrBadArgument, n)

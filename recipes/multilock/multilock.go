@@ -5,6 +5,9 @@
 // combine some of the same locks must give them in the same order. Otherwise two of them can wait for each
 // other for ever.
 //
+// A multilock is not a [Locker], since its holder has several holds: write New(a, b, c), not New(a, New(b, c)).
+// To make it revocable, call revocable.Watch with each of [lock.Group.Holds].
+//
 // # What it promises
 //
 //   - After an error nothing is held, and no node of ours stays.

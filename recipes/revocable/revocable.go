@@ -11,6 +11,11 @@
 // documentation). The message replaces the node's data and stays, so a holder also sees a message that was
 // written before it began to watch.
 //
+// # Several locks
+//
+// A message goes to one node, and the holder of a multilock.Lock has several. So a multilock.Lock is not a
+// [Locker]: call [Watch] with each of [lock.Group.Holds]. Do the same for several leases of a semaphore.
+//
 // # What it promises
 //
 //   - A holder that can reach a server is told once, also if the message was written while it waited for the
@@ -49,7 +54,8 @@ const (
 // message, the cause is lock.ErrNodeDeleted alone.
 var ErrRevoked = fmt.Errorf("revoked: %w", lock.ErrNodeDeleted)
 
-// Locker is a lock that can be made revocable: a mutex.Mutex, either side of an rwlock.Lock or a lock.Queue.
+// Locker is a lock that can be made revocable: a mutex.Mutex, either side of an rwlock.Lock, a
+// semaphore.Semaphore or a lock.Queue.
 type Locker interface {
 	Acquire(ctx context.Context) (*lock.Hold, error)
 	TryAcquire(ctx context.Context) (*lock.Hold, error)

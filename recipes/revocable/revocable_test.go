@@ -44,6 +44,8 @@ func TestRevocable(t *testing.T) {
 		{Name: "do passes the request on", Test: do},
 		{Name: "a lost session ends the hold and the watch", Test: sessionLost},
 		{Name: "requests work in a namespace", Test: inNamespace},
+		{Name: "each lock of a group can be asked for", Test: groupOfLocks},
+		{Name: "leases of a semaphore can be asked for", Test: leases},
 	})
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// Participants is a lock that can list holders and waiters: a mutex.Mutex, an rwlock.Lock or one side of it, or
-// a lock.Queue.
+// Participants is a lock that can list holders and waiters: a mutex.Mutex, an rwlock.Lock or one side of it, a
+// semaphore.Semaphore or a lock.Queue.
 type Participants interface {
 	Participants(ctx context.Context) ([]lock.Participant, error)
 }

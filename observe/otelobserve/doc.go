@@ -1,7 +1,7 @@
-// Package otel exports what clients and locks do to OpenTelemetry, as metrics and spans. It is a module of its
+// Package otelobserve exports what clients and locks do to OpenTelemetry, as metrics and spans. It is a module of its
 // own, so users of the library do not inherit its dependencies.
 //
-//	observer, err := otel.New()
+//	observer, err := otelobserve.New()
 //	client, err := framework.New(servers, framework.WithObserver(observer))
 //
 // One observer serves all clients of a process.
@@ -25,7 +25,7 @@
 // also on one path. A term of leadership is a lease of kind "election", and a campaign an acquire. As a
 // LeaderSelector (leader.AsSelector) it is of kind "mutex", since its nodes are a mutex's. The attribute lock
 // is there if [WithLockLabel] is given. Exported to Prometheus, the names are those of package
-// observe/prometheus, and docs/dashboard.json of the library works with both.
+// observe/promobserve, and docs/dashboard.json of the library works with both.
 //
 // # Spans
 //
@@ -42,4 +42,4 @@
 //
 // A failure has the attribute error.type: its result, reason or cause. [WithServerAddress] sets the attribute
 // server.address. The scope has the version of this module.
-package otel
+package otelobserve

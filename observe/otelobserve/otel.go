@@ -1,4 +1,4 @@
-package otel
+package otelobserve
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 )
 
 // scope is the name of the instrumentation.
-const scope = "github.com/gocurator/curator/observe/otel"
+const scope = "github.com/gocurator/curator/observe/otelobserve"
 
 // version is that of this module in the program that it is part of.
 func version() string {

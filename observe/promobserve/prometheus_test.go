@@ -1,4 +1,4 @@
-package prometheus_test
+package promobserve_test
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/observe/prometheus"
+	"github.com/gocurator/curator/observe/promobserve"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
@@ -36,11 +36,11 @@ type bed struct {
 	observer framework.Observer
 }
 
-func newBed(t *testing.T, opts ...prometheus.Option) *bed {
+func newBed(t *testing.T, opts ...promobserve.Option) *bed {
 	t.Helper()
 	b := &bed{server: zktest.NewServer(t), registry: prom.NewPedanticRegistry()}
 	var err error
-	b.observer, err = prometheus.New(b.registry, opts...)
+	b.observer, err = promobserve.New(b.registry, opts...)
 	require.NoError(t, err)
 	return b
 }
@@ -120,7 +120,7 @@ func (b *bed) becomes(t *testing.T, want float64, name string, labels ...string)
 }
 
 func TestLocksAcquiredAndContended(t *testing.T) {
-	b := newBed(t, prometheus.WithLockLabel(func(path, kind string) string { return kind + " at " + path }))
+	b := newBed(t, promobserve.WithLockLabel(func(path, kind string) string { return kind + " at " + path }))
 	first, err := mutex.New(b.client(t), "/lock")
 	require.NoError(t, err)
 	second, err := mutex.New(b.client(t), "/lock")
@@ -276,7 +276,7 @@ func TestGaugesComeBackToZero(t *testing.T) {
 
 // TestKindsHaveSeriesOfTheirOwn: readers, writers and a mutex on one path.
 func TestKindsHaveSeriesOfTheirOwn(t *testing.T) {
-	b := newBed(t, prometheus.WithLockLabel(func(path, _ string) string { return path }))
+	b := newBed(t, promobserve.WithLockLabel(func(path, _ string) string { return path }))
 	client := b.client(t)
 	rw, err := rwlock.New(client, "/lock")
 	require.NoError(t, err)
@@ -372,7 +372,7 @@ func TestTheDefaultLabelOfLocksIsEmpty(t *testing.T) {
 }
 
 func TestBuckets(t *testing.T) {
-	b := newBed(t, prometheus.WithBuckets(1, 60))
+	b := newBed(t, promobserve.WithBuckets(1, 60))
 	_, _, err := b.client(t).Exists(within(t), "/a")
 	require.NoError(t, err)
 	var bounds []float64
@@ -383,13 +383,13 @@ func TestBuckets(t *testing.T) {
 }
 
 func TestBadArgumentsAreRefused(t *testing.T) {
-	_, err := prometheus.New(nil)
+	_, err := promobserve.New(nil)
 	assert.ErrorIs(t, err, framework.ErrBadArgument)
-	for name, opt := range map[string]prometheus.Option{
-		"nil": nil, "label": prometheus.WithLockLabel(nil), "no buckets": prometheus.WithBuckets(),
-		"falling": prometheus.WithBuckets(2, 1), "twice": prometheus.WithBuckets(1, 1),
+	for name, opt := range map[string]promobserve.Option{
+		"nil": nil, "label": promobserve.WithLockLabel(nil), "no buckets": promobserve.WithBuckets(),
+		"falling": promobserve.WithBuckets(2, 1), "twice": promobserve.WithBuckets(1, 1),
 	} {
-		_, err := prometheus.New(prom.NewRegistry(), opt)
+		_, err := promobserve.New(prom.NewRegistry(), opt)
 		assert.ErrorIs(t, err, framework.ErrBadArgument, name)
 	}
 }
@@ -412,11 +412,11 @@ var errFull = errors.New("registry is full")
 
 func TestARegistryHasOneObserver(t *testing.T) {
 	registry := prom.NewRegistry()
-	_, err := prometheus.New(&full{registry, 5})
+	_, err := promobserve.New(&full{registry, 5})
 	require.ErrorIs(t, err, errFull)
-	_, err = prometheus.New(registry)
+	_, err = promobserve.New(registry)
 	require.NoError(t, err, "nothing was left registered")
-	_, err = prometheus.New(registry)
+	_, err = promobserve.New(registry)
 	var already prom.AlreadyRegisteredError
 	require.ErrorAs(t, err, &already)
 }

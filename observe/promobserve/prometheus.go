@@ -1,4 +1,4 @@
-package prometheus
+package promobserve
 
 import (
 	"context"
@@ -26,7 +26,7 @@ type config struct {
 // constructor, and with the label "kind" (see [observe.Kind]). It must return few different values and must be
 // safe for concurrent use. To use paths as they are, if there are few of them:
 //
-//	prometheus.WithLockLabel(func(path, kind string) string { return path })
+//	promobserve.WithLockLabel(func(path, kind string) string { return path })
 func WithLockLabel(name func(path, kind string) string) Option {
 	return func(c *config) error {
 		if name == nil {

@@ -1,4 +1,4 @@
-module github.com/gocurator/curator/observe/prometheus
+module github.com/gocurator/curator/observe/promobserve
 
 go 1.25.0
 

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package connstate
+package session
 
 import "time"
 

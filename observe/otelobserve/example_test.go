@@ -1,4 +1,4 @@
-package otel_test
+package otelobserve_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/gocurator/curator/framework"
-	curatorotel "github.com/gocurator/curator/observe/otel"
+	"github.com/gocurator/curator/observe/otelobserve"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/zktest"
 )
@@ -25,7 +25,7 @@ func Example() {
 	// In a service the global providers are set up elsewhere, and New needs no options.
 	recorder := tracetest.NewSpanRecorder()
 	tracers := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
-	observer, err := curatorotel.New(curatorotel.WithTracerProvider(tracers))
+	observer, err := otelobserve.New(otelobserve.WithTracerProvider(tracers))
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -1,7 +1,7 @@
-// Package prometheus exports what clients and locks do to Prometheus. It is a module of its own, so users of
+// Package promobserve exports what clients and locks do to Prometheus. It is a module of its own, so users of
 // the library do not inherit its dependencies.
 //
-//	observer, err := prometheus.New(registry)
+//	observer, err := promobserve.New(registry)
 //	client, err := framework.New(servers, framework.WithObserver(observer))
 //
 // One observer serves all clients of a process. A Grafana dashboard for these metrics is in
@@ -30,7 +30,7 @@
 //
 // An observer is not told of caches and kept nodes. Each has a collector with a name, on the same registry or another:
 //
-//	collector, err := prometheus.NewCacheCollector(cache, "configuration")
+//	collector, err := promobserve.NewCacheCollector(cache, "configuration")
 //	registry.MustRegister(collector)
 //
 //	curator_cache_nodes{cache}          gauge    nodes in the copy
@@ -45,4 +45,4 @@
 // Without [WithLockLabel] it is empty, which Prometheus treats as absent. Paths are not labels by default: each
 // new path would be a new set of series for ever, and many services have a path for each object that they lock.
 // A semaphore is reported as two locks: the queue at <path>/locks and the leases at <path>/leases.
-package prometheus
+package promobserve

@@ -1,4 +1,4 @@
-package prometheus_test
+package promobserve_test
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/observe/prometheus"
+	"github.com/gocurator/curator/observe/promobserve"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/node"
 )
@@ -20,7 +20,7 @@ func (b *bed) watched(t *testing.T, client *framework.Client, path, name string)
 	c, err := cache.New(client, path)
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
-	collector, err := prometheus.NewCacheCollector(c, name)
+	collector, err := promobserve.NewCacheCollector(c, name)
 	require.NoError(t, err)
 	require.NoError(t, b.registry.Register(collector))
 	return c
@@ -90,7 +90,7 @@ func TestAScrapeAsksNoServer(t *testing.T) {
 	n, err := node.Keep(within(t), client, "/workers/7", nil)
 	require.NoError(t, err)
 	defer n.Close()
-	collector, err := prometheus.NewNodeCollector(n, "worker")
+	collector, err := promobserve.NewNodeCollector(n, "worker")
 	require.NoError(t, err)
 	require.NoError(t, b.registry.Register(collector))
 
@@ -107,9 +107,9 @@ func TestAKeptNodeIsPresentOrNot(t *testing.T) {
 	require.NoError(t, err)
 	m, err := node.Join(within(t), client, "/group", "7", nil)
 	require.NoError(t, err)
-	ofNode, err := prometheus.NewNodeCollector(n, "worker")
+	ofNode, err := promobserve.NewNodeCollector(n, "worker")
 	require.NoError(t, err)
-	ofMember, err := prometheus.NewMemberCollector(m, "member")
+	ofMember, err := promobserve.NewMemberCollector(m, "member")
 	require.NoError(t, err)
 	b.registry.MustRegister(ofNode, ofMember)
 	worker, member := []string{"node", "worker"}, []string{"node", "member"}
@@ -135,7 +135,7 @@ func TestNamesOfCollectorsAreTheirOwn(t *testing.T) {
 	b := newBed(t)
 	client := b.client(t)
 	c := b.watched(t, client, "/config", "configuration")
-	again, err := prometheus.NewCacheCollector(c, "configuration")
+	again, err := promobserve.NewCacheCollector(c, "configuration")
 	require.NoError(t, err)
 	var already prom.AlreadyRegisteredError
 	require.ErrorAs(t, b.registry.Register(again), &already)
@@ -157,13 +157,13 @@ func TestCollectorsRefuseBadArguments(t *testing.T) {
 	defer m.Close()
 
 	for what, make := range map[string]func() (prom.Collector, error){
-		"nil cache":       func() (prom.Collector, error) { return prometheus.NewCacheCollector(nil, "a") },
-		"nil node":        func() (prom.Collector, error) { return prometheus.NewNodeCollector(nil, "a") },
-		"nil member":      func() (prom.Collector, error) { return prometheus.NewMemberCollector(nil, "a") },
-		"cache, no name":  func() (prom.Collector, error) { return prometheus.NewCacheCollector(c, "") },
-		"node, no name":   func() (prom.Collector, error) { return prometheus.NewNodeCollector(n, "") },
-		"member, no name": func() (prom.Collector, error) { return prometheus.NewMemberCollector(m, "") },
-		"not UTF-8":       func() (prom.Collector, error) { return prometheus.NewCacheCollector(c, "\xff") },
+		"nil cache":       func() (prom.Collector, error) { return promobserve.NewCacheCollector(nil, "a") },
+		"nil node":        func() (prom.Collector, error) { return promobserve.NewNodeCollector(nil, "a") },
+		"nil member":      func() (prom.Collector, error) { return promobserve.NewMemberCollector(nil, "a") },
+		"cache, no name":  func() (prom.Collector, error) { return promobserve.NewCacheCollector(c, "") },
+		"node, no name":   func() (prom.Collector, error) { return promobserve.NewNodeCollector(n, "") },
+		"member, no name": func() (prom.Collector, error) { return promobserve.NewMemberCollector(m, "") },
+		"not UTF-8":       func() (prom.Collector, error) { return promobserve.NewCacheCollector(c, "\xff") },
 	} {
 		collector, err := make()
 		assert.ErrorIs(t, err, framework.ErrBadArgument, what)

@@ -1,4 +1,4 @@
-module github.com/gocurator/curator/observe/otel
+module github.com/gocurator/curator/observe/otelobserve
 
 go 1.25.0
 

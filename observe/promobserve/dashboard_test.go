@@ -1,4 +1,4 @@
-package prometheus_test
+package promobserve_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/observe"
-	"github.com/gocurator/curator/observe/prometheus"
+	"github.com/gocurator/curator/observe/promobserve"
 	"github.com/gocurator/curator/recipes/mutex"
 )
 
@@ -118,7 +118,7 @@ func TestTheDashboardAsksForWhatThereIs(t *testing.T) {
 // exportedLabels returns the labels of everything that is exported in a real run, by name as it is scraped.
 func exportedLabels(t *testing.T) map[string][]string {
 	t.Helper()
-	b := newBed(t, prometheus.WithLockLabel(func(path, _ string) string { return path }))
+	b := newBed(t, promobserve.WithLockLabel(func(path, _ string) string { return path }))
 	m, err := mutex.New(b.client(t), "/lock")
 	require.NoError(t, err)
 	other, err := mutex.New(b.client(t), "/lock")

@@ -1,13 +1,13 @@
-package connstate
+package session
 
 import (
-	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/gocurator/curator/internal/ctxerr"
+	"github.com/gocurator/curator/connstate"
 )
 
 // ErrClosed means that the machine was closed: its state no longer changes.
@@ -22,9 +22,8 @@ type Machine struct {
 	tells sync.WaitGroup // goroutines that tell a listener
 
 	mu        sync.Mutex // guards what follows, and the queues of the listeners
-	state     State
-	reached   bool          // there was a connection
-	changed   chan struct{} // closed when the state changes, and then replaced; or by Close
+	state     connstate.State
+	reached   bool // there was a connection
 	listeners map[*listener]struct{}
 	closed    bool
 }
@@ -36,13 +35,25 @@ func NewMachine(log *slog.Logger) *Machine {
 	}
 	return &Machine{
 		log:       log,
-		changed:   make(chan struct{}),
 		listeners: make(map[*listener]struct{}),
 	}
 }
 
+// next lists all transitions. Other changes are ignored.
+var next = map[connstate.State][]connstate.State{
+	0:                     {connstate.Connected, connstate.Suspended, connstate.ReadOnly},
+	connstate.Connected:   {connstate.Suspended, connstate.ReadOnly},
+	connstate.Suspended:   {connstate.Connected, connstate.Reconnected, connstate.Lost, connstate.ReadOnly},
+	connstate.Reconnected: {connstate.Suspended, connstate.ReadOnly},
+	connstate.Lost:        {connstate.Connected, connstate.Reconnected, connstate.ReadOnly},
+	connstate.ReadOnly:    {connstate.Suspended, connstate.Reconnected},
+}
+
+// leadsTo reports whether from can be followed by to.
+func leadsTo(from, to connstate.State) bool { return slices.Contains(next[from], to) }
+
 // State is the current state. After Close it is the last one.
-func (m *Machine) State() State {
+func (m *Machine) State() connstate.State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.state
@@ -52,7 +63,7 @@ func (m *Machine) State() State {
 // or ReadOnly. A second Connected becomes Reconnected, and Suspended is inserted before Lost. A state that is
 // no transition is ignored, and so is every state after Close, and Suspended and Lost before the first
 // connection: see Absent.
-func (m *Machine) Set(to State) {
+func (m *Machine) Set(to connstate.State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -61,19 +72,19 @@ func (m *Machine) Set(to State) {
 	if !m.reached && !to.IsConnected() {
 		return // see Absent
 	}
-	if to == Connected && m.reached {
-		to = Reconnected
+	if to == connstate.Connected && m.reached {
+		to = connstate.Reconnected
 	}
 	m.reached = m.reached || to.IsConnected()
-	if to == Lost && m.state.IsConnected() {
-		m.move(Suspended)
+	if to == connstate.Lost && m.state.IsConnected() {
+		m.move(connstate.Suspended)
 	}
 	m.move(to)
 }
 
 // Absent moves to a state of a client that has had no connection yet: Suspended, and later Lost. If there has
 // been a connection, it does nothing and returns false.
-func (m *Machine) Absent(to State) bool {
+func (m *Machine) Absent(to connstate.State) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.reached || m.closed {
@@ -84,13 +95,11 @@ func (m *Machine) Absent(to State) bool {
 }
 
 // move makes one transition, if it is legal. m.mu is held.
-func (m *Machine) move(to State) {
-	if !m.state.leadsTo(to) {
+func (m *Machine) move(to connstate.State) {
+	if !leadsTo(m.state, to) {
 		return
 	}
 	m.state = to
-	close(m.changed)
-	m.changed = make(chan struct{})
 	for l := range m.listeners {
 		l.add(to)
 		if !l.running {
@@ -101,33 +110,10 @@ func (m *Machine) move(to State) {
 	}
 }
 
-// WaitConnected returns when the state is one with a connection, at once if it is now.
-// Errors are [ErrClosed] and, when ctx is done first, that of ctx with its cause. It
-// is Curator's blockUntilConnected.
-func (m *Machine) WaitConnected(ctx context.Context) error {
-	for {
-		m.mu.Lock()
-		state, changed, closed := m.state, m.changed, m.closed
-		m.mu.Unlock()
-		switch {
-		case closed:
-			return ErrClosed
-		case ctx.Err() != nil:
-			return ctxerr.Of(ctx)
-		case state.IsConnected():
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-		}
-	}
-}
-
 // patience is how long Close waits before it logs what it waits for.
 const patience = 5 * time.Second
 
-// Close ends all waits and stops calling listeners, and waits for listeners that are running. When it returns,
+// Close stops calling listeners, and waits for listeners that are running. When it returns,
 // every goroutine of the machine has ended. It may be called any number of times.
 //
 // Called by a listener, of this machine or another, it does not wait: it would wait for its own caller, or two
@@ -135,10 +121,7 @@ const patience = 5 * time.Second
 // for another goroutine that calls Close.
 func (m *Machine) Close() {
 	m.mu.Lock()
-	if !m.closed {
-		m.closed = true
-		close(m.changed)
-	}
+	m.closed = true
 	for l := range m.listeners {
 		l.queue = nil
 	}

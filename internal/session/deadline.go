@@ -1,4 +1,4 @@
-package connstate
+package session
 
 import (
 	"sync"

@@ -1,7 +1,10 @@
-package connstate_test
+package session_test
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/internal/session"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -55,7 +59,7 @@ func TestTransitions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := connstate.NewMachine(nil)
+				m := session.NewMachine(nil)
 				defer m.Close()
 				var r record
 				_, err := m.Listen(r.hear)
@@ -73,7 +77,7 @@ func TestTransitions(t *testing.T) {
 
 func TestBlockedListenerHarmsNobodyAndMissesNoLoss(t *testing.T) { // CURATOR-495, -36
 	synctest.Test(t, func(t *testing.T) {
-		m := connstate.NewMachine(nil)
+		m := session.NewMachine(nil)
 		defer m.Close()
 		release := make(chan struct{})
 		var slow, fast record
@@ -125,7 +129,7 @@ func TestAnySequenceIsHeardLegally(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		sets := rapid.SliceOfN(rapid.SampledFrom([]connstate.State{connected, suspended, lost}), 0, 300).Draw(rt, "sets")
 		synctest.Test(t, func(t *testing.T) {
-			m := connstate.NewMachine(nil)
+			m := session.NewMachine(nil)
 			defer m.Close()
 			release := make(chan struct{})
 			var r record
@@ -164,7 +168,8 @@ func contains(states []connstate.State, s connstate.State) bool {
 
 func TestPanickingListenerStaysAndHarmsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := connstate.NewMachine(nil)
+		var log bytes.Buffer
+		m := session.NewMachine(slog.New(slog.NewTextHandler(&log, nil)))
 		defer m.Close()
 		var bad, good record
 		_, err := m.Listen(func(s connstate.State) {
@@ -179,12 +184,13 @@ func TestPanickingListenerStaysAndHarmsNobody(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []connstate.State{connected, suspended}, bad.states())
 		require.Equal(t, bad.states(), good.states())
+		require.Equal(t, 2, strings.Count(log.String(), "state listener panicked"))
 	})
 }
 
 func TestListenersMayCallTheMachine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := connstate.NewMachine(nil)
+		m := session.NewMachine(nil)
 		var remove func()
 		var r record
 		remove, err := m.Listen(func(s connstate.State) {
@@ -207,20 +213,12 @@ func TestListenersMayCallTheMachine(t *testing.T) {
 }
 
 func TestNilListenerIsRefused(t *testing.T) { // KZ-CST-04
-	_, err := connstate.NewMachine(nil).Listen(nil)
-	require.ErrorIs(t, err, connstate.ErrNilListener)
-}
-
-func TestErrorPolicies(t *testing.T) { // CUR-CST-17
-	for _, s := range []connstate.State{0, connected, suspended, reconnected, lost, readOnly} {
-		assert.Equal(t, s == suspended || s == lost, connstate.Standard.IsError(s), s)
-		assert.Equal(t, s == lost, connstate.Session.IsError(s), s)
-		assert.Equal(t, s == connected || s == reconnected || s == readOnly, s.IsConnected(), s)
-	}
+	_, err := session.NewMachine(nil).Listen(nil)
+	require.ErrorIs(t, err, session.ErrNilListener)
 }
 
 func ExampleMachine() {
-	m := connstate.NewMachine(nil)
+	m := session.NewMachine(nil)
 	defer m.Close()
 	heard := make(chan connstate.State)
 	_, err := m.Listen(func(s connstate.State) { heard <- s })
@@ -239,7 +237,7 @@ func ExampleMachine() {
 }
 
 func TestAbsenceIsToldOnlyBeforeTheFirstConnection(t *testing.T) { // issue 10, B4
-	m := connstate.NewMachine(nil)
+	m := session.NewMachine(nil)
 	m.Set(connstate.Suspended)
 	require.Zero(t, m.State(), "there was no connection to be suspended")
 	require.True(t, m.Absent(connstate.Suspended))
@@ -255,5 +253,5 @@ func TestAbsenceIsToldOnlyBeforeTheFirstConnection(t *testing.T) { // issue 10, 
 	m.Close()
 	require.False(t, m.Absent(connstate.Suspended))
 	_, err := m.Listen(func(connstate.State) {})
-	require.ErrorIs(t, err, connstate.ErrClosed)
+	require.ErrorIs(t, err, session.ErrClosed)
 }

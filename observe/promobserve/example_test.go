@@ -1,4 +1,4 @@
-package prometheus_test
+package promobserve_test
 
 import (
 	"context"
@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	prom "github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gocurator/curator/framework"
-	curatorprom "github.com/gocurator/curator/observe/prometheus"
+	"github.com/gocurator/curator/observe/promobserve"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/zktest"
 )
@@ -22,10 +22,10 @@ func Example() {
 	}
 	defer server.Close()
 
-	registry := prom.NewRegistry() // in a service: prometheus.DefaultRegisterer
-	observer, err := curatorprom.New(registry,
+	registry := prometheus.NewRegistry() // in a service: prometheus.DefaultRegisterer
+	observer, err := promobserve.New(registry,
 		// /billing/invoices/4711 and all the others are "invoices".
-		curatorprom.WithLockLabel(func(path, _ string) string { return strings.Split(path, "/")[2] }))
+		promobserve.WithLockLabel(func(path, _ string) string { return strings.Split(path, "/")[2] }))
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -1,4 +1,4 @@
-package connstate
+package session
 
 import (
 	"errors"
@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+
+	"github.com/gocurator/curator/connstate"
 )
 
 // ErrNilListener is what Listen returns for a nil function.
@@ -14,9 +16,9 @@ var ErrNilListener = errors.New("nil state listener")
 
 // listener is a function and the states that it was not called with yet.
 type listener struct {
-	f       func(State)
-	queue   []State // guarded by Machine.mu, as is running
-	running bool    // a goroutine tells it
+	f       func(connstate.State)
+	queue   []connstate.State // guarded by Machine.mu, as is running
+	running bool              // a goroutine tells it
 }
 
 // Listen registers f. It is called with every new state from now on, not with the current one: in order, one
@@ -25,7 +27,7 @@ type listener struct {
 //
 // remove unregisters f, and may be called again. It does not wait: one call of f may be running, or about to
 // begin, when it returns.
-func (m *Machine) Listen(f func(State)) (remove func(), err error) {
+func (m *Machine) Listen(f func(connstate.State)) (remove func(), err error) {
 	if f == nil {
 		return nil, ErrNilListener
 	}
@@ -70,7 +72,7 @@ func (m *Machine) tell(l *listener) {
 }
 
 // call is the one place from which listeners are called: see insideListener.
-func call(f func(State), state State, log *slog.Logger) {
+func call(f func(connstate.State), state connstate.State, log *slog.Logger) {
 	defer func() {
 		if p := recover(); p != nil {
 			log.Error("state listener panicked", "state", state, "panic", p, "stack", string(debug.Stack()))
@@ -106,7 +108,7 @@ const maxQueue = 64
 // add appends a state. When there are too many, those in the middle are replaced by the shortest legal sequence
 // that leads from the oldest to the newer half: through Lost if there was a Lost among them, since a listener
 // must not miss that.
-func (l *listener) add(to State) {
+func (l *listener) add(to connstate.State) {
 	l.queue = append(l.queue, to)
 	if len(l.queue) <= maxQueue {
 		return
@@ -114,8 +116,8 @@ func (l *listener) add(to State) {
 	// The oldest stays: it follows the state of the last call.
 	kept := l.queue[:1:1]
 	dropped, rest := l.queue[1:maxQueue/2], l.queue[maxQueue/2:]
-	if slices.Contains(dropped, Lost) {
-		kept = lead(kept, Lost)
+	if slices.Contains(dropped, connstate.Lost) {
+		kept = lead(kept, connstate.Lost)
 	}
 	kept = lead(kept, rest[0])
 	l.queue = append(kept, rest[1:]...)
@@ -123,18 +125,18 @@ func (l *listener) add(to State) {
 
 // lead appends to, and before it Suspended or Reconnected if the states could not follow each other otherwise.
 // It is not for Connected, which follows no other state.
-func lead(states []State, to State) []State {
+func lead(states []connstate.State, to connstate.State) []connstate.State {
 	for {
 		last := states[len(states)-1]
 		switch {
 		case last == to:
 			return states
-		case last.leadsTo(to):
+		case leadsTo(last, to):
 			return append(states, to)
-		case last.leadsTo(Suspended):
-			states = append(states, Suspended)
+		case leadsTo(last, connstate.Suspended):
+			states = append(states, connstate.Suspended)
 		default:
-			states = append(states, Reconnected)
+			states = append(states, connstate.Reconnected)
 		}
 	}
 }

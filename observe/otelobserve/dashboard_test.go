@@ -1,4 +1,4 @@
-package otel_test
+package otelobserve_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/prometheus"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
-	"github.com/gocurator/curator/observe/otel"
+	"github.com/gocurator/curator/observe/otelobserve"
 	"github.com/gocurator/curator/recipes/mutex"
 )
 
@@ -23,8 +23,8 @@ func TestTheDashboardServesThisToo(t *testing.T) {
 	exporter, err := prometheus.New(prometheus.WithRegisterer(registry))
 	require.NoError(t, err)
 	b := newBed(t)
-	b.observer, err = otel.New(otel.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))),
-		otel.WithLockLabel(func(path, _ string) string { return path }))
+	b.observer, err = otelobserve.New(otelobserve.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))),
+		otelobserve.WithLockLabel(func(path, _ string) string { return path }))
 	require.NoError(t, err)
 	m, err := mutex.New(b.client(t), "/lock")
 	require.NoError(t, err)

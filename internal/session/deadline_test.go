@@ -1,4 +1,4 @@
-package connstate_test
+package session_test
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/internal/session"
 )
 
 var zero = time.Unix(1_000_000, 0)
@@ -18,7 +18,7 @@ func at(d time.Duration) time.Time { return zero.Add(d) }
 const timeout = 10 * time.Second
 
 func TestDeadlineCountsFromWhenTheRequestWasSent(t *testing.T) {
-	d := connstate.NewDeadline(timeout, zero, 100)
+	d := session.NewDeadline(timeout, zero, 100)
 	attached := d.At(false)
 	require.Equal(t, at(9800*time.Millisecond), attached, "less a margin for the clocks")
 	require.Equal(t, attached, d.At(true), "a connect request counts at once")
@@ -28,7 +28,7 @@ func TestDeadlineCountsFromWhenTheRequestWasSent(t *testing.T) {
 }
 
 func TestStrictDeadlineDoesNotTrustAFollower(t *testing.T) {
-	d := connstate.NewDeadline(timeout, zero, 100)
+	d := session.NewDeadline(timeout, zero, 100)
 	attached := d.At(true)
 	for s := time.Second; s < 9*time.Second; s += time.Second {
 		d.Answered(at(s), at(s), false)
@@ -41,7 +41,7 @@ func TestStrictDeadlineDoesNotTrustAFollower(t *testing.T) {
 }
 
 func TestStrictDeadlineAfterALongIdleTime(t *testing.T) {
-	d := connstate.NewDeadline(timeout, zero, 100)
+	d := session.NewDeadline(timeout, zero, 100)
 	for s := time.Duration(0); s < time.Hour; s += timeout / 3 {
 		d.Answered(at(s), at(s), false)
 	}
@@ -50,7 +50,7 @@ func TestStrictDeadlineAfterALongIdleTime(t *testing.T) {
 }
 
 func TestReconnectConfirmsTheSession(t *testing.T) {
-	d := connstate.NewDeadline(timeout, zero, 100)
+	d := session.NewDeadline(timeout, zero, 100)
 	d.Answered(at(time.Second), at(time.Second), false)
 	d.Attached(2*timeout, at(5*time.Second))
 	require.Equal(t, at(5*time.Second+19600*time.Millisecond), d.At(true))
@@ -59,13 +59,13 @@ func TestReconnectConfirmsTheSession(t *testing.T) {
 }
 
 func TestPercentShortensTheDeadline(t *testing.T) { // CUR-CST-05
-	require.Equal(t, at(2940*time.Millisecond), connstate.NewDeadline(timeout, zero, 30).At(false))
-	require.Equal(t, connstate.NewDeadline(timeout, zero, 1).At(true), connstate.NewDeadline(timeout, zero, -5).At(true))
-	require.Equal(t, connstate.NewDeadline(timeout, zero, 100).At(true), connstate.NewDeadline(timeout, zero, 1000).At(true))
+	require.Equal(t, at(2940*time.Millisecond), session.NewDeadline(timeout, zero, 30).At(false))
+	require.Equal(t, session.NewDeadline(timeout, zero, 1).At(true), session.NewDeadline(timeout, zero, -5).At(true))
+	require.Equal(t, session.NewDeadline(timeout, zero, 100).At(true), session.NewDeadline(timeout, zero, 1000).At(true))
 }
 
 func TestWhatTheOldConnectionAnswersLateIsNotProvenByTheNewOne(t *testing.T) {
-	d := connstate.NewDeadline(timeout, zero, 100)
+	d := session.NewDeadline(timeout, zero, 100)
 	d.Attached(timeout, at(2*time.Second))
 	attached := d.At(true)
 	d.Answered(at(time.Second), at(3*time.Second), false) // sent before the connect request
@@ -74,7 +74,7 @@ func TestWhatTheOldConnectionAnswersLateIsNotProvenByTheNewOne(t *testing.T) {
 }
 
 func TestAnswerThatWasOvertakenChangesNothing(t *testing.T) {
-	d := connstate.NewDeadline(timeout, zero, 100)
+	d := session.NewDeadline(timeout, zero, 100)
 	attached := d.At(true)
 	d.Answered(at(3800*time.Millisecond), at(4*time.Second), false)
 	d.Answered(at(4000*time.Millisecond), at(4*time.Second), false)
@@ -88,7 +88,7 @@ func TestDeadlineTakesAnyNumbers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		duration := rapid.Map(rapid.Int64(), func(n int64) time.Duration { return time.Duration(n) })
 		instant := rapid.Map(duration, at)
-		d := connstate.NewDeadline(duration.Draw(t, "timeout"), instant.Draw(t, "sent"), rapid.Int().Draw(t, "percent"))
+		d := session.NewDeadline(duration.Draw(t, "timeout"), instant.Draw(t, "sent"), rapid.Int().Draw(t, "percent"))
 		for range rapid.IntRange(0, 50).Draw(t, "answers") {
 			d.Answered(instant.Draw(t, "sent"), instant.Draw(t, "received"), rapid.Bool().Draw(t, "via leader"))
 			if rapid.IntRange(0, 9).Draw(t, "attach") == 0 {
@@ -204,7 +204,7 @@ func (e *ensemble) expires(by time.Duration) time.Duration {
 func TestStrictDeadlineIsNeverLaterThanTheLeaders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := newEnsemble(t, timeout)
-		d := connstate.NewDeadline(timeout, zero, 100)
+		d := session.NewDeadline(timeout, zero, 100)
 		now := time.Duration(0)
 		for range 200 {
 			sent := now + span(0, timeout/3).Draw(t, "pause")
@@ -230,7 +230,7 @@ func TestProvenIsNotLongAgoWhileTheLeaderAnswers(t *testing.T) {
 		longest := span(time.Millisecond, beat).Draw(t, "longest pause")
 		roundTrip := span(0, timeout/16).Draw(t, "round trip")
 		bound := timeout*9/32 + beat + max(longest, timeout/16) + 2*roundTrip
-		d := connstate.NewDeadline(timeout, zero, 100)
+		d := session.NewDeadline(timeout, zero, 100)
 		attached := d.At(true)
 		now, lastBeat := time.Duration(0), time.Duration(0)
 		for range rapid.IntRange(1, 300).Draw(t, "requests") {
@@ -253,7 +253,7 @@ func TestProvenIsNotLongAgoWhileTheLeaderAnswers(t *testing.T) {
 }
 
 func TestAnsweredDoesNotAllocate(t *testing.T) {
-	d := connstate.NewDeadline(timeout, zero, 100)
+	d := session.NewDeadline(timeout, zero, 100)
 	now := zero
 	assert.Zero(t, testing.AllocsPerRun(1000, func() {
 		now = now.Add(100 * time.Millisecond)
@@ -262,7 +262,7 @@ func TestAnsweredDoesNotAllocate(t *testing.T) {
 }
 
 func BenchmarkAnswered(b *testing.B) {
-	d := connstate.NewDeadline(timeout, zero, 100)
+	d := session.NewDeadline(timeout, zero, 100)
 	now := zero
 	b.ReportAllocs()
 	for b.Loop() {

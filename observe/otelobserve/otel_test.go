@@ -1,4 +1,4 @@
-package otel_test
+package otelobserve_test
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/observe/otel"
+	"github.com/gocurator/curator/observe/otelobserve"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
@@ -39,13 +39,13 @@ type bed struct {
 	observer framework.Observer
 }
 
-func newBed(t *testing.T, opts ...otel.Option) *bed {
+func newBed(t *testing.T, opts ...otelobserve.Option) *bed {
 	t.Helper()
 	b := &bed{server: zktest.NewServer(t), reader: sdkmetric.NewManualReader(), recorder: tracetest.NewSpanRecorder()}
 	b.tracers = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(b.recorder))
 	var err error
-	b.observer, err = otel.New(append(opts,
-		otel.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(b.reader))), otel.WithTracerProvider(b.tracers))...)
+	b.observer, err = otelobserve.New(append(opts,
+		otelobserve.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(b.reader))), otelobserve.WithTracerProvider(b.tracers))...)
 	require.NoError(t, err)
 	return b
 }
@@ -150,7 +150,7 @@ func attrs(s sdktrace.ReadOnlySpan) map[string]any {
 }
 
 func TestLocksAcquiredAndContended(t *testing.T) {
-	b := newBed(t, otel.WithLockLabel(func(path, kind string) string { return kind + " at " + path }))
+	b := newBed(t, otelobserve.WithLockLabel(func(path, kind string) string { return kind + " at " + path }))
 	first, err := mutex.New(b.client(t), "/lock")
 	require.NoError(t, err)
 	second, err := mutex.New(b.client(t), "/lock")
@@ -332,7 +332,7 @@ func TestARecipeThatReportsBadly(t *testing.T) {
 
 // TestSpansSayWhoAndWhere: the server, and the version of what has made them.
 func TestSpansSayWhoAndWhere(t *testing.T) {
-	b := newBed(t, otel.WithServerAddress("zk.example.com"))
+	b := newBed(t, otelobserve.WithServerAddress("zk.example.com"))
 	ctx, yours := b.tracers.Tracer("test").Start(within(t), "yours")
 	m, err := mutex.New(b.client(t), "/lock")
 	require.NoError(t, err)
@@ -385,13 +385,13 @@ func TestTermsAreOfKindElection(t *testing.T) {
 }
 
 func TestBadArgumentsAreRefused(t *testing.T) {
-	for name, opt := range map[string]otel.Option{
-		"nil": nil, "label": otel.WithLockLabel(nil), "meters": otel.WithMeterProvider(nil), "tracers": otel.WithTracerProvider(nil),
-		"server": otel.WithServerAddress(""),
+	for name, opt := range map[string]otelobserve.Option{
+		"nil": nil, "label": otelobserve.WithLockLabel(nil), "meters": otelobserve.WithMeterProvider(nil), "tracers": otelobserve.WithTracerProvider(nil),
+		"server": otelobserve.WithServerAddress(""),
 	} {
-		_, err := otel.New(opt)
+		_, err := otelobserve.New(opt)
 		assert.ErrorIs(t, err, framework.ErrBadArgument, name)
 	}
-	_, err := otel.New()
+	_, err := otelobserve.New()
 	assert.NoError(t, err, "the global providers do")
 }
