@@ -47,6 +47,9 @@ var recipes = map[string]kind{
 	"leader":    {most: 1, make: makeLeader, plain: func(p *plainClient) acquirer { return p.exclusive("latch-") }},
 }
 
+// long is enough for everybody to get through when all is well.
+const long = 10 * time.Minute
+
 // contend goes on until there was peace for one whole round.
 func (c *contender) contend() {
 	if c.Kind == library {
@@ -69,7 +72,7 @@ func (c *contender) contend() {
 		}
 		c.sleep(pause, c.over)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), long)
 	defer cancel()
 	holds, err := c.acquire(ctx, true)
 	if err != nil {
@@ -92,12 +95,15 @@ func (c *contender) sleep(d time.Duration, stop <-chan struct{}) {
 // round is one try.
 func (c *contender) round() {
 	wait, limit := c.random.IntN(6) > 0, 40*time.Second
-	if c.random.IntN(4) == 0 {
+	switch c.random.IntN(8) {
+	case 0, 1:
 		limit = upTo(c.random, 3*time.Second)
+	case 2:
+		limit = long
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	if c.random.IntN(20) == 0 { // somebody changes its mind
+	if limit < long && c.random.IntN(20) == 0 { // somebody changes its mind
 		time.AfterFunc(upTo(c.random, time.Second), cancel)
 	}
 	c.monitor.note("%s acquires (wait %v, for %v)", c.name, wait, limit)
@@ -105,6 +111,9 @@ func (c *contender) round() {
 	if err != nil {
 		c.monitor.note("%s: %v", c.name, err)
 		c.monitor.count("acquire failed: " + reason(err))
+		if limit == long && errors.Is(err, context.DeadlineExceeded) {
+			c.monitor.fail("stuck", "%s waits in vain since before all was well: %v", c.name, err)
+		}
 		return
 	}
 	c.use(holds)
