@@ -130,7 +130,7 @@ func (p plant) batch(ctx context.Context, client *framework.Client, log *journal
 		finished, err := p.work(ctx, client, hold, log)
 		err = errors.Join(err, hold.Release())
 		if errors.Is(err, lock.ErrNodeDeleted) { // as ErrRevoked is
-			log.say("batch: thrown out, and queues again")
+			log.say("batch: its node was deleted, and it queues again")
 			continue
 		}
 		if finished || err != nil {
@@ -251,7 +251,7 @@ func (p plant) askStrangers(ctx context.Context, client *framework.Client, m *mu
 			continue
 		}
 		err := revocable.Revoke(ctx, client, participant.Path, revocable.WithForce(p.grace))
-		if err != nil && !errors.Is(err, zk.ErrNoNode) { // it has let go by itself
+		if err != nil && !errors.Is(err, zk.ErrNoNode) { // it has released by itself
 			return err
 		}
 	}
