@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Peers are clients in other languages. They run in a container and take the same turns: a line with milliseconds
-// begins one, and a line with what came of it ends it.
+// Peers are clients in other languages. They run in a container and take the same turns: a line with
+// milliseconds begins a turn, and a line with its result ends it.
 
 //go:embed peers/Bench.java
 var javaBench string
@@ -74,7 +74,8 @@ func enterPeer(ctx context.Context, s *servers, w workload, path, program, comma
 // kindNames are what peers call a kind.
 var kindNames = map[kind]string{mutexes: "mutex", handedOn: "mutex", readers: "read", writers: "write", mostRead: "mostread", leases: "semaphore"}
 
-// readMeasure reads what came of a turn: cycles, nanoseconds, nanoseconds of CPU, and the nanoseconds of hand-offs.
+// readMeasure reads the result of a turn: cycles, nanoseconds, nanoseconds of CPU, and the nanoseconds of
+// hand-offs.
 func readMeasure(lines *bufio.Reader) (m measure, err error) {
 	line, err := lines.ReadString('\n')
 	if err == io.EOF {

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// table is what came of one workload.
+// table has the results of one workload.
 type table struct {
 	workload workload
 	columns  []column
 }
 
-// column is what one system did, turn by turn.
+// column has the results of one system, turn by turn.
 type column struct {
 	system string
 	turns  []measure
@@ -39,7 +39,7 @@ func medianOf(turns []measure, f func(measure) float64) float64 {
 	return quantile(values, 0.5)
 }
 
-// ratios are those of a column to the first one, round by round, of what f says.
+// ratios returns the ratios of f of a column to f of the first column, round by round.
 func (t table) ratios(i int, f func(measure) float64) (ratios []float64) {
 	for round, m := range t.columns[i].turns {
 		if base := f(t.columns[0].turns[round]); base > 0 {
@@ -55,7 +55,7 @@ func perCycle(m measure, what float64) float64 {
 	return what / float64(max(1, m.cycles))
 }
 
-// print writes a table in Markdown. With holds what counts is the hand-off; a cycle is mostly the hold.
+// print writes a table in Markdown. With holds it compares hand-offs, since a cycle is mostly the hold.
 func (t table) print(w io.Writer) {
 	what, f := "a cycle", cycleTime
 	if t.workload.hold {

@@ -73,7 +73,7 @@ func enterEtcd(ctx context.Context, s *servers, w workload, path string) (*entra
 	})
 }
 
-// enterRedis is redsync, which asks again after a pause while others hold.
+// enterRedis is redsync, which tries again after a pause while others hold.
 func enterRedis(ctx context.Context, s *servers, w workload, path string) (*entrant, error) {
 	e := new(entrant)
 	return population(w, path, new(atomic.Int64), e, func() (func(string) (contender, error), error) {

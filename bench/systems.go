@@ -20,14 +20,14 @@ import (
 	"github.com/gocurator/curator/recipes/semaphore"
 )
 
-// system is one way to have a lock.
+// system is one implementation of a lock.
 type system struct {
 	name string
 	// enter connects as the workload wants, and makes the contenders for locks below path.
 	enter func(ctx context.Context, s *servers, w workload, path string) (*entrant, error)
 }
 
-// systems are those that can do a workload. The first one is the yardstick.
+// systems returns those that can do a workload. The first one is the one that all others are compared with.
 func systems(w workload, with []string) []system {
 	all := []system{{"floor", enterFloor}}
 	if w.kind == mutexes {
@@ -84,7 +84,7 @@ func enter(ctx context.Context, s *servers, sys system, w workload) (*entrant, e
 	return sys.enter(ctx, s, w, fmt.Sprintf("/bench-%d-%d", time.Now().UnixNano(), paths.Add(1)))
 }
 
-// turn has the system work for a while, and counts what that costs.
+// turn lets the system work for a while, and measures the cost.
 func (e *entrant) turn(ctx context.Context, s *servers, turn time.Duration) (measure, error) {
 	before, err := s.counters(ctx)
 	if err != nil {
@@ -129,7 +129,7 @@ func population(w workload, path string, bytes *atomic.Int64, e *entrant, connec
 	return e, nil
 }
 
-// countingConn counts what goes by.
+// countingConn counts bytes.
 type countingConn struct {
 	net.Conn
 	bytes *atomic.Int64
@@ -272,8 +272,8 @@ func enterZkLock(_ context.Context, s *servers, w workload, path string) (*entra
 	})
 }
 
-// enterFloor is what ZooKeeper cannot do without: create and delete; and in a queue a watch on the node ahead, which
-// is known by its number, because nobody here gives up. A try is one list.
+// enterFloor is the least that ZooKeeper needs: create and delete, and in a queue a watch on the node ahead,
+// which is known by its number, because nobody here gives up. A try is one list.
 func enterFloor(_ context.Context, s *servers, w workload, path string) (*entrant, error) {
 	e, bytes := new(entrant), new(atomic.Int64)
 	return population(w, path, bytes, e, func() (func(string) (contender, error), error) {
@@ -311,7 +311,7 @@ func floorContender(conn *zk.Conn, path string, queue bool) contender {
 	}
 }
 
-// awaitAhead returns when the node with the number before node's has gone.
+// awaitAhead returns when the node with the number before node's is deleted.
 func awaitAhead(conn *zk.Conn, node string) error {
 	cut := strings.LastIndex(node, "-") + 1
 	n, err := strconv.Atoi(node[cut:])

@@ -77,7 +77,7 @@ type measure struct {
 
 func (m measure) perCycle() time.Duration { return m.took / time.Duration(max(1, m.cycles)) }
 
-// drive has contenders work for a while. Those of one lock follow each other in contenders.
+// drive lets contenders work for a while. Contenders of one lock are next to each other in the list.
 func drive(ctx context.Context, w workload, contenders []contender, turn time.Duration) (measure, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

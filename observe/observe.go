@@ -61,7 +61,7 @@ var reasons = slices.Concat(trouble, []word{
 	{zk.ErrNoServer, "no_server"}, // nobody knows whether it is held
 	{context.Canceled, "canceled"},
 	{context.DeadlineExceeded, "timeout"},
-	{lock.ErrNotAcquired, "held"}, // who has waited in vain gets that as well
+	{lock.ErrNotAcquired, "held"}, // a wait that was given up wraps that too
 	{lock.ErrNodeDeleted, "node_deleted"},
 	{lock.ErrSequenceExhausted, "sequence_exhausted"},
 })

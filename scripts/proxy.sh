@@ -4,7 +4,7 @@
 #
 #	proxy.sh DIRECTORY
 #
-# It prints the environment for go commands that shall use it: module caches hold a version for good, so theirs is a
+# It prints the environment for go commands that use it. A module cache never changes a version, so it uses a
 # new one, in the same directory. Other modules come from the machine's own cache, or from where GOPROXY says.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tries what a release of this checkout would be to its users: with the modules at their next version in a module
+# Tries a release of this checkout as a user would: with the modules at their next version in a module
 # proxy, new modules outside of the checkout go get packages and build. Nothing is published.
 set -euo pipefail
 cd "$(dirname "$0")/.."

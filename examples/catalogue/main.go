@@ -1,11 +1,10 @@
-// Catalogue keeps a price list in ZooKeeper that many read and one program rarely
-// changes. The list has one node per article, so it takes several writes to change, and
-// a reader that came between would see prices of two editions.
+// Catalogue keeps a price list in ZooKeeper that many programs read and one program rarely changes. The list
+// has one node per article, so a change takes several writes, and a reader between two of them would see prices
+// of two editions.
 //
-// Readers hold the read side of a read/write lock while they read, many at a time. The
-// publisher holds the write side while it writes. Then it downgrades: it takes the read side,
-// gives the write side back, and proof-reads with the other readers what it has written, while
-// the next publisher still waits.
+// Readers hold the read side of a read/write lock while they read, many at a time. The publisher holds the
+// write side while it writes. Then it downgrades: it acquires the read side, releases the write side, and
+// checks what it has written together with the other readers, while the next publisher still waits.
 //
 //	go run ./examples/catalogue
 //	go run ./examples/catalogue -servers host:port,... -readers 10 -editions 5
@@ -157,7 +156,7 @@ func (s shop) publish(ctx context.Context, client *framework.Client, l *rwlock.L
 	return nil
 }
 
-// edit is the point of it all: write, downgrade, read, release.
+// edit is what this example shows: write, downgrade, read, release.
 func (s shop) edit(ctx context.Context, client *framework.Client, l *rwlock.Lock, edition string, log *journal) error {
 	write, err := l.Write().Acquire(ctx)
 	if err != nil {
@@ -189,8 +188,8 @@ func (s shop) edit(ctx context.Context, client *framework.Client, l *rwlock.Lock
 	return read.Release()
 }
 
-// write puts the edition into each article, one by one. Each write is only made if the write
-// hold's node is there: a publisher that was stopped for too long does no harm.
+// write puts the edition into each article, one by one. Each write has the guard of the write hold, so a
+// publisher that was stopped for too long cannot overwrite a later edition.
 func (s shop) write(client *framework.Client, hold *lock.Hold, edition string) error {
 	for n := range s.articles {
 		_, err := client.Multi(hold.Context(), hold.Guard(),
@@ -226,7 +225,7 @@ type journal struct {
 	reads, editions int
 }
 
-// enter counts a reader in, and returns what counts it out.
+// enter counts a reader, and returns a function that ends that.
 func (j *journal) enter() (leave func()) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -247,7 +246,7 @@ func (j *journal) published(edition string) {
 	fmt.Fprintln(j.out, "published and proof-read:", edition)
 }
 
-// summary prints the result, and is the verdict.
+// summary prints the result. Its error is what went wrong.
 func (j *journal) summary(want int) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -3,9 +3,9 @@
 //	/curator-config/limits             {"Rate": 100}
 //	/curator-config/features/<name>    on or off
 //
-// The service reads the tree into a cache, and from then on asks no server: each request takes the settings of
-// the moment. An operator changes the tree meanwhile: settings come and go, one is wrong and is reported, and the
-// service goes on with the last good one, also while there is no connection.
+// The service reads the tree into a cache. From then on a request to the service asks no ZooKeeper server: it
+// uses the current settings. Meanwhile an operator changes the tree: settings are added and deleted, and one is
+// invalid and is reported. The service continues with the last good one, also while there is no connection.
 //
 //	go run ./examples/config
 //	go run ./examples/config -servers host:port,... -follow
@@ -60,7 +60,7 @@ type service struct {
 	served   atomic.Int64
 }
 
-// settings are never changed, only replaced: a request that took them sees one state of all.
+// settings are never changed, only replaced: a request sees one state of all settings.
 type settings struct {
 	rate     int
 	features []string // in order of their names
@@ -152,7 +152,7 @@ func (s *service) reconfigure(ctx context.Context, values *cache.Values[setting]
 	}
 }
 
-// apply makes settings of all values. What belongs together is best put into one node: of two nodes that are
+// apply makes settings of all values. Put values that belong together into one node: of two nodes that are
 // changed at once, one may be read before the other.
 func (s *service) apply(values *cache.Values[setting]) {
 	now := &settings{rate: 10} // the default
@@ -174,7 +174,7 @@ func (s *settings) String() string {
 	return fmt.Sprintf("serving with rate %d and features [%s]", s.rate, strings.Join(s.features, " "))
 }
 
-// serve is the work: it takes the settings of the moment for each request, and waits for nobody.
+// serve is the work: it uses the current settings for each request, and never waits.
 func (s *service) serve(ctx context.Context) {
 	for ctx.Err() == nil {
 		if s.settings.Load().rate > 0 {

@@ -1,9 +1,9 @@
-// Customdriver is a recipe of one's own on the lock driver: a room that many of one group can be in
-// at a time, but never two groups (see room.go).
+// Customdriver is a recipe of your own, built with a lock driver: a room for many members of one group at a
+// time, but never for two groups (see room.go).
 //
-// The room is a database. Exports may run together, and so may imports, but an export that meets
-// an import would write half a truth to its file. A read/write lock cannot say that: with it,
-// imports would run one after the other.
+// The room is a database. Exports may run together, and so may imports. But an export that runs beside an
+// import would write inconsistent data to its file. A read/write lock does not help: with it, imports would run
+// one after the other.
 //
 //	go run ./examples/customdriver
 //	go run ./examples/customdriver -servers host:port,... -workers 4 -rounds 10
@@ -109,7 +109,7 @@ func (j job) serve(ctx context.Context, servers []string, kind string, db *datab
 // kinds are the groups.
 var kinds = []string{"export", "import"}
 
-// database stands for one. It counts who is in it.
+// database simulates a database. It counts its users.
 type database struct {
 	out io.Writer
 
@@ -136,7 +136,7 @@ func (d *database) leave(kind string) {
 	d.done[kind]++
 }
 
-// summary prints the result, and is the verdict.
+// summary prints the result. Its error is what went wrong.
 func (d *database) summary(want int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

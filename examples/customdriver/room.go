@@ -10,14 +10,14 @@ import (
 	"github.com/gocurator/curator/recipes/lock"
 )
 
-// nodeName is what the nodes of all groups are called, after the group's own name:
+// nodeName is the part of a node's name after the group's name:
 //
 //	<path>/_c_<uuid>-<group>.room-<sequence>
 const nodeName = ".room-"
 
-// NewRoom makes the lock of a room for one group: any number of a group can be in the room at a
-// time, but never two groups. First come, first served: who arrives behind somebody of
-// another group waits, even if its own is in the room.
+// NewRoom makes the lock of a room for one group: any number of a group can be in the room at a time, but never
+// two groups. First come, first served: a member that comes after a member of another group waits, even if its
+// own group is in the room.
 func NewRoom(client *framework.Client, path, group string) (*lock.Queue, error) {
 	if group == "" || strings.Contains(group, "/") || strings.Contains(group, nodeName) {
 		return nil, fmt.Errorf("room: %w: group %q", lock.ErrBadArgument, group)
@@ -25,8 +25,7 @@ func NewRoom(client *framework.Client, path, group string) (*lock.Queue, error) 
 	return lock.New(client, path, nodeName, driver{group: group})
 }
 
-// driver is all that makes a room of a queue. Everything else, sessions, clean-up, waiting, is
-// that of package lock.
+// driver is all that a room adds to a queue. Package lock does everything else: sessions, clean-up, waiting.
 type driver struct {
 	lock.Standard // for SortKey: the order is that of the numbers
 	group         string
@@ -37,7 +36,7 @@ func (d driver) Create(ctx context.Context, client *framework.Client, base, name
 	return d.Standard.Create(ctx, client, base, d.group+name, data)
 }
 
-// Decide lets a node in when nobody ahead is of another group.
+// Decide grants a lease if no node ahead belongs to another group.
 func (d driver) Decide(children []string, own string, _ int) (lock.Decision, error) {
 	i := slices.Index(children, own)
 	if i < 0 {
@@ -50,12 +49,12 @@ func (d driver) Decide(children []string, own string, _ int) (lock.Decision, err
 	return lock.Decision{Watch: inTheWay[len(inTheWay)-1:]}, nil // the nearest: before it goes, nothing can change for us
 }
 
-// WouldWait spares TryAcquire a node where somebody of another group is in the queue.
+// WouldWait saves TryAcquire a node if a member of another group is in the queue.
 func (d driver) WouldWait(children []string, _ int) bool {
 	return slices.ContainsFunc(children, func(child string) bool { return group(child) != d.group })
 }
 
-// group is that of a node.
+// group returns the group of a node.
 func group(child string) string {
 	name, _ := framework.Unprotected(child)
 	group, _, _ := strings.Cut(name, nodeName)

@@ -1,10 +1,9 @@
-// Handover runs a long batch job that hands over when somebody has something more urgent
-// to do with the same thing.
+// Handover runs a long batch job that releases its lock when a more urgent task needs it.
 //
-// The batch holds a revocable lock and works through its items. The urgent task asks the
-// holder to let go. The batch finishes the item at hand, saves how far it has come, releases,
-// and queues again; later it goes on where it was. A batch that does not react in time
-// would be thrown out: then its guarded writes fail, and it starts from what was saved.
+// The batch holds a revocable lock and works through its items. The urgent task asks the holder to release. The
+// batch finishes its current item, saves its progress, releases, and queues again. Later it continues. If a
+// batch does not react in time, its node is deleted. Then its guarded writes fail, and it starts again from the
+// saved progress.
 //
 //	go run ./examples/handover
 //	go run ./examples/handover -servers host:port,... -items 100 -urgent 5
@@ -113,7 +112,7 @@ func (p plant) reset(ctx context.Context, client *framework.Client) error {
 	return err
 }
 
-// batch does all items, with as many holds as it takes.
+// batch does all items, with as many holds as needed.
 func (p plant) batch(ctx context.Context, client *framework.Client, log *journal) error {
 	m, err := mutex.New(client, p.lockPath())
 	if err != nil {
@@ -131,7 +130,7 @@ func (p plant) batch(ctx context.Context, client *framework.Client, log *journal
 		finished, err := p.work(ctx, client, hold, log)
 		err = errors.Join(err, hold.Release())
 		if errors.Is(err, lock.ErrNodeDeleted) { // as ErrRevoked is
-			log.say("batch: thrown out, and queues again")
+			log.say("batch: its node was deleted, and it queues again")
 			continue
 		}
 		if finished || err != nil {
@@ -140,7 +139,7 @@ func (p plant) batch(ctx context.Context, client *framework.Client, log *journal
 	}
 }
 
-// work goes on with the batch until it is finished or asked to hand over.
+// work continues the batch until it is finished or asked to release.
 func (p plant) work(ctx context.Context, client *framework.Client, hold *revocable.Hold, log *journal) (finished bool, err error) {
 	data, _, err := client.Get(hold.Context(), p.progressPath())
 	if err != nil {
@@ -168,8 +167,8 @@ func (p plant) work(ctx context.Context, client *framework.Client, hold *revocab
 	return true, nil
 }
 
-// item does one item. That it is done is saved only while the lock's node is there: who was
-// thrown out cannot take the progress from those who came after.
+// item does one item. The progress is saved with the guard: a batch whose node was deleted cannot overwrite the
+// progress of a later holder.
 func (p plant) item(client *framework.Client, hold *revocable.Hold, n int) error {
 	select {
 	case <-time.After(p.think): // the work
@@ -181,7 +180,7 @@ func (p plant) item(client *framework.Client, hold *revocable.Hold, n int) error
 	return err
 }
 
-// urgentTasks does each urgent task when it comes up.
+// urgentTasks does each urgent task when it is due.
 func (p plant) urgentTasks(ctx context.Context, client *framework.Client, log *journal) error {
 	m, err := mutex.New(client, p.lockPath())
 	if err != nil {
@@ -205,8 +204,8 @@ func (p plant) urgentTasks(ctx context.Context, client *framework.Client, log *j
 	return nil
 }
 
-// takeOver queues, and asks whoever holds meanwhile to let go. It asks until it is in: the
-// batch may have let go and come back before we were in the queue.
+// takeOver queues, and asks the holder to release. It asks until it holds: the batch may have released and
+// acquired again before we were in the queue.
 func (p plant) takeOver(ctx context.Context, client *framework.Client, m *mutex.Mutex) (*lock.Hold, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -237,7 +236,7 @@ func (p plant) takeOver(ctx context.Context, client *framework.Client, m *mutex.
 	}
 }
 
-// askStrangers asks those to let go who hold the lock in another session.
+// askStrangers asks holders in other sessions to release.
 func (p plant) askStrangers(ctx context.Context, client *framework.Client, m *mutex.Mutex) error {
 	session, err := client.Session(ctx)
 	if err != nil {
@@ -252,7 +251,7 @@ func (p plant) askStrangers(ctx context.Context, client *framework.Client, m *mu
 			continue
 		}
 		err := revocable.Revoke(ctx, client, participant.Path, revocable.WithForce(p.grace))
-		if err != nil && !errors.Is(err, zk.ErrNoNode) { // it has let go by itself
+		if err != nil && !errors.Is(err, zk.ErrNoNode) { // it has released by itself
 			return err
 		}
 	}
@@ -276,7 +275,7 @@ func (j *journal) say(format string, args ...any) {
 	fmt.Fprintf(j.out, format+"\n", args...)
 }
 
-// did counts an item, and makes urgent tasks come up at even distances.
+// did counts an item, and makes urgent tasks due at even distances.
 func (j *journal) did(item int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -296,7 +295,7 @@ func (j *journal) inserted(task int) {
 	j.urgent++
 }
 
-// summary prints the result, and is the verdict.
+// summary prints the result. Its error is what went wrong.
 func (j *journal) summary(urgent int) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

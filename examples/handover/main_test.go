@@ -45,7 +45,7 @@ func TestABatchThatIsThrownOutStartsFromWhatWasSaved(t *testing.T) {
 	p := plant{out: &out, path: "/handover", items: 3, urgent: 1, think: 400 * time.Millisecond, grace: 100 * time.Millisecond}
 	require.NoError(t, p.run(ctx, []string{zktest.NewServer(t).Addr()}), "%s", &out)
 	require.Contains(t, out.String(), "items done once  3 of 3\n")
-	require.Contains(t, out.String(), "batch: thrown out", "%s", &out)
+	require.Contains(t, out.String(), "batch: its node was deleted", "%s", &out)
 }
 
 func TestAViolationIsToldFromSuccess(t *testing.T) {

@@ -1,14 +1,13 @@
 // Pool keeps the connections of many services to one database below the limit that the
 // database sets, with a semaphore that they all share.
 //
-// The database turns away whoever comes when it is full, as databases do. Half-way through, its
-// administrator gives it room for more and raises the shared number of leases; those
-// who wait get in at once.
+// The database refuses connections above its limit. Half-way through, its administrator raises that limit and
+// the shared number of leases, and waiters acquire at once.
 //
 //	go run ./examples/pool
 //	go run ./examples/pool -servers host:port,... -services 8 -queries 20 -limit 3 -raise 6
 //
-// It exits with 1 if anybody was turned away.
+// It exits with 1 if the database refused a connection.
 package main
 
 import (
@@ -157,7 +156,7 @@ func (j job) administer(ctx context.Context, db *database, count *semaphore.Coun
 // errTooMany is what a full database says.
 var errTooMany = errors.New("too many connections")
 
-// database stands for one. It counts.
+// database simulates a database. It counts its connections.
 type database struct {
 	mu         sync.Mutex // guards what follows
 	limit      int
@@ -221,7 +220,7 @@ func (d *database) served(ctx context.Context, n int) error {
 	}
 }
 
-// summary prints the result, and is the verdict.
+// summary prints the result. Its error is what went wrong.
 func (d *database) summary(out io.Writer, want int, took time.Duration) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

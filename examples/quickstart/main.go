@@ -1,9 +1,9 @@
-// Quickstart lets many workers, each with a ZooKeeper session of its own, contend for
-// one mutex, and checks that no two of them were ever in at the same time.
+// Quickstart lets many workers, each with a ZooKeeper session of its own, contend for one mutex, and checks
+// that no two of them ever held it at the same time.
 //
-// Inside the mutex each worker reads a counter, thinks for up to 5 ms, and writes the
-// counter back plus one, whatever has been written meanwhile. Any overlap loses an
-// increment. It also checks that fencing tokens rise from holder to holder.
+// While it holds the mutex, each worker reads a counter, waits for up to 5 ms, and writes the counter plus one.
+// If two workers held at the same time, an increment would be lost. Quickstart also checks that fencing tokens
+// rise from holder to holder.
 //
 //	go run ./examples/quickstart
 //	go run ./examples/quickstart -servers host:port,... -workers 15 -rounds 20
@@ -127,7 +127,7 @@ func (j job) work(ctx context.Context, servers []string, worker int, log *journa
 	return nil
 }
 
-// turn is the point of it all: acquire, change what the mutex protects, release.
+// turn is what this example shows: acquire, change what the mutex protects, release.
 func (j job) turn(ctx context.Context, client *framework.Client, m *mutex.Mutex, worker int, log *journal) error {
 	asked := time.Now()
 	hold, err := m.Acquire(ctx)
@@ -201,7 +201,7 @@ func (l *journal) leave() {
 	l.inside--
 }
 
-// summary prints the result, and is the verdict.
+// summary prints the result. Its error is what went wrong.
 func (l *journal) summary(out io.Writer, want int, counter string, took time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,17 +1,17 @@
-// Scheduler runs jobs in one of several instances. The others wait, and one of them goes on when the
-// active instance is stopped for a deploy, or dies.
+// Scheduler runs jobs in one of several instances. The others wait. One of them continues when the active
+// instance is stopped for a deploy, or crashes.
 //
-// Each instance campaigns for a term of leadership and runs the jobs while it has one. That a job is done is
-// written with the term's guard, so an instance that was stopped for a while (SIGSTOP, a long pause) cannot
-// do a job that the next leader has done already. On SIGTERM the active instance finishes the job at hand
-// and then gives the leadership up.
+// Each instance campaigns for a term of leadership and runs jobs during its term. It records each finished job
+// with the term's guard. So an instance that was stopped for a while (SIGSTOP, a long pause) cannot record a
+// job that the next leader has done already. On SIGTERM the active instance finishes its current job and then
+// resigns.
 //
 //	go run ./examples/scheduler
 //	go run ./examples/scheduler -servers host:port,... -id a
 //
-// Without -servers it plays a deploy: three instances in one process, of which each active one is stopped and
-// replaced. It exits with 1 if a job was done twice or left out. With -servers it is one instance, until it is
-// interrupted.
+// Without -servers it simulates a deploy: three instances in one process, of which each active one is stopped
+// and replaced. It exits with 1 if a job was done twice or left out. With -servers it is one instance, until it
+// is interrupted.
 package main
 
 import (
@@ -93,7 +93,7 @@ func (s scheduler) run(ctx context.Context, servers []string) error {
 	return err
 }
 
-// lead does jobs until the term ends. Whoever leads next waits until it has returned.
+// lead does jobs until the term ends. The next leader waits until lead has returned.
 func (s scheduler) lead(ctx context.Context, client *framework.Client, term *leader.Term) error {
 	s.out.say("%s: leads", s.id)
 	for {
@@ -116,7 +116,7 @@ func (s scheduler) lead(ctx context.Context, client *framework.Client, term *lea
 	}
 }
 
-// job does the next job. It is finished also when ctx ends meanwhile, as long as the term lives.
+// job does the next job. It finishes the job even if ctx ends meanwhile, unless the term ends.
 func (s scheduler) job(ctx context.Context, client *framework.Client, term *leader.Term) (int, error) {
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
@@ -142,7 +142,7 @@ func (s scheduler) job(ctx context.Context, client *framework.Client, term *lead
 	return last + 1, err
 }
 
-// deploy plays a deploy: it runs three instances, and stops and replaces the active one several times.
+// deploy simulates a deploy: it runs three instances, and stops and replaces the active one several times.
 func (s scheduler) deploy(ctx context.Context, servers []string, deploys int) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -201,7 +201,7 @@ func (s scheduler) deploy(ctx context.Context, servers []string, deploys int) er
 	return s.summary(count, last)
 }
 
-// summary is the verdict. Each job that was done was told of once.
+// summary checks that each job was done once.
 func (s scheduler) summary(count, last int) error {
 	s.out.say("\njobs done once  %d of %d", count, last)
 	if count != last {
@@ -210,7 +210,7 @@ func (s scheduler) summary(count, last int) error {
 	return nil
 }
 
-// lines are what several instances say.
+// lines is the output of several instances.
 type lines struct {
 	mu  sync.Mutex // guards what follows
 	out io.Writer

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// board shows who works on which partition, and notes what must not be.
+// board records who works on which partition, and counts violations.
 type board struct {
 	out io.Writer
 
@@ -66,7 +66,7 @@ func (b *board) tell() {
 	b.changed = make(chan struct{})
 }
 
-// settled waits until each partition has the one worker that it falls to when these are the members.
+// settled waits until each partition has exactly the worker that owns it among these members.
 func (b *board) settled(ctx context.Context, ids []string) error {
 	members := map[string][]byte{}
 	for _, id := range ids {
@@ -90,7 +90,7 @@ func (b *board) settled(ctx context.Context, ids []string) error {
 	}
 }
 
-// summary prints the result, and is the verdict.
+// summary prints the result. Its error is what went wrong.
 func (b *board) summary() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

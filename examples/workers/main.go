@@ -1,15 +1,15 @@
-// Workers share the partitions of a queue, a table or a topic. Each worker is a member of a group, and
-// takes the partitions that fall to it as long as the group is what it is. When somebody comes, goes
-// or crashes, everybody works the shares out anew: who has to give a partition up stops working
-// on it first, and then releases its lock, for which the next one waits.
+// Workers share the partitions of a queue, a table or a topic. Each worker is a member of a group, and computes
+// from the list of members which partitions are its own. When a worker joins, leaves or crashes, all workers
+// compute that again. A worker that loses a partition first stops working on it, and then releases the
+// partition's lock, for which the next worker waits.
 //
-// Membership alone would not do: two workers may see the change of the group at different times, and
-// both take a partition for theirs meanwhile. The lock decides.
+// Membership alone is not enough: two workers may see a change of the group at different times, and both
+// consider a partition their own meanwhile. The lock decides.
 //
 //	go run ./examples/workers
 //	go run ./examples/workers -servers host:port,... -workers 4 -partitions 12
 //
-// It exits with 1 if two ever worked on one partition, or nobody did in the end.
+// It exits with 1 if two workers ever worked on one partition, or if nobody does in the end.
 package main
 
 import (
@@ -43,7 +43,7 @@ func main() {
 	})
 }
 
-// pool is one run: workers come, crash and go.
+// pool is one run: workers join, crash and leave.
 type pool struct {
 	out                 io.Writer
 	path                string

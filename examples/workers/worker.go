@@ -45,7 +45,7 @@ func (p pool) start(ctx context.Context, servers []string, id string, b *board) 
 		}
 		w.locks = append(w.locks, m)
 	}
-	// A worker that comes back after a crash may find the node of its old session: it waits.
+	// A worker that starts again after a crash may find the node of its old session, and waits.
 	w.member, err = node.Join(ctx, w.client, p.path+"/members", id, nil)
 	if err != nil {
 		return nil, err
@@ -78,8 +78,7 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// take works on a partition until ctx is done. The lock is what keeps the one who had it before, and the
-// one who comes next, away.
+// take works on a partition until ctx is done. The lock excludes the worker before and the one after.
 func (w *worker) take(ctx context.Context, n int) {
 	for ctx.Err() == nil {
 		err := w.locks[n].Do(ctx, func(ctx context.Context) error { return w.work(ctx, n) })
@@ -94,7 +93,7 @@ func (w *worker) take(ctx context.Context, n int) {
 	}
 }
 
-// work is done while ctx lasts: as long as the partition is ours, and so is the lock.
+// work works until ctx ends: as long as the partition is ours and we hold its lock.
 func (w *worker) work(ctx context.Context, n int) error {
 	w.board.begin(n, w.id)
 	defer w.board.end(n, w.id)
@@ -108,8 +107,8 @@ func (w *worker) work(ctx context.Context, n int) error {
 	return nil
 }
 
-// share is the member that a partition falls to. Each pair has a score, and the highest wins: when
-// somebody comes or goes, only the partitions move that must.
+// share returns the member that owns a partition. Each pair of both has a score, and the highest wins. So when
+// a member joins or leaves, as few partitions as possible move.
 func share(members map[string][]byte, n int) (winner string) {
 	var highest string
 	for id := range members {
@@ -121,7 +120,7 @@ func share(members map[string][]byte, n int) (winner string) {
 	return winner
 }
 
-// stop gives all partitions up, and then leaves the group.
+// stop releases all partitions, and then leaves the group.
 func (w *worker) stop() {
 	w.cancel()
 	w.wg.Wait()
@@ -129,7 +128,7 @@ func (w *worker) stop() {
 	w.client.Close()
 }
 
-// network is how a worker reaches the servers.
+// network is the network of a worker.
 type network struct {
 	mu    sync.Mutex // guards what follows
 	gone  bool
@@ -151,8 +150,8 @@ func (n *network) dial(ctx context.Context, network, address string) (net.Conn, 
 	return conn, nil
 }
 
-// cut takes the network away for good. The worker notices by itself that it may not work any more, and the
-// servers that it is gone.
+// cut ends the network of the worker for ever. The worker stops working by itself, and the servers end its
+// session.
 func (n *network) cut() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

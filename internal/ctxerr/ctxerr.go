@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// Of returns an error in which errors.Is finds context.Canceled or
-// context.DeadlineExceeded as well as the cause that whoever ended ctx gave. ctx must
-// be done.
+// Of returns an error in which errors.Is finds context.Canceled or context.DeadlineExceeded, and also the cause
+// with which ctx was ended. ctx must be done.
 func Of(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {
@@ -22,13 +21,13 @@ func Of(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// both is a context's error and its cause, of which the cause is shown.
+// both is a context's error and its cause. Its text is that of the cause.
 type both struct{ err, cause error }
 
 func (b *both) Error() string   { return b.cause.Error() }
 func (b *both) Unwrap() []error { return []error{b.err, b.cause} }
 
-// Sleep waits for d. If ctx is done by then it returns what Of says, as soon as that is so.
+// Sleep waits for d. If ctx ends before, it returns Of(ctx) at once.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -33,7 +33,7 @@ func Run(t *testing.T, cases []Case) {
 		}
 	})
 	t.Run("cluster", func(t *testing.T) {
-		// Without a lag: the cases have clients see at once what others wrote. Old reads are for simulations.
+		// Without a lag: the cases need clients that see at once what others wrote. Simulations try old reads.
 		cluster := zktest.NewCluster(t, 3, zktest.WithLag(0))
 		for _, c := range cases {
 			t.Run(c.Name, func(t *testing.T) { c.Test(t, OnCluster(cluster)) })
@@ -47,13 +47,13 @@ func Run(t *testing.T, cases []Case) {
 	})
 }
 
-// Bed is where a test runs: servers, and the means to end a session.
+// Bed has the servers of a test, and ways to end a session.
 type Bed struct {
 	servers []string
 	kill    func(id int64) error
 }
 
-// InProcess is a bed on a fresh in-process server.
+// InProcess is a bed on a new in-process server.
 func InProcess(t *testing.T, opts ...zktest.Option) *Bed {
 	return On(zktest.NewServer(t, opts...))
 }
@@ -74,8 +74,8 @@ func onEnsemble(t *testing.T, e *ensemble.Ensemble) *Bed {
 	}}
 }
 
-// Client makes a client with a session of its own, which is closed when the test ends.
-// It is impatient, so that a test of failures takes no longer than it must.
+// Client makes a client with a session of its own, which is closed when the test ends. It retries quickly, so
+// that tests of failures are short.
 func (b *Bed) Client(t *testing.T, opts ...framework.Option) *framework.Client {
 	t.Helper()
 	client, err := framework.New(b.servers, append([]framework.Option{
@@ -104,17 +104,17 @@ func Path(t *testing.T) string {
 	return fmt.Sprintf("/%s-%d-%d/lock", "test", time.Now().UnixNano(), paths.Add(1))
 }
 
-// patience is when a test gives up. Nothing waits for it that goes well.
+// patience is when a test gives up. A test that passes never waits for it.
 const patience = 30 * time.Second
 
-// Context ends with the test, or when it is clear that it hangs.
+// Context ends with the test, or when the test hangs.
 func Context(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// CatchUp has the client's server apply all that was written before.
+// CatchUp makes the client's server apply all earlier writes.
 func CatchUp(t *testing.T, client *framework.Client) {
 	t.Helper()
 	// Not sync: see [framework.Client.Sync].
@@ -122,8 +122,7 @@ func CatchUp(t *testing.T, client *framework.Client) {
 	require.NoError(t, err)
 }
 
-// Eventually waits until condition holds. It is for what happens on a server, where there is no
-// signal to wait for.
+// Eventually waits until condition is true. Use it for events on a server that give no signal.
 func Eventually(t *testing.T, condition func() bool, what string) {
 	t.Helper()
 	require.Eventually(t, condition, patience, 5*time.Millisecond, what)

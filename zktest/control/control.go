@@ -1,15 +1,15 @@
-// Package control gives the handles of a [zktest.Server] to programs in other languages: an HTTP
-// handler, with JSON in and out. The program zkserver serves it.
+// Package control offers the handles of a [zktest.Server] to programs in other languages: an HTTP handler that
+// reads and writes JSON. The program zkserver serves it.
 //
 //	http.ListenAndServe("127.0.0.1:2180", control.Handler(server))
 //
-// Whoever reaches it can do everything to the server, so it belongs on the loopback interface.
-// Requests from web pages are refused: those with an Origin, and those whose Host is neither
-// localhost nor an IP address.
+// A client of the handler can do everything to the server, so serve it on the loopback interface only. Requests
+// from web pages are refused: those with an Origin, and those whose Host is neither localhost nor an IP
+// address.
 //
-// GET / lists what there is. All else is answered with a JSON object, and a failure with
-// {"error": "..."} and a status of 400 (it makes no sense), 404 (no such session, node or handle)
-// or 409 (there is such a node already, the server is closed, or there is no leader).
+// GET / lists all requests. Other requests are answered with a JSON object, and failures with {"error": "..."}
+// and a status of 400 (a bad request), 404 (no such session, node or handle) or 409 (the node exists already,
+// the server is closed, or there is no leader).
 package control
 
 import (
@@ -68,7 +68,7 @@ type offer struct {
 	Does   string `json:"does"`
 }
 
-// route is something that can be asked for.
+// route is a request that the handler knows.
 type route struct {
 	method, path, does string
 	serve              http.HandlerFunc
@@ -142,7 +142,7 @@ func status(err error) int {
 	return http.StatusBadRequest
 }
 
-// guard keeps web pages out, which could reach this machine's loopback interface.
+// guard refuses requests of web pages, which could reach this machine's loopback interface.
 func guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

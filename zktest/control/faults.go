@@ -59,7 +59,7 @@ func (h *handler) refuse(_ *http.Request, in struct {
 	return none{}, nil
 }
 
-// match picks requests: those to which all apply that is there.
+// match selects requests by all fields that are given.
 type match struct {
 	Ops     []string `json:"ops"`
 	Path    string   `json:"path"` // it begins with this
@@ -112,7 +112,7 @@ func parseFault(name string) (zktest.Fault, error) {
 		zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter)
 }
 
-// handle is an injection, a gate or a delay that somebody has made.
+// handle is an injection, a gate or a delay that a client has created.
 type handle struct {
 	met  <-chan struct{} // closed when a request has come to it; nil for a delay
 	what func() string

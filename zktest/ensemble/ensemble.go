@@ -28,7 +28,7 @@ var ErrNoDocker = errors.New("no Docker engine answers")
 // ErrNoImage means that there is no ZooKeeper image, and none can be pulled.
 var ErrNoImage = errors.New("no ZooKeeper image")
 
-// startPatience is how long a start may take, image and all.
+// startPatience is how long a start may take, with the image.
 const startPatience = 3 * time.Minute
 
 // Start starts an ensemble for a test and waits until it has a quorum. It ends with the test,
@@ -79,8 +79,8 @@ type server struct {
 	cut bool       // off the peers' network
 }
 
-// New starts an ensemble and waits until it has a quorum. Whoever makes one must
-// [Ensemble.Close] it. Errors are [ErrNoDocker], [ErrNoImage], and those of Docker and ctx.
+// New starts an ensemble and waits until it has a quorum. The caller must [Ensemble.Close] it. Errors are
+// [ErrNoDocker], [ErrNoImage], and those of Docker and ctx.
 func New(ctx context.Context, opts ...Option) (*Ensemble, error) {
 	cfg := defaults()
 	for _, opt := range opts {
@@ -204,8 +204,8 @@ func (e *Ensemble) WaitForQuorum(ctx context.Context) error {
 	})
 }
 
-// Mode is what a server says it is: leader, follower or standalone. A server that is not part
-// of a quorum has none, which is an error.
+// Mode asks a server for its mode: leader, follower or standalone. If the server is not part of a quorum, that
+// is an error.
 func (e *Ensemble) Mode(ctx context.Context, i int) (string, error) {
 	text, err := e.word(ctx, i, "srvr")
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/ory/dockertest/v3/docker"
 )
 
-// StartServer starts a server that was stopped or killed. Its data are as they were. It does
-// not wait for the server to serve: see [Ensemble.WaitForQuorum].
+// StartServer starts a server that was stopped or killed, with its data. It does not wait until the server
+// serves: see [Ensemble.WaitForQuorum].
 func (e *Ensemble) StartServer(i int) error {
 	return e.on(i, "start", func(s *server) error { return e.docker.StartContainer(s.container, nil) })
 }
@@ -30,7 +30,7 @@ func (e *Ensemble) KillServer(i int) error {
 	})
 }
 
-// PauseServer makes a server stand still: its process is frozen, its connections stay.
+// PauseServer stops a server's process without ending it; its connections stay.
 func (e *Ensemble) PauseServer(i int) error {
 	return e.on(i, "pause", func(s *server) error { return e.docker.PauseContainer(s.container) })
 }
@@ -53,8 +53,8 @@ func (e *Ensemble) Partition(i int) error {
 	})
 }
 
-// Freeze stops all traffic between clients and a server, in both directions, and closes
-// nothing: as a network does that drops packets.
+// Freeze stops all traffic between clients and a server in both directions, without closing a connection, as a
+// network that drops packets.
 func (e *Ensemble) Freeze(i int) error {
 	return e.on(i, "freeze", func(s *server) error {
 		s.proxy.freeze()
@@ -124,14 +124,13 @@ func (e *Ensemble) dial(ctx context.Context, i int) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A server that stands still accepts, and does not answer.
+	// A paused server accepts, and does not answer.
 	return conn, conn.SetDeadline(time.Now().Add(2 * time.Second))
 }
 
-// KillSession ends a session, whoever has it and wherever it is connected: its ephemeral nodes
-// go at once, and its client is told when it reconnects. It takes the session over, with
-// the password that servers derive from the id, and closes it. It returns when the session is
-// gone; that it was gone before is fine.
+// KillSession ends a session of any client on any server: its ephemeral nodes are deleted at once, and its
+// client is told when it reconnects. It takes the session over, with the password that servers derive from the
+// id, and closes it. It returns when the session has ended. It is no error if it had ended before.
 func (e *Ensemble) KillSession(ctx context.Context, id int64) error {
 	if id == 0 {
 		return errors.New("ensemble: 0 is no session")

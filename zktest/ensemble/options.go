@@ -44,7 +44,7 @@ func WithServers(n int) Option {
 	}
 }
 
-// WithImage sets the image. It goes before ZOOKEEPER_IMAGE.
+// WithImage sets the image, instead of ZOOKEEPER_IMAGE.
 func WithImage(name string) Option {
 	return func(c *config) error {
 		c.image = name
@@ -64,8 +64,7 @@ func WithTick(d time.Duration) Option {
 	}
 }
 
-// WithEnv sets an environment variable of the containers. The image's documentation says
-// what there is.
+// WithEnv sets an environment variable of the containers. See the image's documentation.
 func WithEnv(name, value string) Option {
 	return func(c *config) error {
 		c.env[name] = value
