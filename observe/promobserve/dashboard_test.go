@@ -54,7 +54,7 @@ func TestTheDashboardOfCachesAsksForWhatThereIs(t *testing.T) {
 	n, err := node.Keep(within(t), client, "/workers/7", nil)
 	require.NoError(t, err)
 	defer n.Close()
-	collector, err := prometheus.NewNodeCollector(n, "worker")
+	collector, err := promobserve.NewNodeCollector(n, "worker")
 	require.NoError(t, err)
 	require.NoError(t, b.registry.Register(collector))
 
