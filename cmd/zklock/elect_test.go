@@ -190,6 +190,26 @@ func TestElectGivesUpOnlyWhenTheCommandHasEnded(t *testing.T) {
 	second.end()
 }
 
+// TestASignalWhileTheCommandIsEnded: who is told to end does not campaign again.
+func TestASignalWhileTheCommandIsEnded(t *testing.T) {
+	server := zktest.NewServer(t)
+	e := newElection(t, server)
+	dir := t.TempDir()
+	t.Setenv("DIR", dir)
+	c := elects(t, server, `echo "$$ $ZKLOCK_TOKEN" >> "$FILE"
+		trap 'echo > "$DIR/told"' TERM; while [ ! -e "$DIR/go" ]; do sleep 0.01; done`, "-grace", "15s")
+	c.term(t, 1)
+	require.NoError(t, server.ExpireSession(candidates(t, e, 1)[0].Session))
+	begun(t, filepath.Join(dir, "told"))
+	require.NoError(t, os.Remove(filepath.Join(dir, "told")))
+	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
+	begun(t, filepath.Join(dir, "told")) // it is passed on
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
+	assert.Equal(t, exitLost, c.end())
+	assert.NotContains(t, c.err.String(), "campaigning again")
+	assertNothingStays(t, server, "/election")
+}
+
 // TestElectEndsWithItsCommand: whoever looks after zklock decides what follows.
 func TestElectEndsWithItsCommand(t *testing.T) {
 	server := zktest.NewServer(t)
