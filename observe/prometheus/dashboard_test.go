@@ -3,6 +3,7 @@ package prometheus_test
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"os"
 	"regexp"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/gocurator/curator/observe"
 	"github.com/gocurator/curator/observe/prometheus"
 	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/node"
 )
 
 // dashboard is what matters of the file.
@@ -41,12 +43,37 @@ var (
 // TestTheDashboardAsksForWhatThereIs holds every query of docs/dashboard.json against the metrics of a
 // run in which everything happens at least once.
 func TestTheDashboardAsksForWhatThereIs(t *testing.T) {
-	file, err := os.ReadFile("../../docs/dashboard.json")
+	holdAgainst(t, "../../docs/dashboard.json", exportedLabels(t))
+}
+
+// TestTheDashboardOfCachesAsksForWhatThereIs does the same with the collectors' dashboard.
+func TestTheDashboardOfCachesAsksForWhatThereIs(t *testing.T) {
+	b := newBed(t)
+	client := b.client(t)
+	b.watched(t, client, "/config", "configuration")
+	n, err := node.Keep(within(t), client, "/workers/7", nil)
+	require.NoError(t, err)
+	defer n.Close()
+	collector, err := prometheus.NewNodeCollector(n, "worker")
+	require.NoError(t, err)
+	require.NoError(t, b.registry.Register(collector))
+
+	exported := b.labels(t)
+	maps.DeleteFunc(exported, func(name string, _ []string) bool {
+		return !strings.HasPrefix(name, "curator_cache_") && !strings.HasPrefix(name, "curator_node_")
+	})
+	require.Len(t, exported, 6, "five metrics of a cache, and one of a node")
+	holdAgainst(t, "../../docs/dashboard-caches.json", exported)
+}
+
+// holdAgainst checks that a dashboard's queries have names and labels that are exported, and that each name has a panel.
+func holdAgainst(t *testing.T, path string, exported map[string][]string) {
+	t.Helper()
+	file, err := os.ReadFile(path)
 	require.NoError(t, err)
 	var board dashboard
 	require.NoError(t, json.Unmarshal(file, &board))
 
-	exported := exportedLabels(t)
 	queries := map[string]string{} // to where they are
 	variables := map[string]bool{}
 	for _, v := range board.Templating.List {
@@ -128,6 +155,14 @@ func exportedLabels(t *testing.T) map[string][]string {
 		require.ErrorIs(t, err, mutex.ErrNotAcquired)
 		return nil
 	}))
+	exported := b.labels(t)
+	require.Len(t, exported, 11+2*4, "eleven metrics, of which four are histograms")
+	return exported
+}
+
+// labels returns the labels of everything that is exported now, by name as it is scraped.
+func (b *bed) labels(t *testing.T) map[string][]string {
+	t.Helper()
 	families, err := b.registry.Gather()
 	require.NoError(t, err)
 	exported := map[string][]string{}
@@ -144,6 +179,5 @@ func exportedLabels(t *testing.T) map[string][]string {
 			exported[f.GetName()] = labels
 		}
 	}
-	require.Len(t, exported, 11+2*4, "eleven metrics, of which four are histograms")
 	return exported
 }

@@ -40,6 +40,8 @@
 //	curator_cache_resyncs_total{cache}  counter  how often everything was read, the first time included
 //	curator_node_present{node}          gauge    1 while a kept node or a member of a group is there, otherwise 0
 //
+// docs/dashboard-caches.json of the library is the Grafana dashboard for these.
+//
 // # The label lock
 //
 // Without [WithLockLabel] it is empty, which Prometheus treats as absent. Paths are not labels by default: each
