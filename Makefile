@@ -12,7 +12,7 @@ SEED        := 1
 # All packages of all modules that go.work lists.
 PACKAGES = $(shell go list -m -f '{{.Dir}}/...')
 
-.PHONY: test race model chaos sim sim-mutations bench lint tidy
+.PHONY: test race model chaos sim sim-mutations bench bench-caches lint tidy
 
 test:
 	@scripts/test.sh -race -timeout $(TIMEOUT) $(PACKAGES)
@@ -47,6 +47,11 @@ bench: RUN := .
 bench:
 	@scripts/zookeeper-image.sh >/dev/null && scripts/peer-image.sh >/dev/null && scripts/rivals-image.sh >/dev/null
 	@cd bench && go run . -servers 1,3 -with java,kazoo,etcd,redis -run '$(RUN)' -out ../docs
+
+# Our caches beside Java's CuratorCache, on one server: the table in docs/PERFORMANCE.md.
+bench-caches:
+	@scripts/zookeeper-image.sh >/dev/null && scripts/peer-image.sh >/dev/null
+	@cd bench && go run . -caches -with java -rounds 4
 
 lint:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi

@@ -2,6 +2,9 @@
 // cannot do without (the floor), go-zookeeper's own Lock, Java's Curator, kazoo, and locks in etcd and Redis.
 //
 //	go run . -servers 1,3 -with java,kazoo,etcd,redis -out ../docs
+//	go run . -caches -with java
+//
+// The second line puts caches beside Java's CuratorCache.
 //
 // Systems take turns in each round, so that what disturbs the machine disturbs all of them; what counts is the
 // ratio within a round. Servers run in Docker, from images that scripts/ of this repository builds. With -zookeeper they
@@ -33,6 +36,8 @@ func main() {
 	flag.Func("run", "only workloads whose name matches this `expression`", o.matching)
 	flag.IntVar(&o.rounds, "rounds", 5, "how often each system has its turn")
 	flag.DurationVar(&o.turn, "turn", time.Second, "how long a turn is")
+	flag.BoolVar(&o.caching, "caches", false, "compare caches instead of locks; of the other systems only java has one")
+	flag.BoolVar(&o.cachePeer, "cache-peer", false, "be the side of -caches that uses this library, on -zookeeper; -caches starts it")
 	flag.StringVar(&o.out, "out", "", "a `directory` for results.md and a plot for each size of ensemble")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -52,6 +57,8 @@ type options struct {
 	rounds    int
 	turn      time.Duration
 	out       string
+	caching   bool
+	cachePeer bool
 }
 
 func (o *options) sizes(text string) error {
@@ -81,6 +88,9 @@ func (o *options) matching(text string) (err error) {
 }
 
 func (o *options) main(ctx context.Context) error {
+	if o.cachePeer {
+		return serveCaches(ctx, o.zookeeper, os.Stdin, os.Stdout)
+	}
 	if o.zookeeper != "" {
 		return o.measure(ctx, &servers{addresses: strings.Split(o.zookeeper, ",")}, "there")
 	}
@@ -103,6 +113,9 @@ func (o *options) main(ctx context.Context) error {
 
 // measure runs all workloads on one ensemble, and writes what came of it.
 func (o *options) measure(ctx context.Context, s *servers, name string) error {
+	if o.caching {
+		return o.caches(ctx, s)
+	}
 	var tables []table
 	for _, w := range workloads() {
 		if o.run != nil && !o.run.MatchString(w.name) {

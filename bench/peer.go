@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -23,8 +24,18 @@ var javaBench string
 var kazooBench string
 
 func enterJava(ctx context.Context, s *servers, w workload, path string) (*entrant, error) {
-	const command = `printf %s "$PROGRAM" >/tmp/Bench.java && exec java -XX:+UseSerialGC -Dorg.slf4j.simpleLogger.defaultLogLevel=off -cp '/usr/share/java/*' /tmp/Bench.java "$@"`
-	return enterPeer(ctx, s, w, path, javaBench, command)
+	return enterPeer(ctx, s, w, path, javaBench, javaCommand)
+}
+
+// javaCommand runs $PROGRAM.
+const javaCommand = `printf %s "$PROGRAM" >/tmp/Program.java && exec java -XX:+UseSerialGC -Dorg.slf4j.simpleLogger.defaultLogLevel=off -cp '/usr/share/java/*' /tmp/Program.java "$@"`
+
+// peerCommand runs a command in a container in the network of the servers, with the text of a program in $PROGRAM.
+func peerCommand(ctx context.Context, s *servers, program, command string, args ...string) *exec.Cmd {
+	run := []string{"run", "-i", "--rm", "--network", s.network, "-e", "PROGRAM", peersImage, "sh", "-c", command, "peer"}
+	cmd := exec.CommandContext(ctx, "docker", slices.Concat(run, args)...)
+	cmd.Env = append(cmd.Environ(), "PROGRAM="+program)
+	return cmd
 }
 
 func enterKazoo(ctx context.Context, s *servers, w workload, path string) (*entrant, error) {
@@ -34,11 +45,9 @@ func enterKazoo(ctx context.Context, s *servers, w workload, path string) (*entr
 // enterPeer starts a program with: servers, path, kind, locks, waiters, clients (each or one), hold (true or false) and
 // leases.
 func enterPeer(ctx context.Context, s *servers, w workload, path, program, command string) (*entrant, error) {
-	cmd := exec.CommandContext(ctx, "docker", "run", "-i", "--rm", "--network", s.network, "-e", "PROGRAM", peersImage,
-		"sh", "-c", command, "peer",
+	cmd := peerCommand(ctx, s, program, command,
 		strings.Join(s.addresses, ","), path, kindNames[w.kind], strconv.Itoa(w.locks), strconv.Itoa(w.waiters),
 		strconv.FormatBool(w.each), strconv.FormatBool(w.hold), strconv.Itoa(w.leasesOf()))
-	cmd.Env = append(cmd.Environ(), "PROGRAM="+program)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err

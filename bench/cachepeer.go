@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/cache"
+)
+
+// cacheProgram is our side of the comparison of caches, in a process of its own like Java's (peers/Caches.java). Both
+// answer the same lines with a line of numbers:
+//
+//	load PATH    makes a cache and waits until all is loaded: nanoseconds, bytes of heap, nodes
+//	follow END   listens to changes: 0
+//	delays       waits for a change to END: the nanoseconds from write to event of all changes until then
+//	close        closes the cache: 0
+type cacheProgram struct {
+	client *framework.Client
+	cache  *cache.Cache
+	events chan followed
+}
+
+// followed is what came of listening.
+type followed struct {
+	delays []int64
+	ended  bool
+}
+
+// serveCaches answers lines until there are no more.
+func serveCaches(ctx context.Context, servers string, in io.Reader, out io.Writer) error {
+	client, err := framework.New(strings.Split(servers, ","), framework.WithSessionTimeout(sessionTimeout))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if err := client.WaitConnected(ctx); err != nil {
+		return err
+	}
+	p := &cacheProgram{client: client}
+	defer p.close()
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		numbers, err := p.answer(ctx, strings.Fields(lines.Text()))
+		if err != nil {
+			return fmt.Errorf("%q: %w", lines.Text(), err)
+		}
+		text := strings.Trim(fmt.Sprint(numbers), "[]")
+		if _, err := fmt.Fprintln(out, text); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+func (p *cacheProgram) answer(ctx context.Context, words []string) ([]int64, error) {
+	switch {
+	case len(words) == 2 && words[0] == "load":
+		return p.load(ctx, words[1])
+	case len(words) == 2 && words[0] == "follow" && p.cache != nil:
+		p.follow(ctx, words[1])
+		return []int64{0}, nil
+	case len(words) == 1 && words[0] == "delays" && p.events != nil:
+		f := <-p.events
+		if !f.ended {
+			return nil, fmt.Errorf("the cache has ended: %w", p.cache.Err())
+		}
+		return f.delays, nil
+	case len(words) == 1 && words[0] == "close":
+		p.close()
+		return []int64{0}, nil
+	}
+	return nil, fmt.Errorf("no such command now")
+}
+
+func (p *cacheProgram) load(ctx context.Context, path string) ([]int64, error) {
+	p.close()
+	before, began := heap(), time.Now()
+	c, err := cache.New(p.client, path)
+	if err != nil {
+		return nil, err
+	}
+	p.cache = c
+	if err := c.Sync(ctx); err != nil {
+		return nil, err
+	}
+	took := time.Since(began)
+	return []int64{int64(took), heap() - before, int64(c.Stats().Nodes)}, nil
+}
+
+// follow begins to listen; the goroutine ends with the change to end, or with the cache.
+func (p *cacheProgram) follow(ctx context.Context, end string) {
+	events, c := make(chan followed, 1), p.cache
+	p.events = events
+	go func() {
+		var f followed
+		for change := range c.Changes(ctx) {
+			now := time.Now().UnixNano()
+			if change.Kind != cache.Changed {
+				continue
+			}
+			text := strings.TrimSpace(string(change.New.Data))
+			if text == end {
+				f.ended = true
+				break
+			}
+			if sent, err := strconv.ParseInt(text, 10, 64); err == nil {
+				f.delays = append(f.delays, now-sent)
+			}
+		}
+		events <- f
+	}()
+}
+
+func (p *cacheProgram) close() {
+	if p.cache != nil {
+		p.cache.Close()
+	}
+	p.cache, p.events = nil, nil
+}
+
+// heap is what the heap and the stacks use after everything unused was collected.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc) + int64(m.StackInuse)
+}

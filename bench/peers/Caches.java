@@ -1,0 +1,99 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.lang.ref.WeakReference;
+import java.nio.charset.StandardCharsets;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.cache.CuratorCache;
+import org.apache.curator.framework.recipes.cache.CuratorCacheListener;
+import org.apache.curator.retry.ExponentialBackoffRetry;
+
+/** Curator's cache; cachepeer.go says which lines it answers, and does the same with ours. */
+public class Caches {
+    static CuratorFramework client;
+    static CuratorCache cache;
+    static CountDownLatch ended;
+    static final List<Long> delays = Collections.synchronizedList(new ArrayList<>());
+
+    public static void main(String[] args) throws Exception {
+        client = CuratorFrameworkFactory.newClient(args[0], 20_000, 20_000, new ExponentialBackoffRetry(100, 10));
+        client.start();
+        client.blockUntilConnected();
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
+        for (String line; (line = in.readLine()) != null; ) {
+            System.out.println(answer(line.trim().split(" ")));
+            System.out.flush();
+        }
+        Runtime.getRuntime().halt(0);
+    }
+
+    static String answer(String[] words) throws Exception {
+        switch (words[0]) {
+            case "load": return load(words[1]);
+            case "follow": follow(words[1]); return "0";
+            case "delays": return delays();
+            case "close": close(); return "0";
+            default: throw new IllegalArgumentException(words[0]);
+        }
+    }
+
+    static String load(String path) throws Exception {
+        close();
+        long before = heap(), began = System.nanoTime();
+        cache = CuratorCache.build(client, path);
+        CountDownLatch loaded = new CountDownLatch(1);
+        cache.listenable().addListener(CuratorCacheListener.builder().forInitialized(loaded::countDown).build());
+        cache.start();
+        loaded.await();
+        long took = System.nanoTime() - began;
+        return took + " " + (heap() - before) + " " + cache.size();
+    }
+
+    static void follow(String end) {
+        CountDownLatch latch = new CountDownLatch(1);
+        ended = latch;
+        delays.clear();
+        cache.listenable().addListener(CuratorCacheListener.builder().forChanges((old, node) -> {
+            Instant instant = Instant.now();
+            String text = new String(node.getData(), StandardCharsets.UTF_8).trim();
+            if (text.equals(end)) {
+                latch.countDown();
+            } else if (latch.getCount() > 0 && !text.isEmpty()) {
+                delays.add(instant.getEpochSecond() * 1_000_000_000 + instant.getNano() - Long.parseLong(text));
+            }
+        }).build());
+    }
+
+    static String delays() throws Exception {
+        ended.await();
+        StringBuilder line = new StringBuilder();
+        synchronized (delays) {
+            for (long delay : delays) line.append(delay).append(' ');
+        }
+        return line.toString();
+    }
+
+    /** Removing a cache's watch goes on after close() and keeps the cache in memory; a load must not begin before its end. */
+    static void close() throws Exception {
+        if (cache == null) return;
+        cache.close();
+        WeakReference<CuratorCache> gone = new WeakReference<>(cache);
+        cache = null;
+        for (int i = 0; gone.get() != null; i++) {
+            if (i == 1_000) throw new IllegalStateException("a closed cache stays in memory");
+            System.gc();
+            Thread.sleep(10);
+        }
+    }
+
+    static long heap() {
+        System.gc();
+        System.gc();
+        return Runtime.getRuntime().totalMemory() - Runtime.getRuntime().freeMemory();
+    }
+}
