@@ -68,6 +68,7 @@ func (p *cacheProgram) answer(ctx context.Context, words []string) ([]int64, err
 		return []int64{0}, nil
 	case len(words) == 1 && words[0] == "delays" && p.events != nil:
 		f := <-p.events
+		p.events = nil
 		if !f.ended {
 			return nil, fmt.Errorf("the cache has ended: %w", p.cache.Err())
 		}
