@@ -25,8 +25,8 @@ import (
 //go:embed peers/Caches.java
 var javaCaches string
 
-// cacheBench puts our cache beside Java's CuratorCache. Each has a process of its own, and they take turns with the same
-// trees; this process writes.
+// cacheBench puts our cache beside Java's CuratorCache. Each has a process of its own. They take turns with the same
+// trees, and follow the same writes for the delay; this process writes.
 type cacheBench struct {
 	servers *servers
 	rounds  int
@@ -71,14 +71,20 @@ func (b *cacheBench) run(ctx context.Context, peers []*cachePeer) (columns []cac
 	}
 	columns = make([]cacheColumn, len(peers))
 	for round := range b.rounds + 1 {
+		rows := make([][]figure, len(peers))
 		for i, p := range peers {
-			figures, err := b.turn(ctx, p)
-			if err != nil {
+			columns[i].system = p.system
+			if rows[i], err = b.turn(ctx, p); err != nil {
 				return nil, fmt.Errorf("%s: %w", p.system, err)
 			}
-			columns[i].system = p.system
+		}
+		delays, err := b.delays(ctx, peers)
+		if err != nil {
+			return nil, err
+		}
+		for i := range peers {
 			if round > 0 {
-				columns[i].rounds = append(columns[i].rounds, figures)
+				columns[i].rounds = append(columns[i].rounds, append(rows[i], delays[i]...))
 			}
 		}
 	}
@@ -111,28 +117,27 @@ func (b *cacheBench) turn(ctx context.Context, p *cachePeer) (figures []figure, 
 			figure{"nodes that were loaded, with their directories", "", float64(loaded.nodes)},
 			figure{"heap for each of them", "bytes", heap})
 	}
-	delays, err := b.delay(ctx, p)
-	if err != nil {
-		return nil, err
-	}
 	burst, err := b.reads(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	_, err = p.ask("close")
-	return append(append(figures, delays...), burst), err
+	return append(figures, burst), err
 }
 
-// delay writes at a rate to some nodes. Each write says when it was sent.
-func (b *cacheBench) delay(ctx context.Context, p *cachePeer) ([]figure, error) {
-	if _, err := p.load(b.delayed()); err != nil {
-		return nil, err
-	}
-	if _, err := p.ask("follow " + end); err != nil {
-		return nil, err
+// delays writes at a rate to some nodes while all caches follow, so that what disturbs the machine disturbs all of them.
+// Each write says when it was sent.
+func (b *cacheBench) delays(ctx context.Context, peers []*cachePeer) (figures [][]figure, err error) {
+	for _, p := range peers {
+		if _, err := p.load(b.delayed()); err != nil {
+			return nil, err
+		}
+		if _, err := p.ask("follow " + end); err != nil {
+			return nil, err
+		}
 	}
 	writes, began := b.rate*int(b.writing/time.Millisecond)/1000, time.Now()
-	err := b.write(ctx, writes, func(i int) (string, string) {
+	err = b.write(ctx, writes, func(i int) (string, string) {
 		time.Sleep(time.Until(began.Add(time.Duration(i) * time.Second / time.Duration(b.rate))))
 		return nodeOf(b.delayed(), i%delayNodes), strconv.FormatInt(time.Now().UnixNano(), 10)
 	})
@@ -140,17 +145,26 @@ func (b *cacheBench) delay(ctx context.Context, p *cachePeer) ([]figure, error) 
 		return nil, err
 	}
 	perSecond := float64(writes) / time.Since(began).Seconds()
-	delays, err := b.finish(ctx, p, nodeOf(b.delayed(), 0))
-	if err != nil {
+	if _, err := b.writer.Set(ctx, nodeOf(b.delayed(), 0), []byte(end), -1); err != nil {
 		return nil, err
 	}
-	at := fmt.Sprintf("delay at %d writes/s", b.rate)
-	return []figure{
-		{at + ", 50 %", "ms", float64(quantile(delays, 0.5)) / 1e6},
-		{at + ", 99 %", "ms", float64(quantile(delays, 0.99)) / 1e6},
-		{"events for each write", "", float64(len(delays)) / float64(writes)},
-		{"writes that were done", "for each second", perSecond},
-	}, nil
+	for _, p := range peers {
+		delays, err := p.ask("delays")
+		if err != nil {
+			return nil, err
+		}
+		if _, err := p.ask("close"); err != nil {
+			return nil, err
+		}
+		at := fmt.Sprintf("delay at %d writes/s", b.rate)
+		figures = append(figures, []figure{
+			{at + ", 50 %", "ms", float64(quantile(delays, 0.5)) / 1e6},
+			{at + ", 99 %", "ms", float64(quantile(delays, 0.99)) / 1e6},
+			{"events for each write", "", float64(len(delays)) / float64(writes)},
+			{"writes that were done", "for each second", perSecond},
+		})
+	}
+	return figures, nil
 }
 
 // reads counts the requests of a cache while one node is written. Pings are among them: one in some seconds.
@@ -169,19 +183,14 @@ func (b *cacheBench) reads(ctx context.Context, p *cachePeer) (f figure, err err
 	if err != nil {
 		return f, err
 	}
-	if _, err := b.finish(ctx, p, b.flooded()); err != nil {
+	if _, err := b.writer.Set(ctx, b.flooded(), []byte(end), -1); err != nil {
+		return f, err
+	}
+	if _, err := p.ask("delays"); err != nil { // the cache has what was written last
 		return f, err
 	}
 	after, err := b.servers.counters(ctx)
 	return figure{fmt.Sprintf("reads for %d writes to one node", b.burst), "", float64(after.requests - before.requests - int64(b.burst) - 1)}, err
-}
-
-// finish writes what is written last, waits until the cache has it, and returns what it has seen.
-func (b *cacheBench) finish(ctx context.Context, p *cachePeer, path string) ([]int64, error) {
-	if _, err := b.writer.Set(ctx, path, []byte(end), -1); err != nil {
-		return nil, err
-	}
-	return p.ask("delays")
 }
 
 // write makes n writes, 16 at a time, of what next says: a path and the data, which are filled up to 100 bytes.

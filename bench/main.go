@@ -1,14 +1,14 @@
-// Bench compares this library with its alternatives in one run on the same servers: the least that ZooKeeper
-// needs (the floor), go-zookeeper's own Lock, Java's Curator, kazoo, and locks in etcd and Redis.
+// Bench puts this library beside what a user would choose instead, in one run on the same servers: what ZooKeeper
+// cannot do without (the floor), go-zookeeper's own Lock, Java's Curator, kazoo, and locks in etcd and Redis.
 //
 //	go run . -servers 1,3 -with java,kazoo,etcd,redis -out ../docs
 //	go run . -caches -with java
 //
 // The second line puts caches beside Java's CuratorCache.
 //
-// Systems take turns in each round, so that other load of the machine affects all of them alike. Results are
-// ratios within a round. Servers run in Docker, from images that scripts/ of this repository builds. With
-// -zookeeper, existing servers are used.
+// Systems take turns in each round, so that what disturbs the machine disturbs all of them; what counts is the
+// ratio within a round. Servers run in Docker, from images that scripts/ of this repository builds. With -zookeeper they
+// are those that are there.
 //
 // It is a module of its own: users of the library do not inherit the clients of other systems.
 package main
@@ -48,7 +48,7 @@ func main() {
 	}
 }
 
-// options are those of the command line.
+// options are what the command line says.
 type options struct {
 	ensembles []int
 	zookeeper string
@@ -111,7 +111,7 @@ func (o *options) main(ctx context.Context) error {
 	return nil
 }
 
-// measure runs all workloads on one ensemble, and writes the results.
+// measure runs all workloads on one ensemble, and writes what came of it.
 func (o *options) measure(ctx context.Context, s *servers, name string) error {
 	if o.caching {
 		return o.caches(ctx, s)

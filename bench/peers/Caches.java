@@ -44,7 +44,8 @@ public class Caches {
 
     static String load(String path) throws Exception {
         close();
-        long before = heap(), began = System.nanoTime();
+        long before = heap();
+        long began = System.nanoTime();
         cache = CuratorCache.build(client, path);
         CountDownLatch loaded = new CountDownLatch(1);
         cache.listenable().addListener(CuratorCacheListener.builder().forInitialized(loaded::countDown).build());
@@ -91,9 +92,15 @@ public class Caches {
         }
     }
 
-    static long heap() {
-        System.gc();
-        System.gc();
-        return Runtime.getRuntime().totalMemory() - Runtime.getRuntime().freeMemory();
+    /** What is used when it does not change any more: for a while after a load the client still drops what it needed. */
+    static long heap() throws Exception {
+        for (long last = 0; ; ) {
+            System.gc();
+            Thread.sleep(100);
+            System.gc();
+            long used = Runtime.getRuntime().totalMemory() - Runtime.getRuntime().freeMemory();
+            if (Math.abs(used - last) < 100_000) return used;
+            last = used;
+        }
     }
 }

@@ -1,4 +1,4 @@
-package promobserve_test
+package prometheus_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/observe"
-	"github.com/gocurator/curator/observe/promobserve"
+	"github.com/gocurator/curator/observe/prometheus"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/node"
 )
@@ -43,7 +43,15 @@ var (
 // TestTheDashboardAsksForWhatThereIs holds every query of docs/dashboard.json against the metrics of a
 // run in which everything happens at least once.
 func TestTheDashboardAsksForWhatThereIs(t *testing.T) {
-	holdAgainst(t, "../../docs/dashboard.json", exportedLabels(t))
+	queries := holdAgainst(t, "../../docs/dashboard.json", exportedLabels(t))
+	elections := 0
+	for query := range queries {
+		for _, m := range ofKind.FindAllStringSubmatch(query, -1) {
+			assert.Equal(t, observe.Kind("latch-"), m[1], query)
+			elections++
+		}
+	}
+	assert.Equal(t, 3, elections, "panels show terms of leadership")
 }
 
 // TestTheDashboardOfCachesAsksForWhatThereIs does the same with the collectors' dashboard.
@@ -54,7 +62,7 @@ func TestTheDashboardOfCachesAsksForWhatThereIs(t *testing.T) {
 	n, err := node.Keep(within(t), client, "/workers/7", nil)
 	require.NoError(t, err)
 	defer n.Close()
-	collector, err := promobserve.NewNodeCollector(n, "worker")
+	collector, err := prometheus.NewNodeCollector(n, "worker")
 	require.NoError(t, err)
 	require.NoError(t, b.registry.Register(collector))
 
@@ -66,15 +74,16 @@ func TestTheDashboardOfCachesAsksForWhatThereIs(t *testing.T) {
 	holdAgainst(t, "../../docs/dashboard-caches.json", exported)
 }
 
-// holdAgainst checks that a dashboard's queries have names and labels that are exported, and that each name has a panel.
-func holdAgainst(t *testing.T, path string, exported map[string][]string) {
+// holdAgainst checks that a dashboard's queries have names and labels that are exported, and that each name has a panel. It returns where
+// each query is.
+func holdAgainst(t *testing.T, path string, exported map[string][]string) (queries map[string]string) {
 	t.Helper()
 	file, err := os.ReadFile(path)
 	require.NoError(t, err)
 	var board dashboard
 	require.NoError(t, json.Unmarshal(file, &board))
 
-	queries := map[string]string{} // to where they are
+	queries = map[string]string{}
 	variables := map[string]bool{}
 	for _, v := range board.Templating.List {
 		variables[v.Name] = true
@@ -97,14 +106,6 @@ func holdAgainst(t *testing.T, path string, exported map[string][]string) {
 		}
 	}
 	require.NotEmpty(t, queries)
-	elections := 0
-	for query := range queries {
-		for _, m := range ofKind.FindAllStringSubmatch(query, -1) {
-			assert.Equal(t, observe.Kind("latch-"), m[1], query)
-			elections++
-		}
-	}
-	assert.Equal(t, 3, elections, "panels show terms of leadership")
 
 	asked := map[string]bool{}
 	for query, where := range queries {
@@ -140,12 +141,13 @@ func holdAgainst(t *testing.T, path string, exported map[string][]string) {
 		}
 		assert.True(t, asked[name], "no panel shows %s", name)
 	}
+	return queries
 }
 
 // exportedLabels returns the labels of everything that is exported in a real run, by name as it is scraped.
 func exportedLabels(t *testing.T) map[string][]string {
 	t.Helper()
-	b := newBed(t, promobserve.WithLockLabel(func(path, _ string) string { return path }))
+	b := newBed(t, prometheus.WithLockLabel(func(path, _ string) string { return path }))
 	m, err := mutex.New(b.client(t), "/lock")
 	require.NoError(t, err)
 	other, err := mutex.New(b.client(t), "/lock")
