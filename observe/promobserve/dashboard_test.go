@@ -1,4 +1,4 @@
-package prometheus_test
+package promobserve_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/observe"
-	"github.com/gocurator/curator/observe/prometheus"
+	"github.com/gocurator/curator/observe/promobserve"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/node"
 )
@@ -62,7 +62,7 @@ func TestTheDashboardOfCachesAsksForWhatThereIs(t *testing.T) {
 	n, err := node.Keep(within(t), client, "/workers/7", nil)
 	require.NoError(t, err)
 	defer n.Close()
-	collector, err := prometheus.NewNodeCollector(n, "worker")
+	collector, err := promobserve.NewNodeCollector(n, "worker")
 	require.NoError(t, err)
 	require.NoError(t, b.registry.Register(collector))
 
@@ -147,7 +147,7 @@ func holdAgainst(t *testing.T, path string, exported map[string][]string) (queri
 // exportedLabels returns the labels of everything that is exported in a real run, by name as it is scraped.
 func exportedLabels(t *testing.T) map[string][]string {
 	t.Helper()
-	b := newBed(t, prometheus.WithLockLabel(func(path, _ string) string { return path }))
+	b := newBed(t, promobserve.WithLockLabel(func(path, _ string) string { return path }))
 	m, err := mutex.New(b.client(t), "/lock")
 	require.NoError(t, err)
 	other, err := mutex.New(b.client(t), "/lock")
