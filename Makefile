@@ -51,7 +51,7 @@ bench:
 # Our caches beside Java's CuratorCache, on one server: the table in docs/PERFORMANCE.md.
 bench-caches:
 	@scripts/zookeeper-image.sh >/dev/null && scripts/peer-image.sh >/dev/null
-	@cd bench && go run . -caches -with java -rounds 4
+	@cd bench && go run . -caches -with java -rounds 3
 
 lint:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
