@@ -51,7 +51,7 @@ var bugs = []planted{
 	{"a view takes the events for the end of nodes that it may not read", []edit{
 		{viewFile, "if c.number < 0 {\n\t\t\treturn nil, false", "if c.number < -1 {\n\t\t\treturn nil, false"},
 	}},
-	{"a node that is gone and may not be read stays in the view", []edit{{viewFile, "if all {\n\t\tv.end(missed)", "if false {\n\t\tv.end(missed)"}}},
+	{"a node that is gone and may not be read stays in the view", []edit{{viewFile, "if all {\n\t\tv.end(missed)", "if all && false {\n\t\tv.end(missed)"}}},
 	{"the list of a view is read before its watch is set", []edit{
 		{"framework/watchchildren.go", "\tif err := w.add(ctx); err != nil {\n\t\treturn nil, err\n\t}\n", ""},
 		{"framework/watchchildren.go", "\treturn w.Remove, nil\n", "\tif err := w.add(ctx); err != nil {\n\t\treturn nil, err\n\t}\n\treturn w.Remove, nil\n"},
