@@ -52,6 +52,9 @@ var bugs = []planted{
 		{viewFile, "if c.number < 0 {\n\t\t\treturn nil, false", "if c.number < -1 {\n\t\t\treturn nil, false"},
 	}},
 	{"a node that is gone and may not be read stays in the view", []edit{{viewFile, "if all {\n\t\tv.end(missed)", "if all && false {\n\t\tv.end(missed)"}}},
+	{"numbers near 2^30 are not known to a view", []edit{
+		{viewFile, "int64((uint32(stat.Cversion) + uint32(stat.NumChildren)) / 2)", "(int64(stat.Cversion) + int64(stat.NumChildren)) / 2"},
+	}},
 	{"the list of a view is read before its watch is set", []edit{
 		{"framework/watchchildren.go", "\tif err := w.add(ctx); err != nil {\n\t\treturn nil, err\n\t}\n", ""},
 		{"framework/watchchildren.go", "\treturn w.Remove, nil\n", "\tif err := w.add(ctx); err != nil {\n\t\treturn nil, err\n\t}\n\treturn w.Remove, nil\n"},
@@ -61,11 +64,11 @@ var bugs = []planted{
 		{"recipes/lock/hold.go", "\th.cancel(ErrReleased)\n\terr := lost", "\tdefer h.cancel(ErrReleased)\n\terr := lost"},
 	}},
 	{"the context ends after 4/3 of the session timeout", []edit{
-		{"connstate/deadline.go", "heard.Add((d.timeout - d.timeout/margin) / 100 * d.percent)", "heard.Add(d.timeout * 4 / 3)"},
+		{"internal/session/deadline.go", "heard.Add((d.timeout - d.timeout/margin) / 100 * d.percent)", "heard.Add(d.timeout * 4 / 3)"},
 	}},
-	{"a follower's answer counts as the leader's", []edit{{"connstate/deadline.go", "heard = d.proven", "heard = d.last"}}},
+	{"a follower's answer counts as the leader's", []edit{{"internal/session/deadline.go", "heard = d.proven", "heard = d.last"}}},
 	{"the session is counted from the answer, not from the request", []edit{
-		{"connstate/deadline.go", "d.last = later(d.last, sent)\n\tif", "d.last = later(d.last, received)\n\tif"},
+		{"internal/session/deadline.go", "d.last = later(d.last, sent)\n\tif", "d.last = later(d.last, received)\n\tif"},
 	}},
 	{"whoever has the number after one that we released holds", []edit{
 		{entryFile, "\tjoined := false\n\tfor {", "\tjoined := false\n\tif last, ok := lastReleased.Load(e.queue); ok && last.(int64)+1 == e.number() {\n\t\treturn newHold(ctx, e)\n\t}\n\tfor {"},
