@@ -101,15 +101,15 @@ func New(opts ...Option) (framework.Observer, error) {
 	}
 	for _, opt := range opts {
 		if opt == nil {
-			return framework.Observer{}, fmt.Errorf("otel: %w: nil option", framework.ErrBadArgument)
+			return framework.Observer{}, fmt.Errorf("otelobserve: %w: nil option", framework.ErrBadArgument)
 		}
 		if err := opt(&cfg); err != nil {
-			return framework.Observer{}, fmt.Errorf("otel: %w", err)
+			return framework.Observer{}, fmt.Errorf("otelobserve: %w", err)
 		}
 	}
 	m, err := newMetrics(cfg.meters.Meter(scope, metric.WithInstrumentationVersion(version())))
 	if err != nil {
-		return framework.Observer{}, fmt.Errorf("otel: %w", err)
+		return framework.Observer{}, fmt.Errorf("otelobserve: %w", err)
 	}
 	s := spans{tracer: cfg.tracers.Tracer(scope, trace.WithInstrumentationVersion(version()))}
 	if cfg.server != "" {

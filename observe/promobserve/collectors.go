@@ -22,7 +22,7 @@ import (
 // The error is [framework.ErrBadArgument] if c is nil, or name is empty or not UTF-8.
 func NewCacheCollector(c *cache.Cache, name string) (prom.Collector, error) {
 	if c == nil {
-		return nil, fmt.Errorf("prometheus: %w: nil cache", framework.ErrBadArgument)
+		return nil, fmt.Errorf("promobserve: %w: nil cache", framework.ErrBadArgument)
 	}
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func NewCacheCollector(c *cache.Cache, name string) (prom.Collector, error) {
 // name is empty or not UTF-8.
 func NewNodeCollector(n *node.Node, name string) (prom.Collector, error) {
 	if n == nil {
-		return nil, fmt.Errorf("prometheus: %w: nil node", framework.ErrBadArgument)
+		return nil, fmt.Errorf("promobserve: %w: nil node", framework.ErrBadArgument)
 	}
 	return newPresence(n.Present, name)
 }
@@ -55,7 +55,7 @@ func NewNodeCollector(n *node.Node, name string) (prom.Collector, error) {
 // label node. The error is [framework.ErrBadArgument] if m is nil, or name is empty or not UTF-8.
 func NewMemberCollector(m *node.Member, name string) (prom.Collector, error) {
 	if m == nil {
-		return nil, fmt.Errorf("prometheus: %w: nil member", framework.ErrBadArgument)
+		return nil, fmt.Errorf("promobserve: %w: nil member", framework.ErrBadArgument)
 	}
 	return newPresence(m.Present, name)
 }
@@ -71,7 +71,7 @@ func newPresence(present func() (bool, <-chan struct{}), name string) (prom.Coll
 // checkName refuses an empty name, and one that a registry would refuse later.
 func checkName(name string) error {
 	if name == "" || !utf8.ValidString(name) {
-		return fmt.Errorf("prometheus: %w: name %q is empty or not UTF-8", framework.ErrBadArgument, name)
+		return fmt.Errorf("promobserve: %w: name %q is empty or not UTF-8", framework.ErrBadArgument, name)
 	}
 	return nil
 }

@@ -76,19 +76,19 @@ func New(reg prom.Registerer, opts ...Option) (framework.Observer, error) {
 		buckets:   []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600},
 	}
 	if reg == nil {
-		return framework.Observer{}, fmt.Errorf("prometheus: %w: nil registerer", framework.ErrBadArgument)
+		return framework.Observer{}, fmt.Errorf("promobserve: %w: nil registerer", framework.ErrBadArgument)
 	}
 	for _, opt := range opts {
 		if opt == nil {
-			return framework.Observer{}, fmt.Errorf("prometheus: %w: nil option", framework.ErrBadArgument)
+			return framework.Observer{}, fmt.Errorf("promobserve: %w: nil option", framework.ErrBadArgument)
 		}
 		if err := opt(&cfg); err != nil {
-			return framework.Observer{}, fmt.Errorf("prometheus: %w", err)
+			return framework.Observer{}, fmt.Errorf("promobserve: %w", err)
 		}
 	}
 	m := newMetrics(cfg)
 	if err := m.register(reg); err != nil {
-		return framework.Observer{}, fmt.Errorf("prometheus: %w", err)
+		return framework.Observer{}, fmt.Errorf("promobserve: %w", err)
 	}
 	m.zero()
 	return m.observer(cfg.lockLabel), nil
