@@ -82,7 +82,7 @@ var mutations = []mutation{
 	{
 		name:  "an acquire that gives up leaves its node",
 		file:  "recipes/lock/acquire.go",
-		edits: []edit{{old: "\t\te.leave()\n\t}\n\tswitch cause", new: "\t}\n\tswitch cause"}},
+		edits: []edit{{old: "\t\te.leave()\n\t}\n\treturn nil, q.whyNot", new: "\t}\n\treturn nil, q.whyNot"}},
 		pkg:   "recipes/lock", test: "TestWhoGivesUpIsInNobodysWay",
 	},
 	{
@@ -95,6 +95,12 @@ var mutations = []mutation{
 		name:  "a view does not count what is created",
 		file:  "recipes/lock/view.go",
 		edits: []edit{{old: "c.number == number)", new: "c.number <= number)"}, {old: "c.number < number // children", new: "c.number < -2 // children"}},
+		pkg:   "recipes/lock", test: "TestViewThatMissedANodeIsNotAsked",
+	},
+	{
+		name:  "a view counts with a sign",
+		file:  "recipes/lock/view.go",
+		edits: []edit{{old: "int64((uint32(stat.Cversion) + uint32(stat.NumChildren)) / 2)", new: "(int64(stat.Cversion) + int64(stat.NumChildren)) / 2"}, {old: "found || v.next < 0 {", new: "found {"}},
 		pkg:   "recipes/lock", test: "TestViewThatMissedANodeIsNotAsked",
 	},
 	{
