@@ -3,6 +3,7 @@ package ensemble_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -181,7 +182,10 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	client, err := docker.NewClientFromEnv()
 	require.NoError(t, err)
 	mine := func() int {
-		containers, err := client.ListContainers(docker.ListContainersOptions{All: true, Filters: map[string][]string{"label": {"io.gocurator.owner"}}})
+		host, err := os.Hostname()
+		require.NoError(t, err)
+		label := fmt.Sprintf("io.gocurator.owner=%s:%d", host, os.Getpid()) // other processes have ensembles, too
+		containers, err := client.ListContainers(docker.ListContainersOptions{All: true, Filters: map[string][]string{"label": {label}}})
 		if err != nil {
 			t.Skipf("LEFT OUT, needs Docker: %v", err)
 		}

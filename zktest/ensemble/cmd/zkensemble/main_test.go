@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -147,9 +148,27 @@ func TestNothingIsLeft(t *testing.T) {
 type program struct {
 	t      *testing.T
 	cmd    *exec.Cmd
-	stderr bytes.Buffer
+	stderr output
 	docker *docker.Client
 	answer *http.Response
+}
+
+// output is what a program has written, also while it runs.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }
 
 func startProgram(t *testing.T) *program {
