@@ -309,7 +309,7 @@ func TestNobodyIsThereToContinue(t *testing.T) {
 func TestWhatTheCommandLeavesBehindIsEnded(t *testing.T) {
 	for name, script := range map[string]string{
 		"it ends":                  `(sleep 1000; :) & echo $! > "$FILE"`,
-		"Ctrl-C":                   `(sleep 1000; :) & echo $! > "$FILE"; kill -INT $PPID; sleep 1000`,
+		"Ctrl-C":                   `(sleep 1000; :) & echo $! > "$FILE"; trap "exit 130" INT; kill -INT $PPID; while :; do sleep 0.01; done`,
 		"it does not hear SIGTERM": `(trap "" TERM; while :; do sleep 0.01; done) & echo $! > "$FILE"`,
 	} {
 		t.Run(name, func(t *testing.T) {
