@@ -340,7 +340,7 @@ func TestEveryFlagIsToldOf(t *testing.T) {
 func TestBashCompletes(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {
-		t.Skip("no bash here")
+		t.Skip("LEFT OUT, needs bash")
 	}
 	for line, want := range map[string]string{
 		"zklock ru":                "run",
@@ -605,7 +605,7 @@ func TestASignalWhileTheShadowIsMade(t *testing.T) {
 
 func TestCommandDiesWithZklock(t *testing.T) {
 	if _, err := os.Stat("/proc/self"); err != nil {
-		t.Skip("only Linux does that")
+		t.Skip("LEFT OUT, needs Linux: no other system tells a child that its parent has died")
 	}
 	server := zktest.NewServer(t)
 	file := filepath.Join(t.TempDir(), "pid")
