@@ -8,16 +8,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gocurator/curator/internal/proto"
 )
 
 // identity is somebody: "world" "anyone", "digest" "user:hash", "ip" "127.0.0.1".
 type identity struct{ scheme, id string }
-
-// acl is what somebody may do.
-type acl struct {
-	perms int32
-	id    identity
-}
 
 const (
 	permRead = 1 << iota
@@ -28,21 +24,24 @@ const (
 	permAll = 1<<iota - 1
 )
 
-// super may do everything.
-var super = identity{scheme: "super"}
+var (
+	super  = identity{scheme: "super"} // may do everything
+	anyone = identity{"world", "anyone"}
+)
 
-var openACL = []acl{{permAll, identity{"world", "anyone"}}}
+var openACL = []proto.ACL{{Perms: permAll, Scheme: "world", ID: "anyone"}}
 
 // allowed reports whether one of who has all of perms.
-func allowed(list []acl, perms int32, who []identity) bool {
+func allowed(list []proto.ACL, perms int32, who []identity) bool {
 	if slices.Contains(who, super) {
 		return true
 	}
 	for _, a := range list {
-		if a.perms&perms != perms {
+		if a.Perms&perms != perms {
 			continue
 		}
-		if a.id == (identity{"world", "anyone"}) || slices.ContainsFunc(who, a.id.matches) {
+		i := identity{a.Scheme, a.ID}
+		if i == anyone || slices.ContainsFunc(who, i.matches) {
 			return true
 		}
 	}
@@ -62,11 +61,11 @@ func (i identity) matches(who identity) bool {
 }
 
 // fixACL checks a list that a client sent, and replaces "auth" by who the client is.
-func fixACL(list []acl, who []identity) (fixed []acl, valid bool) {
+func fixACL(list []proto.ACL, who []identity) (fixed []proto.ACL, valid bool) {
 	for _, a := range list {
-		switch a.id.scheme {
+		switch a.Scheme {
 		case "world":
-			if a.id.id != "anyone" {
+			if a.ID != anyone.id {
 				return nil, false
 			}
 			fixed = addNew(fixed, a)
@@ -75,19 +74,19 @@ func fixACL(list []acl, who []identity) (fixed []acl, valid bool) {
 			for _, w := range who {
 				if w.scheme == "digest" {
 					known = true
-					fixed = addNew(fixed, acl{a.perms, w})
+					fixed = addNew(fixed, proto.ACL{Perms: a.Perms, Scheme: w.scheme, ID: w.id})
 				}
 			}
 			if !known {
 				return nil, false
 			}
 		case "digest":
-			if len(javaSplit(a.id.id, ":")) != 2 {
+			if len(javaSplit(a.ID, ":")) != 2 {
 				return nil, false
 			}
 			fixed = addNew(fixed, a)
 		case "ip":
-			if !validIP(a.id.id) {
+			if !validIP(a.ID) {
 				return nil, false
 			}
 			fixed = addNew(fixed, a)

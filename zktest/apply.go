@@ -1,6 +1,10 @@
 package zktest
 
-import "time"
+import (
+	"time"
+
+	"github.com/gocurator/curator/internal/proto"
+)
 
 // entry is a transaction as it stands in the log of a server. To apply it gives the same result
 // on every tree to which the entries before it were applied.
@@ -10,142 +14,108 @@ type entry struct {
 	session int64 // 0: of the server itself
 	who     []identity
 	op      Op // OpConnect opens the session, OpCloseSession ends it
-	body    []byte
-	edit    func(*txn) code // instead of op
-	timeout time.Duration   // of a new session
-	at      *Server         // where it came from
-	origin  *call           // the request behind it, of a client there; nil if nobody waits
+	body    proto.Record
+	edit    func(*txn) proto.Code // instead of op
+	timeout time.Duration         // of a new session
+	at      *Server               // where it came from
+	origin  *call                 // the request behind it, of a client there; nil if nobody waits
 }
 
 // result is what came of an entry.
 type result struct {
-	code   code
-	failed string // where an edit did
-	body   []byte // of the reply
+	code   proto.Code
+	failed string       // where an edit did
+	body   proto.Record // of the reply; nil: none
 	events []event
+	hangUp bool // after the answer
 }
 
 // apply carries an entry out. One that fails changes nothing but the zxid.
 func (t *tree) apply(e *entry) result {
 	x := t.begin(e.zxid, e.time)
 	x.session, x.who = e.session, e.who
-	r, w := reader{buf: e.body}, writer{}
-	code := ok
+	var body proto.Record
+	code := proto.OK
 	switch {
 	case e.edit != nil:
 		code = e.edit(x)
 	case e.op == OpConnect:
 	case e.op == OpCloseSession:
 		x.removeOwned(e.session)
-	case e.op == OpMulti:
-		code = x.multi(&r, &w)
 	case e.op == OpReconfig:
 		code = t.cfg.reconfigCode()
-	case e.op == opDeleteContainer:
-		code = errBadArguments // only servers send it, and to themselves
+	case e.op == Op(proto.OpDeleteContainer):
+		code = proto.BadArguments // only servers send it, and to themselves
 	default:
-		code = x.operation(e.op, &r, &w)
+		body, code = x.operation(e.op, e.body)
 	}
-	if code != ok {
+	if code != proto.OK {
 		x.rollback()
 	}
-	return result{code, x.failed, w.buf, x.events}
+	return result{code: code, failed: x.failed, body: body, events: x.events}
 }
 
-// operation is one operation of a transaction.
-func (x *txn) operation(op Op, r *reader, w *writer) code {
-	switch op {
-	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
-		m := r.creation(op)
-		if r.err != nil {
-			return errMarshalling
+// operation is what a transaction consists of, alone or in a multi.
+func (x *txn) operation(op Op, body proto.Record) (proto.Record, proto.Code) {
+	switch r := body.(type) {
+	case *proto.CreateRequest:
+		return x.createKind(op, r)
+	case *proto.VersionRequest:
+		if op == OpCheck {
+			return nil, x.check(r.Path, r.Version, x.who)
 		}
-		return x.createKind(op, m, w)
-	case OpDelete:
-		path, version := r.string(), r.int32()
-		if r.err != nil {
-			return errMarshalling
-		}
-		return x.delete(path, version, x.who)
-	case OpSetData:
-		path, data, version := r.string(), r.bytes(), r.int32()
-		if r.err != nil {
-			return errMarshalling
-		}
-		stat, code := x.setData(path, data, version, x.who)
-		if code == ok {
-			w.stat(stat)
-		}
-		return code
-	case OpSetACL:
-		path, list, version := r.string(), r.acls(), r.int32()
-		if r.err != nil {
-			return errMarshalling
-		}
-		stat, code := x.setACL(path, list, version, x.who)
-		if code == ok {
-			w.stat(stat)
-		}
-		return code
-	case OpCheck:
-		path, version := r.string(), r.int32()
-		if r.err != nil {
-			return errMarshalling
-		}
-		return x.check(path, version, x.who)
+		return nil, x.delete(r.Path, r.Version, x.who)
+	case *proto.SetDataRequest:
+		return changed(x.setData(r.Path, r.Data, r.Version, x.who))
+	case *proto.SetACLRequest:
+		return changed(x.setACL(r.Path, r.ACL, r.Version, x.who))
+	case *proto.MultiRequest:
+		return x.multi(r.Ops)
 	}
-	return errMarshalling
+	return nil, proto.MarshallingError
+}
+
+// changed is the answer to a request that changes a node.
+func changed(stat Stat, code proto.Code) (proto.Record, proto.Code) {
+	if code != proto.OK {
+		return nil, code
+	}
+	return &proto.StatResponse{Stat: proto.Stat(stat)}, code
 }
 
 // maxTTL is the longest TTL there is, in milliseconds: servers keep it in 40 bits.
 const maxTTL = 1<<40 - 1
 
-// creation is the body of a create, of any kind.
-type creation struct {
-	path string
-	data []byte
-	acl  []acl
-	mode Mode
-	ttl  int64 // in milliseconds; -1: none
-}
-
-func (r *reader) creation(op Op) creation {
-	m := creation{r.string(), r.bytes(), r.acls(), Mode(r.int32()), -1}
-	if op == OpCreateTTL {
-		m.ttl = r.int64()
-	}
-	return m
-}
-
 // createKind makes a node of the kind that op says. That goes before the mode: a plain create with
 // the mode of a container makes a persistent node.
-func (x *txn) createKind(op Op, m creation, w *writer) code {
+func (x *txn) createKind(op Op, m *proto.CreateRequest) (proto.Record, proto.Code) {
+	mode := Mode(m.Flags)
 	switch {
-	case !m.mode.valid():
-		return errBadArguments
-	case m.mode.ttl() && !x.tree.cfg.ttlNodes:
-		return errUnimplemented
-	case m.mode.ttl() && (m.ttl <= 0 || m.ttl > maxTTL), !m.mode.ttl() && op == OpCreateTTL:
-		return errBadArguments
+	case !mode.valid():
+		return nil, proto.BadArguments
+	case mode.ttl() && !x.tree.cfg.ttlNodes:
+		return nil, proto.Unimplemented
+	case mode.ttl() && (m.TTL <= 0 || m.TTL > maxTTL), !mode.ttl() && op == OpCreateTTL:
+		return nil, proto.BadArguments
 	}
-	if code := x.keeperRefuses(m); code != ok {
-		return code
+	if code := x.keeperRefuses(m.Path, mode); code != proto.OK {
+		return nil, code
 	}
-	made := newNode{path: m.path, data: m.data, acl: m.acl, sequential: m.mode.Sequential()}
+	made := newNode{path: m.Path, data: m.Data, acl: m.ACL, sequential: mode.Sequential()}
 	switch {
 	case op == OpCreateContainer:
 		made.container = true
 	case op == OpCreateTTL:
-		made.ttl = time.Duration(m.ttl) * time.Millisecond
-	case m.mode.Ephemeral():
+		made.ttl = time.Duration(m.TTL) * time.Millisecond
+	case mode.Ephemeral():
 		made.owner = x.session
 	}
 	path, code := x.create(made, x.who)
-	if code == ok {
-		w.string(path)
-		if op != OpCreate {
-			w.stat(x.tree.nodes[path].public())
-		}
+	switch {
+	case code != proto.OK:
+		return nil, code
+	case op == OpCreate:
+		return &proto.PathResponse{Path: path}, code
 	}
-	return code
+	return &proto.CreateResponse{Path: path, Stat: proto.Stat(x.tree.nodes[path].public())}, code
 }

@@ -1,5 +1,7 @@
 package zktest
 
+import "github.com/gocurator/curator/internal/proto"
+
 // call is a request that is being carried out. One that is a transaction of a cluster waits until this
 // member has applied it. Guarded by Server.mu.
 type call struct {
@@ -41,7 +43,7 @@ func (c *conn) finish(q *call) bool {
 	if !c.await(q) {
 		return false
 	}
-	if len(q.gates) > 0 && q.fault == 0 {
+	if len(q.gates) > 0 && q.fault.answers() {
 		if !s.wait(q.gates) {
 			return false
 		}
@@ -66,26 +68,27 @@ func (c *conn) await(q *call) bool {
 	return false
 }
 
-// send puts the answer out, behind a gate if need be. Server.mu is held.
-func (q *call) send(record []byte) {
+// send puts the answer out, behind a gate if need be. frame has room for its length. Server.mu is held.
+func (q *call) send(frame []byte) {
 	s := q.conn.server
 	if len(q.gates) > 0 {
 		s.put(output{to: q.conn, kind: outputHold})
 	}
 	// Put out with the lock held: an event of a later transaction must not
 	// overtake the answer that set its watch.
-	s.put(output{to: q.conn, frame: frame(record), from: s, tampers: q.tampers, request: q.request})
+	s.put(output{to: q.conn, frame: proto.Seal(frame), from: s, tampers: q.tampers, request: q.request})
 }
 
 // handle carries one request out. It reports whether the connection goes on.
 func (c *conn) handle(record []byte) bool {
 	s := c.server
-	head := reader{buf: record}
-	xid, op := head.int32(), Op(head.int32())
-	if head.err != nil {
+	var head proto.RequestHeader
+	d := proto.NewDecoder(record)
+	if head.Decode(&d); d.Err() != nil {
 		return false
 	}
-	request := describe(c.session.id, op, head.buf)
+	op := Op(head.Op)
+	request, body := decode(c.session.id, op, &d)
 	if !s.pass(request) || !op.writes() && !c.await(c.pending) {
 		return false
 	}
@@ -116,40 +119,44 @@ func (c *conn) handle(record []byte) bool {
 		return false
 	}
 	s.count(op)
-	q := &call{conn: c, request: request, xid: xid, fault: fault, gates: gates, tampers: tampers, then: (*call).reply}
-	c.carryOut(q, head.buf)
+	gates = s.asleep.holdUp(fault, gates)
+	q := &call{conn: c, request: request, xid: head.Xid, fault: fault, gates: gates, tampers: tampers, then: (*call).reply}
+	c.carryOut(q, body)
 	return c.finish(q)
 }
 
 // carryOut has a request answered, now or when its transaction is applied. Server.mu is held.
-func (c *conn) carryOut(q *call, body []byte) {
+func (c *conn) carryOut(q *call, body proto.Record) {
 	s, op := c.server, q.request.Op
+	_, bad := body.(malformed)
 	switch {
 	case op == OpCreateContainer && !s.cfg.containers:
-		q.answer(-1, result{code: errUnknownOp})
-	case op == OpReconfig && !validReconfig(body): // the only one that is read before a zxid is taken for it
-		q.answer(s.tree.zxid, result{code: errMarshalling})
+		q.answer(-1, unknownOp)
+	case op == OpReconfig && bad: // the only one that is read before a zxid is taken for it
+		q.answer(s.tree.zxid, result{code: proto.MarshallingError})
 	case op.writes() || op == OpCloseSession:
 		s.submit(&entry{session: c.session.id, who: c.who, op: op, body: body, origin: q, at: s})
-	case op == OpSync && s.member != nil && validSync(body):
-		s.member.sync(q, body)
+	case op == OpSync && s.member != nil && !bad:
+		s.member.sync(q, q.request.Path)
 	default:
-		var w writer
-		code := c.read1(op, &reader{buf: body}, &w)
-		if code == errUnknownOp {
-			q.answer(-1, result{code: code})
+		answer, code := c.read1(op, body)
+		if code == proto.Unimplemented {
+			q.answer(-1, unknownOp)
 		} else {
-			q.answer(s.tree.zxid, result{code: code, body: w.buf})
+			q.answer(s.tree.zxid, result{code: code, body: answer})
 		}
 	}
 }
+
+// unknownOp answers an operation that the server does not know.
+var unknownOp = result{code: proto.Unimplemented, hangUp: true}
 
 // reply answers a request, or does what a fault wants instead. Server.mu is held.
 func (q *call) reply(zxid int64, res result) {
 	c, s, op := q.conn, q.conn.server, q.request.Op
 	if op == OpAuth {
 		zxid = 0 // as real servers have it
-		if res.code == errMarshalling {
+		if res.code == proto.MarshallingError {
 			// Real servers carry this one out where they read, and there what
 			// cannot be understood ends the connection.
 			q.goesOn = false
@@ -168,30 +175,11 @@ func (q *call) reply(zxid int64, res result) {
 		s.endSession(c.session.id)
 		return
 	}
-	var w writer
-	w.int32(q.xid)
-	w.int64(zxid)
-	w.int32(int32(res.code.onWire()))
-	if res.code == ok {
-		w.buf = append(w.buf, res.body...)
+	header := proto.ReplyHeader{Xid: q.xid, Zxid: zxid, Code: res.code}
+	if res.code == proto.OK && res.body != nil {
+		q.send(res.body.Append(header.Append(proto.Begin(128))))
+	} else {
+		q.send(header.Append(proto.Begin(16)))
 	}
-	q.send(w.buf)
-	q.goesOn = op != OpCloseSession && res.code != errAuthFailed && res.code != errUnknownOp
-}
-
-// validSync reports whether the body of a sync can be read. It is also that of the reply.
-func validSync(body []byte) bool {
-	r := reader{buf: body}
-	r.string()
-	return r.err == nil && len(r.buf) == 0
-}
-
-// validReconfig reports whether the body of a reconfiguration can be read.
-func validReconfig(body []byte) bool {
-	r := reader{buf: body}
-	for range 3 {
-		r.bytes() // who joins, who leaves, who stays
-	}
-	r.int64()
-	return r.err == nil
+	q.goesOn = op != OpCloseSession && res.code != proto.AuthFailed && !res.hangUp
 }

@@ -1,8 +1,8 @@
 package zktest
 
-// ClearFaults ends all faults: injections that no request has met, gates (they are opened), delays, tampering,
-// frozen links, refusals of connections and sessions, and a pause. Use it between tests, together with
-// [Server.Flush] for data. Traces, counts and stopped addresses stay.
+// ClearFaults ends all faults: injections that no request has met, gates (they are opened), answers that
+// [LoseWakeup] withholds, delays, tampering, frozen links, refusals of connections and sessions, and a pause. Use
+// it between tests, together with [Server.Flush] for data. Traces, counts and stopped addresses stay.
 func (s *Server) ClearFaults() {
 	s.mu.Lock()
 	gates := s.gates
@@ -13,6 +13,7 @@ func (s *Server) ClearFaults() {
 	for _, g := range gates {
 		g.Open()
 	}
+	s.asleep.wake()
 	s.Thaw()
 	s.Resume()
 }

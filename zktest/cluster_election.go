@@ -3,6 +3,8 @@ package zktest
 import (
 	"slices"
 	"time"
+
+	"github.com/gocurator/curator/internal/proto"
 )
 
 // committed is the number of committed transactions.
@@ -159,6 +161,6 @@ func (c *Cluster) reap() {
 		return
 	}
 	for _, path := range c.term.leader.tree.reapDue(time.Now().Add(c.ahead)) {
-		c.term.receive(&entry{edit: func(x *txn) code { return x.reap(path) }})
+		c.term.receive(&entry{edit: func(x *txn) proto.Code { return x.reap(path) }})
 	}
 }

@@ -3,6 +3,8 @@ package zktest
 import (
 	"slices"
 	"time"
+
+	"github.com/gocurator/curator/internal/proto"
 )
 
 // member is a server's part in a cluster. Guarded by the cluster's lock.
@@ -76,9 +78,9 @@ func (m *member) submit(e *entry) {
 // resumeSession asks the leader whether a session that comes to this member is alive.
 func (m *member) resumeSession(q *call, id int64, timeout time.Duration) {
 	m.toLeader(func(t *term) {
-		code := errSessionExpired
+		code := proto.SessionExpired
 		if t.tracker.touch(id, timeout, time.Now()) {
-			code = ok
+			code = proto.OK
 			t.tracker.sessions[id].owner = m.Server
 		}
 		t.tell(m, func() { q.answer(m.tree.zxid, result{code: code}) })
@@ -87,8 +89,8 @@ func (m *member) resumeSession(q *call, id int64, timeout time.Duration) {
 
 // sync answers q once this member has applied what was committed when the leader heard of it. As in a real
 // ensemble, the leader does not ask a majority whether it still leads.
-func (m *member) sync(q *call, body []byte) {
-	then := func() { m.do(func() { q.answer(m.tree.zxid, result{body: body}) }) }
+func (m *member) sync(q *call, path string) {
+	then := func() { m.do(func() { q.answer(m.tree.zxid, result{body: &proto.PathResponse{Path: path}}) }) }
 	if m.leads() {
 		then() // its own clients wait for nothing that is not committed
 		return

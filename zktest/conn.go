@@ -122,6 +122,7 @@ func (c *conn) read() {
 		c.heard()
 		c.noteArrival()
 		c.in.push(record)
+		c.server.asleep.wake()
 	}
 }
 
@@ -176,40 +177,22 @@ func (c *conn) serve() {
 	}
 }
 
-// handshake is how a client introduces itself.
-type handshake struct {
-	seen     int64 // the last zxid that it knows of
-	timeout  time.Duration
-	session  int64 // 0: a new one
-	password []byte
-	readOnly bool // it is new enough to say whether a read-only server would do
-}
-
-func parseHandshake(record []byte) (handshake, error) {
-	r := reader{buf: record}
-	r.int32() // protocol version
-	h := handshake{seen: r.int64()}
-	h.timeout = time.Duration(r.int32()) * time.Millisecond
-	h.session, h.password = r.int64(), r.bytes()
-	h.readOnly = len(r.buf) > 0
-	return h, r.err
-}
-
 // connect gives the client a session. It reports whether there is one.
 func (c *conn) connect(record []byte) bool {
 	s := c.server
-	h, err := parseHandshake(record)
-	if err != nil {
+	var h proto.ConnectRequest
+	d := proto.NewDecoder(record)
+	if h.Decode(&d); d.Err() != nil {
 		return false
 	}
 	s.mu.Lock()
-	c.peer = h.session
+	c.peer = h.Session
 	c.hold(s.blocked(c))
 	s.mu.Unlock()
 	if !s.flows(c, c.done) {
 		return false
 	}
-	request := Request{Session: h.session, Op: OpConnect}
+	request := Request{Session: h.Session, Op: OpConnect}
 	if !s.pass(request) {
 		return false
 	}
@@ -219,25 +202,26 @@ func (c *conn) connect(record []byte) bool {
 	if !s.lockRunning() {
 		return false
 	}
-	if !s.serves() || h.seen > s.tree.zxid {
+	if !s.serves() || h.LastZxid > s.tree.zxid {
 		s.mu.Unlock()
 		return false // a client that knows more than we do has to find another server
 	}
 	fault := s.meet(hits, request)
-	if fault == ExpireBefore && s.sessions[h.session] != nil {
-		s.endSession(h.session)
+	if fault == ExpireBefore && s.sessions[h.Session] != nil {
+		s.endSession(h.Session)
 	}
 	if fault == FailBefore || fault == ExpireBefore {
 		c.cut()
 		s.unlock()
 		return false
 	}
+	gates = s.asleep.holdUp(fault, gates)
 	q := &call{conn: c, request: request, fault: fault, gates: gates, tampers: tampers, then: func(q *call, _ int64, res result) { c.welcome(q, h, res.code) }}
 	switch {
 	case s.leaderless:
 		q.send(s.cfg.rejection(h))
 		q.answered = true
-	case h.session == 0:
+	case h.Session == 0:
 		s.openSession(h, q)
 	default:
 		s.resumeSession(h, q)
@@ -247,13 +231,13 @@ func (c *conn) connect(record []byte) bool {
 
 // welcome gives a session to the connection and answers the handshake, or does what a fault wants
 // instead. Server.mu is held.
-func (c *conn) welcome(q *call, h handshake, code code) {
+func (c *conn) welcome(q *call, h proto.ConnectRequest, code proto.Code) {
 	s := c.server
 	if c.over {
 		return // the session is there, for when the client comes back
 	}
 	var sess *session
-	if code == ok {
+	if code == proto.OK {
 		sess = s.bind(c, q.session, s.cfg.grant(h))
 		c.hold(s.blocked(c))
 		c.last, c.lastZxid = OpConnect, s.tree.zxid
@@ -261,7 +245,7 @@ func (c *conn) welcome(q *call, h handshake, code code) {
 	switch {
 	case q.fault == ExpireAfter && sess != nil:
 		s.endSession(sess.id)
-	case q.fault != 0:
+	case !q.fault.answers():
 		c.cut()
 	default:
 		q.send(greeting(h, sess))
@@ -269,24 +253,19 @@ func (c *conn) welcome(q *call, h handshake, code code) {
 	}
 }
 
+// handshakeSize is that of the answer to a handshake.
+const handshakeSize = 37
+
 // greeting is the answer to a handshake. A session that is over is answered with zeros.
-func greeting(h handshake, sess *session) []byte {
-	var w writer
-	w.int32(0)
+func greeting(h proto.ConnectRequest, sess *session) []byte {
+	r := proto.ConnectResponse{Password: make([]byte, 16), HasReadOnly: h.HasReadOnly}
 	if sess != nil {
-		w.int32(int32(sess.timeout.Milliseconds()))
-		w.int64(sess.id)
-		w.bytes(password(sess.id))
-	} else {
-		w.int32(0)
-		w.int64(0)
-		w.bytes(make([]byte, 16))
+		r.Timeout, r.Session, r.Password = milliseconds(sess.timeout), sess.id, password(sess.id)
 	}
-	if h.readOnly {
-		w.bool(false)
-	}
-	return w.buf
+	return r.Append(proto.Begin(handshakeSize))
 }
+
+func milliseconds(d time.Duration) int32 { return int32(d.Milliseconds()) }
 
 // String says who it is, for people.
 func (c *conn) String() string {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Fault is a way in which a request fails.
@@ -21,6 +22,11 @@ const (
 
 	// ExpireAfter applies the request and ends the session instead of answering.
 	ExpireAfter
+
+	// LoseWakeup applies the request and withholds the answer, and all that follows on the connection, until the
+	// server receives another request, of whatever client: a handshake or a ping will do. ZooKeeper 3.6.0 to 3.8.0
+	// does that now and then (ZOOKEEPER-4537). There a commit of the ensemble helps as well, here it does not.
+	LoseWakeup
 )
 
 // String is the fault in words, such as "lose reply".
@@ -34,6 +40,8 @@ func (f Fault) String() string {
 		return "expire before"
 	case ExpireAfter:
 		return "expire after"
+	case LoseWakeup:
+		return "lose wake-up"
 	}
 	return fmt.Sprintf("fault %d", int(f))
 }
@@ -157,4 +165,35 @@ func (s *Server) meet(hits []*Injection, r Request) Fault {
 		}
 	}
 	return 0
+}
+
+// answers reports whether a request that meets the fault is answered on its connection.
+func (f Fault) answers() bool { return f == 0 || f == LoseWakeup }
+
+// asleep are the gates of answers that wait for the next request.
+type asleep struct {
+	mu    sync.Mutex // guards what follows
+	gates []*Gate
+}
+
+// holdUp adds a gate to those of a request, if its fault is LoseWakeup.
+func (a *asleep) holdUp(f Fault, gates []*Gate) []*Gate {
+	if f != LoseWakeup {
+		return gates
+	}
+	g := &Gate{arrived: make(chan struct{}), opened: make(chan struct{})}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.gates = append(a.gates, g)
+	return append(gates, g)
+}
+
+// wake lets them go.
+func (a *asleep) wake() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, g := range a.gates {
+		close(g.opened)
+	}
+	a.gates = nil
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/proto"
 )
 
 // TestClientIsHeardWhileTheServerWorks has a client ping while the server is busy with other work.
@@ -16,13 +18,8 @@ func TestClientIsHeardWhileTheServerWorks(t *testing.T) {
 		client, err := s.Dial("", "", 0)
 		require.NoError(t, err)
 		defer client.Close()
-		var hello writer
-		hello.int32(0)
-		hello.int64(0)
-		hello.int32(4000)
-		hello.int64(0)
-		hello.bytes(make([]byte, 16))
-		_, err = client.Write(frame(hello.buf))
+		hello := proto.ConnectRequest{Timeout: 4000, Password: make([]byte, 16)}
+		_, err = client.Write(proto.Seal(hello.Append(proto.Begin(0))))
 		require.NoError(t, err)
 		var size [4]byte
 		_, err = client.Read(size[:])
@@ -32,10 +29,8 @@ func TestClientIsHeardWhileTheServerWorks(t *testing.T) {
 
 		time.Sleep(3 * time.Second)
 		s.mu.Lock() // the server works
-		var ping writer
-		ping.int32(-2)
-		ping.int32(int32(OpPing))
-		_, err = client.Write(frame(ping.buf))
+		ping := proto.RequestHeader{Xid: proto.XidPing, Op: proto.OpPing}
+		_, err = client.Write(proto.Seal(ping.Append(proto.Begin(0))))
 		require.NoError(t, err)
 		for c := range s.conns {
 			for c.heardAt.Load() == 0 { // the client's write has returned, the server's read is about to

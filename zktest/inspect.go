@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/gocurator/curator/internal/proto"
 )
 
 // ErrNoNode means that there is no such node on the server.
@@ -104,13 +106,13 @@ func (s *Server) watchCount() int {
 // and only rise; this one may be set to any number. It is a transaction. Errors are [ErrNoNode] and
 // [ErrNoLeader].
 func (s *Server) SetSequence(parent string, next int32) error {
-	return s.edit("set the sequence of", parent, func(x *txn) code {
+	return s.edit("set the sequence of", parent, func(x *txn) proto.Code {
 		n := x.tree.nodes[parent]
 		if n == nil {
-			return errNoNode
+			return proto.NoNode
 		}
 		x.save(n)
 		n.stat.Cversion = next
-		return ok
+		return proto.OK
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gocurator/curator/internal/proto"
 )
 
 // KeeperAge says which ClickHouse Keeper a server is like. See [LikeKeeper].
@@ -28,11 +30,11 @@ const (
 // keeperUnknown are the operations that each Keeper does not know.
 var keeperUnknown = map[KeeperAge][]Op{
 	KeeperOld: {
-		OpCreate2, OpReconfig, OpCheckWatches, OpRemoveWatches, OpCreateContainer, opDeleteContainer, OpCreateTTL, OpMultiRead,
+		OpCreate2, OpReconfig, OpCheckWatches, OpRemoveWatches, OpCreateContainer, Op(proto.OpDeleteContainer), OpCreateTTL, OpMultiRead,
 		OpSetWatches, OpGetEphemerals, OpGetChildrenNumber, OpSetWatches2, OpAddWatch, OpWhoAmI,
 	},
-	KeeperRecent: {OpCreateContainer, opDeleteContainer, OpCreateTTL, OpGetEphemerals, OpGetChildrenNumber, OpWhoAmI},
-	KeeperNew:    {opDeleteContainer, OpGetEphemerals, OpGetChildrenNumber, OpWhoAmI},
+	KeeperRecent: {OpCreateContainer, Op(proto.OpDeleteContainer), OpCreateTTL, OpGetEphemerals, OpGetChildrenNumber, OpWhoAmI},
+	KeeperNew:    {Op(proto.OpDeleteContainer), OpGetEphemerals, OpGetChildrenNumber, OpWhoAmI},
 }
 
 // LikeKeeper makes a server that differs from ZooKeeper as ClickHouse Keeper does:
@@ -91,38 +93,34 @@ func (s *Server) RefuseSessions(refuse bool) {
 const rejected = 42
 
 // rejection is the answer to a handshake where there is no leader.
-func (c *config) rejection(h handshake) []byte {
-	var w writer
-	w.int32(rejected)
-	w.int32(int32(c.grant(h).Milliseconds()))
-	w.int64(-1)
-	w.bytes(make([]byte, 16))
-	return w.buf
+func (c *config) rejection(h proto.ConnectRequest) []byte {
+	r := proto.ConnectResponse{Version: rejected, Timeout: milliseconds(c.grant(h)), Session: -1, Password: make([]byte, 16)}
+	return r.Append(proto.Begin(handshakeSize))
 }
 
 // asServed is the handshake as the server understands it: a Keeper does not look at the session
 // and the last zxid that the client names, and does not say whether it is read-only.
-func (c *config) asServed(h handshake) handshake {
+func (c *config) asServed(h proto.ConnectRequest) proto.ConnectRequest {
 	if c.keeper != 0 {
-		return handshake{timeout: h.timeout}
+		return proto.ConnectRequest{Timeout: h.Timeout}
 	}
 	return h
 }
 
 // keeperRefuses is how a Keeper answers a create that ZooKeeper would carry out, or ok.
-func (x *txn) keeperRefuses(m creation) code {
+func (x *txn) keeperRefuses(path string, mode Mode) proto.Code {
 	if x.tree.cfg.keeper != KeeperNew {
-		return ok
+		return proto.OK
 	}
-	dir, _ := split(m.path)
+	dir, _ := split(path)
 	parent := x.tree.nodes[dir]
 	switch {
-	case m.mode == ModeContainer:
-		return errBadArguments
+	case mode == ModeContainer:
+		return proto.BadArguments
 	case parent != nil && parent.ttl > 0:
-		return errEphemeralParent
+		return proto.NoChildrenForEphemerals
 	}
-	return ok
+	return proto.OK
 }
 
 // keeperConfig fills in a Keeper's configuration, now that the address is known. s.mu is held.

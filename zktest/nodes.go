@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/gocurator/curator/internal/proto"
 )
 
 // ErrNodeExists means that there is such a node on the server already.
@@ -39,9 +41,9 @@ type Node struct {
 // or loses it meanwhile.
 func (s *Server) Create(path string, data []byte) error {
 	data = slices.Clone(data)
-	return s.edit("create", path, func(x *txn) code {
+	return s.edit("create", path, func(x *txn) proto.Code {
 		if x.tree.nodes[path] != nil {
-			return errNodeExists
+			return proto.NodeExists
 		}
 		return x.createAll(newNode{path: path, data: data, acl: openACL})
 	})
@@ -51,7 +53,7 @@ func (s *Server) Create(path string, data []byte) error {
 // quota.
 func (s *Server) Set(path string, data []byte) error {
 	data = slices.Clone(data)
-	return s.edit("set", path, func(x *txn) code {
+	return s.edit("set", path, func(x *txn) proto.Code {
 		_, code := x.setData(path, data, -1, everyRight)
 		return code
 	})
@@ -60,15 +62,15 @@ func (s *Server) Set(path string, data []byte) error {
 // Delete deletes a node with everything below it, in one transaction: watches fire. Errors are
 // [ErrNoNode], and that of a server's own node, such as /zookeeper.
 func (s *Server) Delete(path string) error {
-	return s.edit("delete", path, func(x *txn) code {
+	return s.edit("delete", path, func(x *txn) proto.Code {
 		switch {
 		case x.tree.nodes[path] == nil:
-			return errNoNode
+			return proto.NoNode
 		case x.tree.own(path):
-			return errBadArguments
+			return proto.BadArguments
 		}
 		x.removeAll(path)
-		return ok
+		return proto.OK
 	})
 }
 
@@ -77,7 +79,7 @@ func (s *Server) Delete(path string) error {
 // cluster without a leader keeps its nodes.
 func (s *Server) Flush() {
 	// The edit always succeeds; in a cluster without a leader there is none.
-	_ = s.edit("flush", "/", func(x *txn) code {
+	_ = s.edit("flush", "/", func(x *txn) proto.Code {
 		for _, path := range slices.Backward(slices.Sorted(maps.Keys(x.tree.nodes))) {
 			n := x.tree.nodes[path]
 			if !x.tree.own(path) {
@@ -87,7 +89,7 @@ func (s *Server) Flush() {
 			x.save(n)
 			n.stat.Cversion = 0
 		}
-		return ok
+		return proto.OK
 	})
 }
 
@@ -121,9 +123,9 @@ func (s *Server) Load(nodes []Node) error {
 	for i, n := range ordered {
 		ordered[i].Data = slices.Clone(n.Data)
 	}
-	return s.edit("load", "/", func(x *txn) code {
+	return s.edit("load", "/", func(x *txn) proto.Code {
 		for _, n := range ordered {
-			if code := x.load(n); code != ok {
+			if code := x.load(n); code != proto.OK {
 				x.failed = n.Path
 				return code
 			}
@@ -133,7 +135,7 @@ func (s *Server) Load(nodes []Node) error {
 			x.save(n)
 			n.stat.Cversion = max(n.stat.Cversion, m.Sequence)
 		}
-		return ok
+		return proto.OK
 	})
 }
 
@@ -149,12 +151,12 @@ func (t *tree) own(path string) bool {
 }
 
 // createAll makes a node, and those above it that are missing.
-func (x *txn) createAll(m newNode) code {
+func (x *txn) createAll(m newNode) proto.Code {
 	if !validPath(m.path) {
-		return errBadArguments
+		return proto.BadArguments
 	}
 	if dir, _ := split(m.path); x.tree.nodes[dir] == nil {
-		if code := x.createAll(newNode{path: dir, data: []byte{}, acl: openACL}); code != ok {
+		if code := x.createAll(newNode{path: dir, data: []byte{}, acl: openACL}); code != proto.OK {
 			return code
 		}
 	}
@@ -171,15 +173,15 @@ func (x *txn) removeAll(path string) {
 }
 
 // load makes a node of a dump, or changes the one that is there.
-func (x *txn) load(m Node) code {
+func (x *txn) load(m Node) proto.Code {
 	list := openACL
 	if m.ACL != nil {
 		list = importACL(m.ACL)
 	}
-	code := ok
+	code := proto.OK
 	if x.tree.nodes[m.Path] == nil {
 		code = x.createAll(newNode{path: m.Path, data: m.Data, acl: list, container: m.Container, ttl: m.TTL})
-	} else if _, code = x.setData(m.Path, m.Data, -1, everyRight); code == ok {
+	} else if _, code = x.setData(m.Path, m.Data, -1, everyRight); code == proto.OK {
 		_, code = x.setACL(m.Path, list, -1, everyRight)
 	}
 	return code
@@ -187,7 +189,7 @@ func (x *txn) load(m Node) code {
 
 // edit carries a transaction of the test's own out. In a cluster each member calls change, some later
 // than this returns.
-func (s *Server) edit(what, path string, change func(*txn) code) error {
+func (s *Server) edit(what, path string, change func(*txn) proto.Code) error {
 	s.mu.Lock()
 	var res result
 	q := &call{then: func(_ *call, _ int64, r result) { res = r }}
@@ -205,33 +207,33 @@ func (s *Server) edit(what, path string, change func(*txn) code) error {
 }
 
 // editError is the error of a code.
-func editError(what, path string, code code) error {
+func editError(what, path string, code proto.Code) error {
 	switch code {
-	case ok:
+	case proto.OK:
 		return nil
-	case errNoNode:
+	case proto.NoNode:
 		return fmt.Errorf("%w: %s %s", ErrNoNode, what, path)
-	case errNodeExists:
+	case proto.NodeExists:
 		return fmt.Errorf("%w: %s %s", ErrNodeExists, what, path)
 	}
 	return fmt.Errorf("zktest: %s %s: %s", what, path, code)
 }
 
 // exportACL is nil for a list that gives everybody every right.
-func exportACL(list []acl) []ACL {
+func exportACL(list []proto.ACL) []ACL {
 	if slices.Equal(list, openACL) {
 		return nil
 	}
 	out := []ACL{}
 	for _, a := range list {
-		out = append(out, ACL{a.perms, a.id.scheme, a.id.id})
+		out = append(out, ACL(a))
 	}
 	return out
 }
 
-func importACL(list []ACL) (in []acl) {
+func importACL(list []ACL) (in []proto.ACL) {
 	for _, a := range list {
-		in = append(in, acl{a.Perms, identity{a.Scheme, a.ID}})
+		in = append(in, proto.ACL(a))
 	}
 	return in
 }

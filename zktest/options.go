@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/gocurator/curator/internal/proto"
 )
 
 // Option configures a server. [Start] refuses bad values.
@@ -136,11 +138,11 @@ func WithReconfig() Option {
 }
 
 // reconfigCode answers a reconfiguration.
-func (c *config) reconfigCode() code {
+func (c *config) reconfigCode() proto.Code {
 	if c.reconfig {
-		return errUnimplemented
+		return proto.Unimplemented
 	}
-	return errReconfigDisabled
+	return proto.ReconfigDisabled
 }
 
 func positive(what string, d time.Duration, set func(*config)) Option {

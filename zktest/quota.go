@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/gocurator/curator/internal/proto"
 )
 
 // The quota of /a/b is in two nodes below /zookeeper/quota/a/b, which clients make: one has the
@@ -76,25 +78,25 @@ func (t *tree) quotaOf(path string) string {
 // checkQuota reports whether a change of so many nodes and bytes at path keeps within a hard
 // quota. A real server decides by the numbers of before the transaction, so those of a multi
 // may exceed it together.
-func (x *txn) checkQuota(path string, nodes, bytes int64) code {
+func (x *txn) checkQuota(path string, nodes, bytes int64) proto.Code {
 	if !x.tree.cfg.quotas {
-		return ok
+		return proto.OK
 	}
 	limited := x.tree.quotaOf(path)
 	if limited == "" {
-		return ok
+		return proto.OK
 	}
 	limits := x.tree.nodes[quotaRoot+limited+limitsNode]
 	stats := x.tree.nodes[quotaRoot+limited+statsNode]
 	if limits.stat.Czxid == x.zxid {
-		return ok
+		return proto.OK
 	}
 	limit, valid := parseQuota(string(limits.data))
 	if !valid || limits.data == nil {
-		return errMarshalling
+		return proto.MarshallingError
 	}
 	if stats == nil || stats.stat.Czxid == x.zxid {
-		return ok
+		return proto.OK
 	}
 	now := string(stats.data)
 	if before, found := x.statsBefore[stats]; found {
@@ -102,15 +104,15 @@ func (x *txn) checkQuota(path string, nodes, bytes int64) code {
 	}
 	used, valid := parseQuota(now)
 	if !valid {
-		return errMarshalling
+		return proto.MarshallingError
 	}
 	exceeds := func(name, hard string, by int64) bool {
 		return by != 0 && limit.get(hard) > -1 && used.get(name)+by > limit.get(hard)
 	}
 	if exceeds("count", "countHardLimit", nodes) || exceeds("bytes", "byteHardLimit", bytes) {
-		return errQuotaExceeded
+		return proto.QuotaExceeded
 	}
-	return ok
+	return proto.OK
 }
 
 // count keeps the numbers of the quota that path is under. Nobody is told: the stats node's own

@@ -3,6 +3,8 @@ package zktest
 import (
 	"slices"
 	"time"
+
+	"github.com/gocurator/curator/internal/proto"
 )
 
 // ReapContainers checks containers and TTL nodes now, as the server does periodically (see
@@ -25,7 +27,7 @@ func (s *Server) ReapContainers() {
 func (s *Server) reap() int {
 	due := s.tree.reapDue(time.Now().Add(s.ahead))
 	for _, path := range due {
-		s.submit(&entry{edit: func(x *txn) code { return x.reap(path) }})
+		s.submit(&entry{edit: func(x *txn) proto.Code { return x.reap(path) }})
 	}
 	return len(due)
 }
@@ -50,14 +52,14 @@ func (t *tree) reapDue(now time.Time) []string {
 }
 
 // reap deletes a container or TTL node, unless it has got a child since it was looked at.
-func (x *txn) reap(path string) code {
+func (x *txn) reap(path string) proto.Code {
 	n := x.tree.reapable[path]
 	switch {
 	case n == nil:
-		return errNoNode
+		return proto.NoNode
 	case len(n.children) > 0:
-		return errNotEmpty
+		return proto.NotEmpty
 	}
 	x.remove(path)
-	return ok
+	return proto.OK
 }

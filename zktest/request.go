@@ -4,64 +4,48 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/gocurator/curator/internal/proto"
 )
 
-// Op is the kind of a request.
+// Op is the kind of a request. Its value is the number of the protocol.
 type Op int32
 
-// The kinds of requests, with the numbers of the protocol.
-const (
-	OpCreate            Op = 1
-	OpDelete            Op = 2
-	OpExists            Op = 3
-	OpGetData           Op = 4
-	OpSetData           Op = 5
-	OpGetACL            Op = 6
-	OpSetACL            Op = 7
-	OpGetChildren       Op = 8
-	OpSync              Op = 9
-	OpPing              Op = 11
-	OpGetChildren2      Op = 12
-	OpCheck             Op = 13 // in a multi
-	OpMulti             Op = 14
-	OpCreate2           Op = 15
-	OpReconfig          Op = 16
-	OpCheckWatches      Op = 17
-	OpRemoveWatches     Op = 18
-	OpCreateContainer   Op = 19
-	OpCreateTTL         Op = 21
-	OpMultiRead         Op = 22
-	OpAuth              Op = 100
-	OpSetWatches        Op = 101
-	OpGetEphemerals     Op = 103
-	OpGetChildrenNumber Op = 104
-	OpSetWatches2       Op = 105
-	OpAddWatch          Op = 106
-	OpWhoAmI            Op = 107
-	OpConnect           Op = -10 // the handshake that begins a session, or goes on with one
-	OpCloseSession      Op = -11
-
-	opDeleteContainer Op = 20 // servers send it to themselves, in a form of their own
-	opError           Op = -1 // in the results of a multi
+// The kinds of requests.
+const ( // The types are written out so that go doc lists the constants with them.
+	OpCreate            Op = Op(proto.OpCreate)
+	OpDelete            Op = Op(proto.OpDelete)
+	OpExists            Op = Op(proto.OpExists)
+	OpGetData           Op = Op(proto.OpGetData)
+	OpSetData           Op = Op(proto.OpSetData)
+	OpGetACL            Op = Op(proto.OpGetACL)
+	OpSetACL            Op = Op(proto.OpSetACL)
+	OpGetChildren       Op = Op(proto.OpGetChildren)
+	OpSync              Op = Op(proto.OpSync)
+	OpPing              Op = Op(proto.OpPing)
+	OpGetChildren2      Op = Op(proto.OpGetChildren2)
+	OpCheck             Op = Op(proto.OpCheck) // in a multi
+	OpMulti             Op = Op(proto.OpMulti)
+	OpCreate2           Op = Op(proto.OpCreate2)
+	OpReconfig          Op = Op(proto.OpReconfig)
+	OpCheckWatches      Op = Op(proto.OpCheckWatches)
+	OpRemoveWatches     Op = Op(proto.OpRemoveWatches)
+	OpCreateContainer   Op = Op(proto.OpCreateContainer)
+	OpCreateTTL         Op = Op(proto.OpCreateTTL)
+	OpMultiRead         Op = Op(proto.OpMultiRead)
+	OpAuth              Op = Op(proto.OpAuth)
+	OpSetWatches        Op = Op(proto.OpSetWatches)
+	OpGetEphemerals     Op = Op(proto.OpGetEphemerals)
+	OpGetChildrenNumber Op = Op(proto.OpGetChildrenNumber)
+	OpSetWatches2       Op = Op(proto.OpSetWatches2)
+	OpAddWatch          Op = Op(proto.OpAddWatch)
+	OpWhoAmI            Op = Op(proto.OpWhoAmI)
+	OpConnect           Op = Op(proto.OpConnect) // the handshake that begins a session, or goes on with one
+	OpCloseSession      Op = Op(proto.OpCloseSession)
 )
 
-var opNames = map[Op]string{
-	OpCreate: "create", OpDelete: "delete", OpExists: "exists", OpGetData: "getData", OpSetData: "setData",
-	OpGetACL: "getACL", OpSetACL: "setACL", OpGetChildren: "getChildren", OpSync: "sync", OpPing: "ping",
-	OpGetChildren2: "getChildren2", OpCheck: "check", OpMulti: "multi", OpCreate2: "create2", OpReconfig: "reconfig",
-	OpCheckWatches: "checkWatches", OpRemoveWatches: "removeWatches", OpCreateContainer: "createContainer",
-	OpCreateTTL: "createTTL", OpMultiRead: "multiRead", OpAuth: "auth", OpSetWatches: "setWatches",
-	OpGetEphemerals: "getEphemerals", OpGetChildrenNumber: "getAllChildrenNumber", OpSetWatches2: "setWatches2",
-	OpAddWatch: "addWatch", OpWhoAmI: "whoAmI", OpConnect: "connect", OpCloseSession: "closeSession",
-}
-
 // String is the name of the protocol's documentation, such as "getChildren2".
-func (o Op) String() string {
-	if name, found := opNames[o]; found {
-		return name
-	}
-	return fmt.Sprintf("op %d", int32(o))
-}
+func (o Op) String() string { return proto.Op(o).String() }
 
 // creates reports whether a request makes a node.
 func (o Op) creates() bool {
@@ -84,24 +68,24 @@ func (o Op) housekeeping() bool {
 // writes reports whether a request is a transaction, which uses up a zxid even if it fails.
 func (o Op) writes() bool {
 	switch o {
-	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpSetData, OpSetACL, OpCheck, OpMulti, OpReconfig, opDeleteContainer:
+	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpSetData, OpSetACL, OpCheck, OpMulti, OpReconfig, Op(proto.OpDeleteContainer):
 		return true
 	}
 	return false
 }
 
-// Mode says what kind of node a create makes, with the numbers of the protocol.
+// Mode says what kind of node a create makes. Its value is the number of the protocol.
 type Mode int32
 
 // The kinds of nodes.
 const (
-	ModePersistent              Mode = 0
-	ModeEphemeral               Mode = 1
-	ModePersistentSequential    Mode = 2
-	ModeEphemeralSequential     Mode = 3
-	ModeContainer               Mode = 4
-	ModePersistentTTL           Mode = 5
-	ModePersistentTTLSequential Mode = 6
+	ModePersistent              Mode = Mode(proto.FlagPersistent)
+	ModeEphemeral               Mode = Mode(proto.FlagEphemeral)
+	ModePersistentSequential    Mode = Mode(proto.FlagSequential)
+	ModeEphemeralSequential     Mode = Mode(proto.FlagEphemeralSequential)
+	ModeContainer               Mode = Mode(proto.FlagContainer)
+	ModePersistentTTL           Mode = Mode(proto.FlagTTL)
+	ModePersistentTTLSequential Mode = Mode(proto.FlagPersistentSequentialTTL)
 )
 
 // Ephemeral reports whether the node is deleted with its session.
@@ -173,52 +157,46 @@ func (r Request) String() string {
 	return b.String()
 }
 
-// describe takes the body of a request apart as far as it can be understood. Whether it is
-// well-formed is found out when it is carried out.
-func describe(session int64, op Op, body []byte) Request {
-	r := reader{buf: body}
-	return describePart(session, op, &r)
+// malformed stands for the body of a request that could not be decoded.
+type malformed struct{ proto.Record }
+
+// decode takes a request apart. What is malformed is described as far as it could be understood.
+func decode(session int64, op Op, d *proto.Decoder) (Request, proto.Record) {
+	body := proto.NewRequest(proto.Op(op))
+	if body != nil {
+		body.Decode(d)
+	}
+	request := describe(session, op, body)
+	if d.Err() != nil {
+		return request, malformed{}
+	}
+	return request, body
 }
 
-func describePart(session int64, op Op, r *reader) Request {
+func describe(session int64, op Op, body proto.Record) Request {
 	q := Request{Session: session, Op: op}
-	switch op {
-	case OpPing, OpAuth, OpCloseSession, OpSetWatches, OpSetWatches2, OpReconfig, OpWhoAmI:
-	case OpMulti, OpMultiRead:
-		for r.err == nil {
-			part, done := Op(r.int32()), r.bool()
-			r.int32()
-			if done || r.err != nil {
-				break
-			}
-			q.Parts = append(q.Parts, describePart(session, part, r))
+	switch b := body.(type) {
+	case *proto.PathRequest:
+		q.Path = b.Path
+	case *proto.ReadRequest:
+		q.Path, q.Watch = b.Path, b.Watch
+	case *proto.CreateRequest:
+		q.Path, q.Data, q.Mode, q.TTL = b.Path, b.Data, Mode(b.Flags), time.Duration(b.TTL)*time.Millisecond
+	case *proto.VersionRequest:
+		q.Path = b.Path
+	case *proto.SetDataRequest:
+		q.Path, q.Data = b.Path, b.Data
+	case *proto.SetACLRequest:
+		q.Path = b.Path
+	case *proto.WatchRequest:
+		q.Path, q.Watch = b.Path, op == OpAddWatch
+	case *proto.MultiRequest:
+		for _, part := range b.Ops {
+			q.Parts = append(q.Parts, describe(session, Op(part.Op), part.Body))
 		}
 		if len(q.Parts) > 0 {
 			q.Path = q.Parts[0].Path
 		}
-	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
-		q.Path, q.Data = r.string(), r.bytes()
-		r.acls()
-		q.Mode = Mode(r.int32())
-		if op == OpCreateTTL {
-			q.TTL = time.Duration(r.int64()) * time.Millisecond
-		}
-	case OpSetData:
-		q.Path, q.Data = r.string(), r.bytes()
-		r.int32()
-	case OpSetACL:
-		q.Path = r.string()
-		r.acls()
-		r.int32()
-	case OpDelete, OpCheck:
-		q.Path = r.string()
-		r.int32()
-	case OpExists, OpGetData, OpGetChildren, OpGetChildren2:
-		q.Path, q.Watch = r.string(), r.bool()
-	case OpAddWatch:
-		q.Path, q.Watch = r.string(), true
-	default:
-		q.Path = r.string()
 	}
 	return q
 }

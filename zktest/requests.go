@@ -4,103 +4,79 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/gocurator/curator/internal/proto"
 )
 
-const (
-	xidEvent = -1
-
-	stateConnected = 3
-)
-
-// read1 is a request that is no transaction.
-func (c *conn) read1(op Op, r *reader, w *writer) code {
+// read1 is a request that is no transaction. The code is Unimplemented if the operation is not known.
+func (c *conn) read1(op Op, body proto.Record) (proto.Record, proto.Code) {
 	switch op {
 	case OpPing:
-		return ok
-	case OpExists, OpGetData, OpGetChildren, OpGetChildren2:
-		path, sets := r.string(), r.bool()
-		if r.err != nil {
-			return errMarshalling
-		}
-		return c.look(op, path, sets, w)
-	case OpGetACL:
-		path := r.string()
-		if r.err != nil {
-			return errMarshalling
-		}
-		return c.getACL(path, w)
-	case OpSync:
-		path := r.string()
-		if r.err != nil {
-			return errMarshalling
-		}
-		w.string(path)
-		return ok
-	case OpMultiRead:
-		return c.multiRead(r, w)
-	case OpAuth:
-		return c.auth(r)
-	case OpSetWatches, OpSetWatches2:
-		return c.setWatches(op, r)
-	case OpAddWatch:
-		return c.addWatch(r, w)
-	case OpCheckWatches, OpRemoveWatches:
-		return c.dropWatches(op, r)
-	case OpGetEphemerals:
-		return c.getEphemerals(r, w)
-	case OpGetChildrenNumber:
-		return c.countBelow(r, w)
+		return nil, proto.OK
 	case OpWhoAmI:
-		w.int32(int32(len(c.who)))
-		for _, who := range c.who {
-			w.string(who.scheme)
-			w.string(who.user())
-		}
-		return ok
+		return c.whoAmI(), proto.OK
 	}
-	return errUnknownOp
+	switch r := body.(type) {
+	case *proto.ReadRequest:
+		return c.look(op, r.Path, r.Watch)
+	case *proto.PathRequest:
+		switch op {
+		case OpGetACL:
+			return c.getACL(r.Path)
+		case OpGetEphemerals:
+			return c.getEphemerals(r.Path), proto.OK
+		case OpGetChildrenNumber:
+			return c.countBelow(r.Path)
+		}
+		return &proto.PathResponse{Path: r.Path}, proto.OK // a sync: there is nothing to wait for
+	case *proto.MultiRequest:
+		return c.multiRead(r.Ops)
+	case *proto.AuthRequest:
+		return nil, c.auth(r)
+	case *proto.SetWatchesRequest:
+		return nil, c.setWatches(r)
+	case *proto.WatchRequest:
+		if op == OpAddWatch {
+			return c.addWatch(r)
+		}
+		return nil, c.dropWatches(op, r)
+	case malformed:
+		return nil, proto.MarshallingError
+	}
+	return nil, proto.Unimplemented
 }
 
 // multiRead answers each of several reads on its own. It sets no watches, even if asked to.
-func (c *conn) multiRead(r *reader, w *writer) code {
-	for {
-		op, done := Op(r.int32()), r.bool()
-		r.int32()
-		if r.err != nil {
-			return errMarshalling
+func (c *conn) multiRead(ops []proto.MultiOp) (proto.Record, proto.Code) {
+	results := make([]proto.MultiResult, 0, len(ops))
+	for _, op := range ops {
+		r, reads := op.Body.(*proto.ReadRequest)
+		if !reads {
+			return nil, proto.MarshallingError
 		}
-		if done {
-			break
-		}
-		path := r.string()
-		r.bool()
-		if r.err != nil || op != OpGetData && op != OpGetChildren {
-			return errMarshalling
-		}
-		var body writer
-		if code := c.look(op, path, false, &body); code != ok {
-			w.failure(code)
+		body, code := c.look(Op(op.Op), r.Path, false)
+		if code != proto.OK {
+			results = append(results, proto.MultiResult{Op: proto.OpError, Code: code})
 		} else {
-			w.result(op, ok, body.buf)
+			results = append(results, multiResult(op.Op, body))
 		}
 	}
-	w.results()
-	return ok
+	return &proto.MultiResponse{Results: results}, proto.OK
 }
 
-func (c *conn) look(op Op, path string, sets bool, w *writer) code {
+func (c *conn) look(op Op, path string, sets bool) (proto.Record, proto.Code) {
 	if op == OpExists && strings.ContainsRune(path, 0) {
-		return errBadArguments
+		return nil, proto.BadArguments
 	}
 	n := c.server.tree.node(path)
 	if n == nil {
 		if sets && op == OpExists {
 			c.watch(path, watchOnce, c.watches.data)
 		}
-		return errNoNode
+		return nil, proto.NoNode
 	}
 	if op != OpExists && !allowed(n.acl, permRead, c.who) {
-		return errNoAuth
+		return nil, proto.NoAuth
 	}
 	if sets && (op == OpGetChildren || op == OpGetChildren2) {
 		c.watch(path, watchOnce, c.watches.children)
@@ -109,88 +85,78 @@ func (c *conn) look(op Op, path string, sets bool, w *writer) code {
 	}
 	switch op {
 	case OpGetData:
-		w.bytes(n.data)
-	case OpGetChildren, OpGetChildren2:
-		w.strings(n.list())
+		return &proto.DataResponse{Data: n.data, Stat: proto.Stat(n.public())}, proto.OK
+	case OpGetChildren:
+		return &proto.NamesResponse{Names: n.list()}, proto.OK
+	case OpGetChildren2:
+		return &proto.ChildrenResponse{Names: n.list(), Stat: proto.Stat(n.public())}, proto.OK
 	}
-	if op != OpGetChildren {
-		w.stat(n.public())
-	}
-	return ok
+	return &proto.StatResponse{Stat: proto.Stat(n.public())}, proto.OK
 }
 
-func (c *conn) getACL(path string, w *writer) code {
+func (c *conn) getACL(path string) (proto.Record, proto.Code) {
 	n := c.server.tree.node(path)
 	if n == nil {
-		return errNoNode
+		return nil, proto.NoNode
 	}
 	admin := allowed(n.acl, permAdmin, c.who)
 	if !admin && !allowed(n.acl, permRead, c.who) {
-		return errNoAuth
+		return nil, proto.NoAuth
 	}
 	list := slices.Clone(n.acl)
 	for i, a := range list {
-		if user, _, found := strings.Cut(a.id.id, ":"); found && a.id.scheme == "digest" && !admin {
-			list[i].id.id = user + ":x" // the hash is for administrators
+		if user, _, found := strings.Cut(a.ID, ":"); found && a.Scheme == "digest" && !admin {
+			list[i].ID = user + ":x" // the hash is for administrators
 		}
 	}
-	w.acls(list)
-	w.stat(n.public())
-	return ok
+	return &proto.ACLResponse{ACL: list, Stat: proto.Stat(n.public())}, proto.OK
 }
 
-func (c *conn) getEphemerals(r *reader, w *writer) code {
-	prefix := r.string()
-	if r.err != nil {
-		return errMarshalling
-	}
+func (c *conn) getEphemerals(prefix string) proto.Record {
 	if strings.TrimSpace(prefix) == "" {
 		prefix = "/"
 	}
-	w.strings(slices.DeleteFunc(c.server.tree.owned(c.session.id), func(path string) bool {
+	return &proto.NamesResponse{Names: slices.DeleteFunc(c.server.tree.owned(c.session.id), func(path string) bool {
 		return !strings.HasPrefix(path, prefix)
-	}))
-	return ok
+	})}
 }
 
-func (c *conn) countBelow(r *reader, w *writer) code {
-	path := r.string()
-	if r.err != nil {
-		return errMarshalling
-	}
+func (c *conn) countBelow(path string) (proto.Record, proto.Code) {
 	n := c.server.tree.node(path)
 	if n == nil {
-		return errNoNode
+		return nil, proto.NoNode
 	}
 	if !allowed(n.acl, permRead, c.who) {
-		return errNoAuth
+		return nil, proto.NoAuth
 	}
 	count := c.server.tree.countBelow(path, n)
 	if path == "" {
 		count++ // it is below its other name
 	}
-	w.int32(int32(min(count, math.MaxInt32)))
-	return ok
+	return &proto.NumberResponse{Number: int32(min(count, math.MaxInt32))}, proto.OK
 }
 
-func (c *conn) auth(r *reader) code {
-	r.int32() // always 0
-	scheme, cred := r.string(), r.bytes()
-	if r.err != nil {
-		return errMarshalling
+func (c *conn) whoAmI() proto.Record {
+	r := &proto.WhoAmIResponse{}
+	for _, who := range c.who {
+		r.Identities = append(r.Identities, proto.Identity{Scheme: who.scheme, User: who.user()})
 	}
+	return r
+}
+
+func (c *conn) auth(r *proto.AuthRequest) proto.Code {
 	var who identity
-	switch scheme {
+	switch r.Scheme {
 	case "digest":
-		who = digest(string(cred))
+		who = digest(string(r.Cred))
 		if who.id == c.server.cfg.superDigest {
 			c.who = addNew(c.who, super)
 		}
 	case "ip":
 		who = c.who[0]
 	default:
-		return errAuthFailed
+		return proto.AuthFailed
 	}
 	c.who = addNew(c.who, who)
-	return ok
+	return proto.OK
 }

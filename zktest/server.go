@@ -76,6 +76,7 @@ type Server struct {
 
 	injections []*Injection // in the order in which they were made, as all that follow
 	gates      []*Gate
+	asleep     asleep // has a lock of its own
 	delays     []*delay
 	traces     []*trace
 	tampers    []*tamper

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/gocurator/curator/internal/proto"
 )
 
 // ErrNoSession means that there is no such session on the server.
@@ -54,30 +56,30 @@ func (s *Server) ExpireSession(id int64) error {
 }
 
 // openSession makes a session: a transaction. q gets the result. s.mu is held.
-func (s *Server) openSession(h handshake, q *call) {
+func (s *Server) openSession(h proto.ConnectRequest, q *call) {
 	s.lastSession++
 	q.session = s.lastSession
 	s.submit(&entry{op: OpConnect, session: q.session, timeout: s.cfg.grant(h), origin: q, at: s})
 }
 
 // resumeSession goes on with a session over another connection, if there is such a session. s.mu is held.
-func (s *Server) resumeSession(h handshake, q *call) {
-	q.session = h.session
-	valid := string(h.password) == string(password(h.session))
+func (s *Server) resumeSession(h proto.ConnectRequest, q *call) {
+	q.session = h.Session
+	valid := string(h.Password) == string(password(h.Session))
 	if valid && s.member != nil {
-		s.member.resumeSession(q, h.session, s.cfg.grant(h))
+		s.member.resumeSession(q, h.Session, s.cfg.grant(h))
 		return
 	}
-	code := ok
-	if !valid || !s.tracker.touch(h.session, s.cfg.grant(h), time.Now()) {
-		code = errSessionExpired
+	code := proto.OK
+	if !valid || !s.tracker.touch(h.Session, s.cfg.grant(h), time.Now()) {
+		code = proto.SessionExpired
 	}
 	q.answer(s.tree.zxid, result{code: code})
 }
 
 // grant is the timeout that a client gets.
-func (c *config) grant(h handshake) time.Duration {
-	return min(max(h.timeout, c.minTimeout), c.maxTimeout)
+func (c *config) grant(h proto.ConnectRequest) time.Duration {
+	return min(max(time.Duration(h.Timeout)*time.Millisecond, c.minTimeout), c.maxTimeout)
 }
 
 // bind gives a session to a connection, and cuts its earlier one. s.mu is held.

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/gocurator/curator/internal/proto"
 )
 
 // Counts are numbers of requests and bytes.
@@ -101,35 +103,39 @@ func (s *Server) tell(e Event) {
 }
 
 // describeResult is a request's outcome in words.
-func describeResult(op Op, code code, body []byte) string {
-	if code != ok {
+func describeResult(op Op, code proto.Code, body proto.Record) string {
+	if code != proto.OK {
 		return code.String()
 	}
-	r := reader{buf: body}
-	switch op {
-	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
-		return r.string()
-	case OpGetChildren, OpGetChildren2:
-		return "[" + strings.Join(r.strings(), " ") + "]"
-	case OpMulti:
-		return multiResult(&r)
+	switch b := body.(type) {
+	case *proto.CreateResponse:
+		return b.Path
+	case *proto.PathResponse:
+		if op == OpCreate { // or it is a sync
+			return b.Path
+		}
+	case *proto.ChildrenResponse:
+		return "[" + strings.Join(b.Names, " ") + "]"
+	case *proto.NamesResponse:
+		if op == OpGetChildren { // or it is a getEphemerals
+			return "[" + strings.Join(b.Names, " ") + "]"
+		}
+	case *proto.MultiResponse:
+		if op == OpMulti { // reads may fail one by one
+			return describeMulti(b.Results)
+		}
 	}
-	return "ok"
+	return proto.OK.String()
 }
 
-// multiResult is the error that made a multi fail, or ok.
-func multiResult(r *reader) string {
-	for {
-		op, done := Op(r.int32()), r.bool()
-		code := code(r.int32())
-		if done || op != opError || r.err != nil {
-			return ok.String()
-		}
-		r.int32() // the code again
-		if code != ok && code != errRuntimeInconsistency {
-			return code.String()
+// describeMulti is the error that made a multi fail, or ok.
+func describeMulti(results []proto.MultiResult) string {
+	for _, r := range results {
+		if r.Code != proto.OK && r.Code != proto.RuntimeInconsistency {
+			return r.Code.String()
 		}
 	}
+	return proto.OK.String()
 }
 
 type outputKind int

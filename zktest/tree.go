@@ -1,11 +1,12 @@
 package zktest
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gocurator/curator/internal/proto"
 )
 
 // Stat is a node's stat, as clients see it. Times are in milliseconds since 1970.
@@ -17,60 +18,11 @@ type Stat struct {
 	Pzxid                       int64
 }
 
-// code is an error code of the protocol.
-type code int32
-
-const (
-	ok                      code = 0
-	errRuntimeInconsistency code = -2
-	errMarshalling          code = -5
-	errUnimplemented        code = -6
-	errBadArguments         code = -8
-	errNoNode               code = -101
-	errNoAuth               code = -102
-	errBadVersion           code = -103
-	errEphemeralParent      code = -108
-	errNodeExists           code = -110
-	errNotEmpty             code = -111
-	errSessionExpired       code = -112
-	errInvalidACL           code = -114
-	errAuthFailed           code = -115
-	errNoWatcher            code = -121
-	errReconfigDisabled     code = -123
-	errQuotaExceeded        code = -125
-
-	// errUnknownOp is errUnimplemented, after which the connection is cut.
-	errUnknownOp code = -1006
-)
-
-// onWire is the code that clients see.
-func (c code) onWire() code {
-	if c == errUnknownOp {
-		return errUnimplemented
-	}
-	return c
-}
-
-var codeNames = map[code]string{
-	ok: "ok", errRuntimeInconsistency: "rolled back", errMarshalling: "malformed", errUnimplemented: "unimplemented",
-	errBadArguments: "bad arguments", errNoNode: "no node", errNoAuth: "not authorized", errBadVersion: "bad version",
-	errEphemeralParent: "parent is ephemeral", errNodeExists: "node exists", errNotEmpty: "not empty",
-	errSessionExpired: "session expired", errInvalidACL: "invalid ACL", errAuthFailed: "authentication failed",
-	errNoWatcher: "no watcher", errReconfigDisabled: "reconfiguration disabled", errQuotaExceeded: "quota exceeded",
-}
-
-func (c code) String() string {
-	if name, found := codeNames[c.onWire()]; found {
-		return name
-	}
-	return fmt.Sprintf("error %d", int32(c))
-}
-
 // node is a znode. stat.Cversion counts creates of children only; what clients see is
 // worked out by public.
 type node struct {
 	data      []byte
-	acl       []acl
+	acl       []proto.ACL
 	stat      Stat
 	children  []string // names, sorted
 	container bool
@@ -180,7 +132,7 @@ func newTree(cfg config) *tree {
 		t.attach(path, &node{data: []byte{}, acl: openACL})
 	}
 	config := t.nodes["/zookeeper/config"]
-	config.acl = []acl{{permRead, identity{"world", "anyone"}}}
+	config.acl = []proto.ACL{{Perms: permRead, Scheme: "world", ID: "anyone"}}
 	config.stat.Aversion = -1
 	return t
 }

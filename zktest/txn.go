@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gocurator/curator/internal/proto"
 )
 
 // txn is a transaction in the making: what to undo if it fails, and which events it causes
@@ -51,45 +53,45 @@ func (x *txn) save(n *node) {
 type newNode struct {
 	path       string
 	data       []byte
-	acl        []acl
+	acl        []proto.ACL
 	sequential bool
 	owner      int64 // of an ephemeral node
 	container  bool
 	ttl        time.Duration
 }
 
-func (x *txn) create(m newNode, who []identity) (string, code) {
+func (x *txn) create(m newNode, who []identity) (string, proto.Code) {
 	// The order of the checks is the real server's: clients see which comes first.
 	path := m.path
 	if !strings.Contains(path, "/") || strings.ContainsRune(path, 0) {
-		return "", errBadArguments
+		return "", proto.BadArguments
 	}
 	dir, _ := split(path)
 	list, valid := fixACL(m.acl, who)
 	if !valid {
-		return "", errInvalidACL
+		return "", proto.InvalidACL
 	}
 	parent := x.tree.nodes[dir]
 	if parent == nil {
-		return "", errNoNode
+		return "", proto.NoNode
 	}
 	if !allowed(parent.acl, permCreate, who) {
-		return "", errNoAuth
+		return "", proto.NoAuth
 	}
 	count := x.counter(parent)
 	if m.sequential {
 		path += fmt.Sprintf("%010d", count)
 	}
 	if !validPath(path) {
-		return "", errBadArguments
+		return "", proto.BadArguments
 	}
 	if x.tree.nodes[path] != nil {
-		return "", errNodeExists
+		return "", proto.NodeExists
 	}
 	if parent.stat.EphemeralOwner != 0 {
-		return "", errEphemeralParent
+		return "", proto.NoChildrenForEphemerals
 	}
-	if code := x.checkQuota(path, 1, int64(len(m.data))); code != ok {
+	if code := x.checkQuota(path, 1, int64(len(m.data))); code != proto.OK {
 		return "", code
 	}
 	x.save(parent)
@@ -101,7 +103,7 @@ func (x *txn) create(m newNode, who []identity) (string, code) {
 	x.countAnew(path, n)
 	x.count(path, 1, int64(len(m.data)))
 	x.events = append(x.events, event{eventCreated, path, n.acl}, event{eventChildren, dir, parent.acl})
-	return path, ok
+	return path, proto.OK
 }
 
 // counter is the number that the next sequential child of parent gets.
@@ -132,30 +134,30 @@ func (x *txn) advance(parent *node, count int32) {
 	}
 }
 
-func (x *txn) delete(path string, version int32, who []identity) code {
+func (x *txn) delete(path string, version int32, who []identity) proto.Code {
 	if !strings.Contains(path, "/") || strings.ContainsRune(path, 0) || special[path] {
-		return errBadArguments
+		return proto.BadArguments
 	}
 	dir, _ := split(path)
 	parent := x.tree.nodes[dir]
 	if parent == nil {
-		return errNoNode
+		return proto.NoNode
 	}
 	if !allowed(parent.acl, permDelete, who) {
-		return errNoAuth
+		return proto.NoAuth
 	}
 	n := x.tree.nodes[path]
 	if n == nil {
-		return errNoNode
+		return proto.NoNode
 	}
 	if version != -1 && version != n.stat.Version {
-		return errBadVersion
+		return proto.BadVersion
 	}
 	if len(n.children) > 0 {
-		return errNotEmpty
+		return proto.NotEmpty
 	}
 	x.remove(path)
-	return ok
+	return proto.OK
 }
 
 // special are the nodes that cannot be deleted.
@@ -173,23 +175,23 @@ func (x *txn) remove(path string) {
 	x.events = append(x.events, event{eventDeleted, path, n.acl}, event{eventChildren, dir, parent.acl})
 }
 
-func (x *txn) setData(path string, data []byte, version int32, who []identity) (Stat, code) {
+func (x *txn) setData(path string, data []byte, version int32, who []identity) (Stat, proto.Code) {
 	if !validPath(path) {
-		return Stat{}, errBadArguments
+		return Stat{}, proto.BadArguments
 	}
 	n := x.tree.nodes[path]
 	if n == nil {
-		return Stat{}, errNoNode
+		return Stat{}, proto.NoNode
 	}
 	if !allowed(n.acl, permWrite, who) {
-		return Stat{}, errNoAuth
+		return Stat{}, proto.NoAuth
 	}
 	grows := int64(len(data)) - int64(len(n.data))
-	if code := x.checkQuota(path, 0, grows); code != ok {
+	if code := x.checkQuota(path, 0, grows); code != proto.OK {
 		return Stat{}, code
 	}
 	if version != -1 && version != n.stat.Version {
-		return Stat{}, errBadVersion
+		return Stat{}, proto.BadVersion
 	}
 	x.save(n)
 	n.data = data
@@ -197,48 +199,48 @@ func (x *txn) setData(path string, data []byte, version int32, who []identity) (
 	n.stat.Mzxid, n.stat.Mtime = x.zxid, x.now
 	x.count(path, 0, grows)
 	x.events = append(x.events, event{eventChanged, path, n.acl})
-	return n.public(), ok
+	return n.public(), proto.OK
 }
 
-func (x *txn) setACL(path string, list []acl, version int32, who []identity) (Stat, code) {
+func (x *txn) setACL(path string, list []proto.ACL, version int32, who []identity) (Stat, proto.Code) {
 	if !validPath(path) {
-		return Stat{}, errBadArguments
+		return Stat{}, proto.BadArguments
 	}
 	list, valid := fixACL(list, who)
 	if !valid {
-		return Stat{}, errInvalidACL
+		return Stat{}, proto.InvalidACL
 	}
 	n := x.tree.nodes[path]
 	if n == nil {
-		return Stat{}, errNoNode
+		return Stat{}, proto.NoNode
 	}
 	if !allowed(n.acl, permAdmin, who) {
-		return Stat{}, errNoAuth
+		return Stat{}, proto.NoAuth
 	}
 	if version != -1 && version != n.stat.Aversion {
-		return Stat{}, errBadVersion
+		return Stat{}, proto.BadVersion
 	}
 	x.save(n)
 	n.acl = list
 	n.stat.Aversion++
-	return n.public(), ok
+	return n.public(), proto.OK
 }
 
-func (x *txn) check(path string, version int32, who []identity) code {
+func (x *txn) check(path string, version int32, who []identity) proto.Code {
 	if !validPath(path) {
-		return errBadArguments
+		return proto.BadArguments
 	}
 	n := x.tree.nodes[path]
 	if n == nil {
-		return errNoNode
+		return proto.NoNode
 	}
 	if !allowed(n.acl, permRead, who) {
-		return errNoAuth
+		return proto.NoAuth
 	}
 	if version != -1 && version != n.stat.Version {
-		return errBadVersion
+		return proto.BadVersion
 	}
-	return ok
+	return proto.OK
 }
 
 // removeOwned deletes the ephemeral nodes of a session.

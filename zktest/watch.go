@@ -1,14 +1,18 @@
 package zktest
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/gocurator/curator/internal/proto"
+)
 
 type eventType int32
 
 const (
-	eventCreated  eventType = 1
-	eventDeleted  eventType = 2
-	eventChanged  eventType = 3
-	eventChildren eventType = 4
+	eventCreated  = eventType(proto.EventCreated)
+	eventDeleted  = eventType(proto.EventDeleted)
+	eventChanged  = eventType(proto.EventDataChanged)
+	eventChildren = eventType(proto.EventChildrenChanged)
 )
 
 var eventNames = map[eventType]string{
@@ -21,7 +25,7 @@ func (e eventType) String() string { return eventNames[e] }
 type event struct {
 	kind eventType
 	path string
-	acl  []acl // of the node: who may not read it is not told
+	acl  []proto.ACL // of the node: who may not read it is not told
 }
 
 // watchMode says how long a watch lasts and how far it reaches.
@@ -172,115 +176,87 @@ func below(path, root string) bool {
 
 // sendEvent tells the client of an event. Server.mu is held.
 func (c *conn) sendEvent(kind eventType, path string) {
-	var w writer
-	w.int32(xidEvent)
-	w.int64(-1)
-	w.int32(int32(ok))
-	w.int32(int32(kind))
-	w.int32(stateConnected)
-	w.string(path)
+	header := proto.ReplyHeader{Xid: proto.XidEvent, Zxid: -1}
+	event := proto.WatcherEvent{Type: int32(kind), State: proto.StateConnected, Path: path}
 	s := c.server
 	s.counts.WatchEventsSent++
 	s.tell(Event{Session: c.session.id, Watch: kind.String(), Path: path})
-	s.put(output{to: c, frame: frame(w.buf)})
+	s.put(output{to: c, frame: proto.Seal(event.Append(header.Append(proto.Begin(28 + len(path)))))})
 }
 
-// Modes of addWatch.
-const (
-	addPersistent = 0
-	addRecursive  = 1
-)
-
 // addWatch sets a watch that lasts.
-func (c *conn) addWatch(r *reader, w *writer) code {
-	path, how := r.string(), r.int32()
-	mode := watchPersistent
-	switch {
-	case r.err != nil || how != addPersistent && how != addRecursive:
-		return errMarshalling
-	case how == addRecursive:
+func (c *conn) addWatch(r *proto.WatchRequest) (proto.Record, proto.Code) {
+	var mode watchMode
+	switch r.Kind {
+	case proto.WatchPersistent:
+		mode = watchPersistent
+	case proto.WatchRecursive:
 		mode = watchRecursive
+	default:
+		return nil, proto.MarshallingError
 	}
-	c.watch(path, mode, c.watches.data, c.watches.children)
-	w.int32(0) // an error code of its own, always OK
-	return ok
+	c.watch(r.Path, mode, c.watches.data, c.watches.children)
+	return &proto.ErrorResponse{}, proto.OK
 }
 
 // setWatches sets watches again after a reconnect, and tells at once of what was missed.
-func (c *conn) setWatches(op Op, r *reader) code {
+func (c *conn) setWatches(r *proto.SetWatchesRequest) proto.Code {
 	nodes := c.server.tree
-	seen := r.int64()
-	data, exist, child := r.strings(), r.strings(), r.strings()
-	var persistent, recursive []string
-	if op == OpSetWatches2 {
-		persistent, recursive = r.strings(), r.strings()
-	}
-	if r.err != nil {
-		return errMarshalling
-	}
-	for _, path := range data {
+	for _, path := range r.Data {
 		switch n := nodes.node(path); {
 		case n == nil:
 			c.sendEvent(eventDeleted, path)
-		case n.stat.Mzxid > seen:
+		case n.stat.Mzxid > r.Zxid:
 			c.sendEvent(eventChanged, path)
 		default:
 			c.watch(path, watchOnce, c.watches.data)
 		}
 	}
-	for _, path := range exist {
+	for _, path := range r.Exist {
 		if nodes.node(path) != nil {
 			c.sendEvent(eventCreated, path)
 		} else {
 			c.watch(path, watchOnce, c.watches.data)
 		}
 	}
-	for _, path := range child {
+	for _, path := range r.Child {
 		switch n := nodes.node(path); {
 		case n == nil:
 			c.sendEvent(eventDeleted, path)
-		case n.stat.Pzxid > seen:
+		case n.stat.Pzxid > r.Zxid:
 			c.sendEvent(eventChildren, path)
 		default:
 			c.watch(path, watchOnce, c.watches.children)
 		}
 	}
-	for _, path := range persistent {
+	for _, path := range r.Persistent {
 		c.watch(path, watchPersistent, c.watches.data, c.watches.children)
 	}
-	for _, path := range recursive {
+	for _, path := range r.Recursive {
 		c.watch(path, watchRecursive, c.watches.data, c.watches.children)
 	}
-	return ok
+	return proto.OK
 }
 
-// Kinds of watches in removeWatches and checkWatches.
-const (
-	watcherChildren = 1
-	watcherData     = 2
-	watcherAny      = 3
-)
-
 // dropWatches removes watches, or only says whether there are any to remove.
-func (c *conn) dropWatches(op Op, r *reader) code {
-	path, kind := r.string(), r.int32()
-	if r.err != nil || kind < watcherChildren || kind > watcherAny {
-		return errMarshalling
+func (c *conn) dropWatches(op Op, r *proto.WatchRequest) proto.Code {
+	if r.Kind < proto.WatcherChildren || r.Kind > proto.WatcherAny {
+		return proto.MarshallingError
 	}
-	_, data := c.watches.data[path]
-	_, children := c.watches.children[path]
-	data = data && kind != watcherChildren
-	children = children && kind != watcherData
+	_, data := c.watches.data[r.Path]
+	_, children := c.watches.children[r.Path]
+	data = data && r.Kind != proto.WatcherChildren
+	children = children && r.Kind != proto.WatcherData
 	if !data && !children {
-		return errNoWatcher
+		return proto.NoWatcher
 	}
 	if op == OpRemoveWatches {
 		if data {
-			c.unwatch(path, c.watches.data)
+			c.unwatch(r.Path, c.watches.data)
 		}
 		if children {
-			c.unwatch(path, c.watches.children)
+			c.unwatch(r.Path, c.watches.children)
 		}
 	}
-	return ok
+	return proto.OK
 }

@@ -57,8 +57,22 @@ var (
 	// no error of WatchChildren. remove ends the watch and does not wait.
 	WatchChildren func(ctx context.Context, client any, path string, w ChildrenWatch) (remove func(), err error)
 
+	// Read asks for the data and the stat of the node at a valid path, and does not wait. f is called once. While the client
+	// is connected and has no observer it is asked once, and f is called on the connection's goroutine, or within Read if
+	// the connection has just ended. It must not block. Otherwise Read is Get with ctx, on another goroutine.
+	Read func(ctx context.Context, client any, path string, f func(data []byte, stat *zk.Stat, err error))
+
+	// DeleteSoon is DeleteGuaranteed of a node at a valid path, of the context's session, and does not wait. While the
+	// session is connected and the client has no observer, the delete has its place in the connection's order when
+	// DeleteSoon returns, and f is called on the connection's goroutine, or within DeleteSoon if the connection has
+	// just ended. f is called once, with what DeleteGuaranteed returns, and must not block.
+	DeleteSoon func(ctx context.Context, client any, path string, f func(found bool, err error))
+
 	// Values is a place for what recipes keep per client. All views of a client with other namespaces share it.
 	Values func(client any) *sync.Map
+
+	// WithoutNudges is a framework.Option: see "Nudges" in internal/conn. It is for measurements.
+	WithoutNudges any
 
 	// RealPath is the path on the server, namespace included.
 	RealPath func(client any, path string) string

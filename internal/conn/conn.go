@@ -40,12 +40,18 @@ type Conn struct {
 	more  chan struct{} // capacity 1: there is something in outbox
 	loops sync.WaitGroup
 
+	lookTimer *time.Timer // fires when it is time for nudge; c.mu is held to set it
+
 	out sync.Mutex // held while writing, so that what is sent is in the order of inFlight
 
 	mu         sync.Mutex // guards what follows
 	inFlight   fifo[sent]
 	pings      fifo[sent]
 	unanswered int // bytes of those
+	nudges     bool
+	looking    bool          // lookTimer runs
+	syncs      int           // that are not answered
+	usual      time.Duration // the average of a write
 	outbox     []*Request
 	lastXid    int32
 	draining   bool
@@ -57,6 +63,9 @@ type Conn struct {
 type Handlers struct {
 	Answered func(Answer)   // before the reply is handed to its request
 	Event    func(zk.Event) // for each event of a watch
+	Ended    func()         // once, when the connection has ended, before requests are told
+
+	Nudge bool // send nudges: see the package comment
 }
 
 // Answer is what a reply tells about the session.
@@ -103,6 +112,9 @@ type sent struct {
 // Start begins to read, to write what waits, and to ping. It is called once.
 func (c *Conn) Start(h Handlers) {
 	c.handlers = h
+	c.mu.Lock()
+	c.nudges = h.Nudge
+	c.mu.Unlock()
 	c.loops.Go(c.write)     // ends with down
 	c.loops.Go(c.keepAlive) // ends with down
 	go c.read()             // ends with nc, and then waits for the others
@@ -180,6 +192,9 @@ func (c *Conn) Send(r *Request) {
 		r.Handler.Reply(nil, zk.ErrNoServer) // it was not sent
 		return
 	}
+	if r.Op == proto.OpSync {
+		c.syncs++
+	}
 	// What was answered was read. So if little is unanswered, there is room.
 	if !c.roomy || len(c.outbox) > 0 || c.unanswered+len(r.Frame) > maxDirect || !c.out.TryLock() {
 		c.outbox = append(c.outbox, r)
@@ -211,6 +226,7 @@ func (c *Conn) number(r *Request) {
 		c.lastXid = max(c.lastXid+1, 1) // it turns negative at the end
 		s.xid = c.lastXid
 		c.inFlight.push(s)
+		c.look()
 	}
 	c.unanswered += s.size
 	header := proto.RequestHeader{Xid: s.xid, Op: r.Op}

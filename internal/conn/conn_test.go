@@ -83,6 +83,9 @@ func start(t *testing.T, timeout time.Duration, h Handlers, near, far net.Conn) 
 	if h.Event == nil {
 		h.Event = func(zk.Event) {}
 	}
+	if h.Ended == nil {
+		h.Ended = func() {}
+	}
 	c.Start(h)
 	t.Cleanup(func() {
 		c.Close(nil)
@@ -151,6 +154,19 @@ func TestRepliesAndEventsComeInTheOrderOfTheWire(t *testing.T) {
 		require.EqualValues(t, 5, a.Zxid)
 		require.False(t, a.Sent.Before(before) || a.Received.Before(a.Sent) || a.Received.After(time.Now()))
 	}
+}
+
+// TestTheEndIsToldBeforeRequests: who learns by a request that the connection is lost finds that holders were told.
+func TestTheEndIsToldBeforeRequests(t *testing.T) {
+	var order []string
+	c, p := open(t, 10*time.Second, Handlers{Ended: func() { order = append(order, "the end") }})
+	r, _ := deletion()
+	r.Handler = handlerFunc(func(_ *proto.Decoder, err error) { order = append(order, err.Error()) })
+	c.Send(r)
+	p.next()
+	require.NoError(t, p.Close())
+	<-c.Done()
+	require.Equal(t, []string{"the end", zk.ErrConnectionClosed.Error()}, order)
 }
 
 type handlerFunc func(*proto.Decoder, error)
@@ -333,7 +349,7 @@ func BenchmarkRequest(b *testing.B) {
 	}()
 	c, err := Open(b.Context(), near, Hello{Timeout: 10 * time.Second})
 	assert.NoError(b, err)
-	c.Start(Handlers{Answered: func(Answer) {}, Event: func(zk.Event) {}})
+	c.Start(Handlers{Answered: func(Answer) {}, Event: func(zk.Event) {}, Ended: func() {}, Nudge: true})
 	body := &proto.VersionRequest{Path: "/a", Version: -1}
 	waits := make(caller, 1)
 	b.ReportAllocs()

@@ -25,4 +25,23 @@
 //
 // A ping is sent every third of the session's timeout. If no byte has come for two thirds, the
 // connection ends.
+//
+// # Nudges
+//
+// ZooKeeper 3.6.0 to 3.8.0 can lose a wake-up (ZOOKEEPER-4537): the thread that applies commits and answers requests
+// goes to sleep although there is work, and the server answers nobody until the next request, or the next
+// commit of the ensemble, wakes it. If nobody else uses the servers, that is our next ping, a third of the session's timeout later.
+//
+// So with [Handlers.Nudge] a sync is sent behind a request that waits too long: when the oldest request is
+// unanswered, and nothing has come from the server, for 50 ms, or for 20 times what writes take
+// on this connection if that is more. The average begins with the time of the handshake.
+//
+// None is sent while any sync is unanswered, be it a nudge, a heartbeat of the session or the user's. So a request gets at
+// most one, and so does a connection to a server that does not answer at all. Heartbeats in their turn are left out
+// while a nudge is unanswered ([Conn.Syncing]): a slow leader has to answer one at a time, as without nudges. For the
+// session's deadline a nudge is what each sync is: a request with its times, in which the leader took part.
+//
+// A ping would wake the server as well. But it may be answered before what was sent earlier, while the answer to a
+// sync says that nothing waits any more. And on a follower the leader's answer to the sync comes after the commits before it,
+// and wakes the server a second time, so even a sync that was sent before the wake-up was lost helps.
 package conn

@@ -45,7 +45,7 @@ func (c *Conn) write() {
 	}
 }
 
-// keepAlive pings, and ends the connection when nothing has come for too long.
+// keepAlive pings, nudges, and ends the connection when nothing has come for too long.
 func (c *Conn) keepAlive() {
 	interval, limit := c.Grant.Timeout/3, c.Grant.Timeout/3*2
 	next := time.Now().Add(interval)
@@ -54,6 +54,9 @@ func (c *Conn) keepAlive() {
 	for {
 		select {
 		case <-timer.C:
+		case <-c.lookTimer.C:
+			c.nudge()
+			continue
 		case <-c.down:
 			return
 		}
@@ -74,7 +77,7 @@ func (c *Conn) keepAlive() {
 	}
 }
 
-// noted is the handler of a ping: that it is answered is all there is.
+// noted is the handler of a ping or a nudge: that it is answered is all there is.
 type noted struct{}
 
 func (noted) Reply(*proto.Decoder, error) {}
@@ -96,6 +99,7 @@ func (c *Conn) read() {
 		}
 	}
 	c.loops.Wait()
+	c.handlers.Ended()
 	c.fail()
 	close(c.done)
 }
@@ -116,11 +120,12 @@ func (c *Conn) dispatch(d *proto.Decoder) error {
 		c.handlers.Event(zk.Event{Type: zk.EventType(e.Type), State: zk.State(e.State), Path: e.Path})
 		return nil
 	}
-	s, err := c.answered(header.Xid)
+	received := c.heard.at()
+	s, err := c.answered(header.Xid, received)
 	if err != nil {
 		return err
 	}
-	c.handlers.Answered(Answer{s.at, c.heard.at(), header.Code.FromLeader(s.op), header.Zxid, header.Code})
+	c.handlers.Answered(Answer{s.at, received, header.Code.FromLeader(s.op), header.Zxid, header.Code})
 	if header.Code != proto.OK {
 		s.handler.Reply(nil, CodeError(header.Code))
 		return nil
@@ -130,7 +135,7 @@ func (c *Conn) dispatch(d *proto.Decoder) error {
 }
 
 // answered takes the request off that an answer with this number must be for.
-func (c *Conn) answered(xid int32) (sent, error) {
+func (c *Conn) answered(xid int32, received time.Time) (sent, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	queue := &c.inFlight
@@ -147,6 +152,12 @@ func (c *Conn) answered(xid int32) (sent, error) {
 	s := *oldest
 	queue.pop()
 	c.unanswered -= s.size
+	switch {
+	case s.op == proto.OpSync:
+		c.syncs--
+	case s.op.ThroughLeader():
+		c.learn(received.Sub(s.at))
+	}
 	return s, nil
 }
 

@@ -61,7 +61,10 @@ func Open(ctx context.Context, nc net.Conn, hello Hello) (*Conn, error) {
 		down:  make(chan struct{}),
 		done:  make(chan struct{}),
 		more:  make(chan struct{}, 1),
+
+		lookTimer: time.NewTimer(time.Hour),
 	}
+	c.lookTimer.Stop()
 	c.frames = proto.NewFrameReader(&c.heard, maxFrame)
 	stop := context.AfterFunc(ctx, func() {
 		_ = nc.SetDeadline(time.Unix(1, 0)) // in the past; if that fails, we end with nc
@@ -124,6 +127,7 @@ func (c *Conn) accept(reply proto.ConnectResponse, err error) error {
 	case reply.ReadOnly:
 		return fmt.Errorf("handshake: %w: it is read-only", ErrRefused)
 	}
+	c.usual = c.heard.at().Sub(c.Sent) // a session is granted by the leader: as good as a write
 	c.Grant = Grant{reply.Session, time.Duration(reply.Timeout) * time.Millisecond, reply.Password}
 	return nil
 }

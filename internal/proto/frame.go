@@ -24,6 +24,10 @@ func Seal(frame []byte) []byte {
 // step is how much memory is taken for a frame before any of it has arrived.
 const step = 64 << 10
 
+// inPlace is the size of a FrameReader's buffer, and of the largest frame that is read in place: a list of 200 lock
+// nodes.
+const inPlace = 16 << 10
+
 // FrameReader reads frames. Small ones are read in place; the memory for a large one grows with
 // what has arrived, whatever its length prefix says.
 type FrameReader struct {
@@ -34,7 +38,7 @@ type FrameReader struct {
 
 // NewFrameReader returns a reader of frames of at most limit bytes.
 func NewFrameReader(r io.Reader, limit int) *FrameReader {
-	return &FrameReader{in: bufio.NewReader(r), max: limit}
+	return &FrameReader{in: bufio.NewReaderSize(r, inPlace), max: limit}
 }
 
 // Next returns the next frame without its length. It is valid until the following call. The error is

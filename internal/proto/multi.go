@@ -23,7 +23,8 @@ func (r *MultiRequest) Append(b []byte) []byte {
 	return appendMultiHeader(b, OpError, true, -1)
 }
 
-// Decode implements [Record]. An operation that cannot be in a multi is an error.
+// Decode implements [Record]. An operation that cannot be in a multi is an error. The last of Ops is then the one
+// at which the error is; it has no Body if its kind is the error.
 func (r *MultiRequest) Decode(d *Decoder) {
 	r.Ops = nil
 	for {
@@ -35,25 +36,17 @@ func (r *MultiRequest) Decode(d *Decoder) {
 		body := multiBody(op)
 		if body == nil {
 			d.fail("multi operation", int(op))
-			return
+		} else {
+			body.Decode(d)
 		}
-		body.Decode(d)
 		r.Ops = append(r.Ops, MultiOp{op, body})
 	}
 }
 
 func multiBody(op Op) Record {
 	switch op {
-	case OpCreate, OpCreate2, OpCreateContainer:
-		return new(CreateRequest)
-	case OpCreateTTL:
-		return &CreateRequest{WithTTL: true}
-	case OpDelete, OpCheck:
-		return new(VersionRequest)
-	case OpSetData:
-		return new(SetDataRequest)
-	case OpGetData, OpGetChildren:
-		return new(ReadRequest)
+	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpSetData, OpCheck, OpGetData, OpGetChildren:
+		return NewRequest(op)
 	}
 	return nil
 }

@@ -76,6 +76,17 @@ const (
 	XidAuth  = -4
 )
 
+// Types of events, in [WatcherEvent].
+const (
+	EventCreated         int32 = 1
+	EventDeleted         int32 = 2
+	EventDataChanged     int32 = 3
+	EventChildrenChanged int32 = 4
+)
+
+// StateConnected is the state in each event of a watch.
+const StateConnected int32 = 3
+
 // Modes of a create.
 const (
 	FlagPersistent              int32 = 0

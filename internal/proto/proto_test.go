@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
 	"runtime"
 	"testing"
 	"testing/iotest"
@@ -64,7 +67,58 @@ func records() []Record {
 			{Op: OpDelete}, {Op: OpCheck}, {Op: OpError, Code: NoNode}, {Op: OpError},
 			{Op: OpGetData, Data: []byte("x"), Stat: stat}, {Op: OpGetChildren, Names: []string{"a"}},
 		}},
+		&ErrorResponse{NoAuth},
 	}
+}
+
+// TestEveryRecordIsTried keeps the list above complete.
+func TestEveryRecordIsTried(t *testing.T) {
+	tried := make(map[string]bool)
+	for _, r := range records() {
+		tried[reflect.TypeOf(r).Elem().Name()] = true
+	}
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, decodes := range regexp.MustCompile(`(?m)^func \(\w+ \*(\w+)\) Decode\(`).FindAllSubmatch(source, -1) {
+			assert.True(t, tried[string(decodes[1])], "%s", decodes[1])
+		}
+	}
+}
+
+// TestBodiesOfRequests has each operation of the protocol name its body, or say that it has none.
+func TestBodiesOfRequests(t *testing.T) {
+	kinds := make(map[string][]Op)
+	for op := range opNames {
+		kind := "none"
+		if body := NewRequest(op); body != nil {
+			kind = reflect.TypeOf(body).Elem().Name()
+		}
+		kinds[kind] = append(kinds[kind], op)
+	}
+	for kind, want := range map[string][]Op{
+		"none":              {OpPing, OpDeleteContainer, OpSASL, OpWhoAmI, OpConnect, OpCloseSession, OpError},
+		"PathRequest":       {OpGetACL, OpSync, OpGetEphemerals, OpGetChildrenNumber},
+		"ReadRequest":       {OpExists, OpGetData, OpGetChildren, OpGetChildren2},
+		"CreateRequest":     {OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL},
+		"VersionRequest":    {OpDelete, OpCheck},
+		"SetDataRequest":    {OpSetData},
+		"SetACLRequest":     {OpSetACL},
+		"MultiRequest":      {OpMulti, OpMultiRead},
+		"ReconfigRequest":   {OpReconfig},
+		"WatchRequest":      {OpCheckWatches, OpRemoveWatches, OpAddWatch},
+		"AuthRequest":       {OpAuth},
+		"SetWatchesRequest": {OpSetWatches, OpSetWatches2},
+	} {
+		assert.ElementsMatch(t, want, kinds[kind], kind)
+		delete(kinds, kind)
+	}
+	assert.Empty(t, kinds)
+	assert.True(t, NewRequest(OpCreateTTL).(*CreateRequest).WithTTL)
+	assert.True(t, NewRequest(OpSetWatches2).(*SetWatchesRequest).WithPersistent)
+	assert.Nil(t, NewRequest(77))
 }
 
 // like returns an empty record of the same kind.
@@ -168,8 +222,10 @@ func TestWhatIsDecodedIsACopy(t *testing.T) {
 func TestMultiRefusesWhatItDoesNotKnow(t *testing.T) {
 	b := appendMultiHeader(nil, OpSync, false, -1)
 	d := NewDecoder(b)
-	new(MultiRequest).Decode(&d)
+	var r MultiRequest
+	r.Decode(&d)
 	require.ErrorIs(t, d.Err(), ErrMalformed)
+	require.Equal(t, []MultiOp{{Op: OpSync}}, r.Ops, "a server can see what it does not know")
 	d = NewDecoder(b)
 	new(MultiResponse).Decode(&d)
 	require.ErrorIs(t, d.Err(), ErrMalformed)

@@ -139,8 +139,8 @@ func (h *ReplyHeader) Decode(d *Decoder) {
 
 // WatcherEvent tells what a watch has seen.
 type WatcherEvent struct {
-	Type  int32 // 1 created, 2 deleted, 3 data changed, 4 children changed
-	State int32 // of the connection; 3 is connected
+	Type  int32 // EventCreated and so on
+	State int32 // StateConnected
 	Path  string
 }
 

@@ -1,5 +1,39 @@
 package proto
 
+// NewRequest returns an empty record of the kind that is the body of requests of op, to be decoded. It returns
+// nil if op has no body, or is not known.
+func NewRequest(op Op) Record {
+	switch op {
+	case OpCreate, OpCreate2, OpCreateContainer:
+		return new(CreateRequest)
+	case OpCreateTTL:
+		return &CreateRequest{WithTTL: true}
+	case OpDelete, OpCheck:
+		return new(VersionRequest)
+	case OpExists, OpGetData, OpGetChildren, OpGetChildren2:
+		return new(ReadRequest)
+	case OpSetData:
+		return new(SetDataRequest)
+	case OpGetACL, OpSync, OpGetEphemerals, OpGetChildrenNumber:
+		return new(PathRequest)
+	case OpSetACL:
+		return new(SetACLRequest)
+	case OpMulti, OpMultiRead:
+		return new(MultiRequest)
+	case OpReconfig:
+		return new(ReconfigRequest)
+	case OpCheckWatches, OpRemoveWatches, OpAddWatch:
+		return new(WatchRequest)
+	case OpAuth:
+		return new(AuthRequest)
+	case OpSetWatches:
+		return new(SetWatchesRequest)
+	case OpSetWatches2:
+		return &SetWatchesRequest{WithPersistent: true}
+	}
+	return nil
+}
+
 // PathRequest is the body of getACL, sync, getEphemerals and getAllChildrenNumber.
 type PathRequest struct{ Path string }
 

@@ -96,6 +96,15 @@ func (r *NumberResponse) Append(b []byte) []byte { return AppendInt32(b, r.Numbe
 // Decode implements [Record].
 func (r *NumberResponse) Decode(d *Decoder) { r.Number = d.Int32() }
 
+// ErrorResponse answers addWatch, with OK.
+type ErrorResponse struct{ Code Code }
+
+// Append implements [Record].
+func (r *ErrorResponse) Append(b []byte) []byte { return AppendInt32(b, int32(r.Code)) }
+
+// Decode implements [Record].
+func (r *ErrorResponse) Decode(d *Decoder) { r.Code = Code(d.Int32()) }
+
 // WhoAmIResponse answers whoAmI.
 type WhoAmIResponse struct{ Identities []Identity }
 

@@ -41,11 +41,12 @@ import (
 // # Suspended machines
 //
 // Go's clock, and so every instant here, stops while the machine is suspended to memory or disk. The servers'
-// clocks do not. Linux has a second clock, CLOCK_BOOTTIME, that keeps running. At each call a Deadline compares
-// the two. If more time has passed than Go's clock says, it moves the instants that it knows back by the
-// difference, and ignores answers to requests that were sent before. A Deadline acts only when it is called, so
-// a holder learns of a loss at the first call after the machine continues. On other systems only a server's
-// reply shows that the machine was suspended.
+// clocks do not. Linux has a second clock, CLOCK_BOOTTIME, that keeps running. At compares the two at each call,
+// Answered now and then. If more time has passed than Go's clock says, the Deadline moves the instants that it knows
+// back by the difference, and ignores answers to requests that were sent before. Instants that it was told after the
+// machine continued and before it noticed are moved back too, which is too early and so safe. A Deadline acts only
+// when it is called, so a holder learns of a loss at the first At after the machine continues. On other systems only
+// a server's reply shows that the machine was suspended.
 //
 // All methods are safe for concurrent use, and none allocates.
 type Deadline struct {
@@ -60,6 +61,7 @@ type Deadline struct {
 	count   int
 	slept   time.Duration // how long the machine had been suspended at the last call
 	woke    time.Time     // when it was last noticed that it had been
+	looked  time.Time     // when the last answer came at which the system was asked
 }
 
 // sample is a request that was answered and may be proven later.
@@ -80,6 +82,10 @@ const (
 	// tolerance is how much the system's clocks may seem to differ because they are not read at the same
 	// instant.
 	tolerance = 20 * time.Millisecond
+
+	// lookEvery is how often answers make a Deadline ask the system. It costs three system calls, and a client has
+	// thousands of answers a second.
+	lookEvery = 20 * time.Millisecond
 )
 
 // suspended is how long the machine has been suspended. Tests replace it.
@@ -113,7 +119,11 @@ func (d *Deadline) Attached(timeout time.Duration, sent time.Time) {
 func (d *Deadline) Answered(sent, received time.Time, viaLeader bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.wake(); sent.Before(d.woke) {
+	if received.Sub(d.looked) >= lookEvery {
+		d.looked = received
+		d.wake()
+	}
+	if sent.Before(d.woke) {
 		return
 	}
 	d.last = later(d.last, sent)

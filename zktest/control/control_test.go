@@ -142,6 +142,9 @@ func TestInjectionsAreWaitedFor(t *testing.T) {
 	code, out := p.ask("DELETE", at, "")
 	require.Equal(t, http.StatusBadRequest, code)
 	require.Contains(t, out["error"], "injection")
+	for f := zktest.FailBefore; f <= zktest.LoseWakeup; f++ {
+		p.do("POST", "/inject", `{"fault": "`+f.String()+`"}`)
+	}
 }
 
 func TestGatesAndDelays(t *testing.T) {

@@ -103,13 +103,13 @@ func parseOp(name string) (zktest.Op, error) {
 }
 
 func parseFault(name string) (zktest.Fault, error) {
-	for f := zktest.FailBefore; f <= zktest.ExpireAfter; f++ {
+	for f := zktest.FailBefore; f <= zktest.LoseWakeup; f++ {
 		if f.String() == name {
 			return f, nil
 		}
 	}
-	return 0, fmt.Errorf("no fault %q: there are %q, %q, %q and %q", name,
-		zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter)
+	return 0, fmt.Errorf("no fault %q: there are %q, %q, %q, %q and %q", name,
+		zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter, zktest.LoseWakeup)
 }
 
 // handle is an injection, a gate or a delay that a client has created.

@@ -1,0 +1,67 @@
+package conn
+
+import (
+	"time"
+
+	"github.com/gocurator/curator/internal/proto"
+)
+
+// A request waits too long when it takes longer than both of these.
+const (
+	minPatience = 50 * time.Millisecond
+	usualTimes  = 20 // times the average of a write
+
+	smoothing = 8 // a write moves the average by this part of the difference
+)
+
+// patience is how long the oldest request may wait before a nudge. c.mu is held.
+func (c *Conn) patience() time.Duration { return max(minPatience, usualTimes*c.usual) }
+
+// learn adds a write to the average. It counts as no longer than our patience, so that one that the server had
+// forgotten does not make us wait much longer for the next one. c.mu is held.
+func (c *Conn) learn(took time.Duration) {
+	c.usual += (min(took, c.patience()) - c.usual) / smoothing
+}
+
+// look has nudge called when the oldest request in flight may have waited too long. It does nothing while the timer
+// runs already, so a busy connection sets it once in 50 ms and not for each request. c.mu is held.
+func (c *Conn) look() {
+	if c.nudges && !c.looking {
+		c.looking = true
+		c.lookTimer.Reset(c.patience())
+	}
+}
+
+// nudge sends a sync if the oldest request has waited too long, and looks again later. It has waited since the
+// server last sent something: in a long row of requests each waits for those ahead, and that is no trouble.
+func (c *Conn) nudge() {
+	c.mu.Lock()
+	oldest, found := c.inFlight.front()
+	if !found {
+		c.looking = false
+		c.mu.Unlock()
+		return
+	}
+	since := oldest.at
+	if heard := c.heard.at(); heard.After(since) {
+		since = heard
+	}
+	left := c.patience() - time.Since(since)
+	late := left <= 0 && c.syncs == 0
+	if left <= 0 {
+		left = c.patience()
+	}
+	c.lookTimer.Reset(left)
+	c.mu.Unlock()
+	if late {
+		r := proto.PathRequest{Path: "/"}
+		c.Send(&Request{Op: proto.OpSync, Frame: r.Append(Begin(5)), Handler: noted{}, Last: true})
+	}
+}
+
+// Syncing reports whether a sync has not been answered yet.
+func (c *Conn) Syncing() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.syncs > 0
+}

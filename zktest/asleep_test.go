@@ -1,0 +1,48 @@
+package zktest_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestAnAnswerWaitsForTheNextRequest(t *testing.T) {
+	for name, wake := range map[string]func(t *testing.T, s *zktest.Server, c *rawClient){
+		"a ping of the same client": func(t *testing.T, _ *zktest.Server, c *rawClient) {
+			_, b := c.request(opPing, nil)
+			require.NoError(t, c.write(b))
+		},
+		"a handshake":    func(t *testing.T, s *zktest.Server, _ *rawClient) { raw(t, s, nil) },
+		"no more faults": func(_ *testing.T, s *zktest.Server, _ *rawClient) { s.ClearFaults() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.NewServer(t, zktest.WithInMemory())
+				c := raw(t, s, nil)
+				lost := s.Inject(zktest.LoseWakeup, 1, zktest.OnCreate())
+				mustCreate(t, c, "/a", 0)
+				xid, b := c.request(opCreate, create("/b", 0))
+				require.NoError(t, c.write(b))
+				answered := make(chan reply, 1)
+				go func() {
+					r, err := c.answer(xid)
+					if err != nil {
+						r.code = -1
+					}
+					answered <- r
+				}()
+				time.Sleep(time.Second)
+				synctest.Wait()
+				require.Equal(t, "lose wake-up: create /b", lost.String())
+				require.True(t, s.Exists("/b"))
+				require.Empty(t, answered)
+				wake(t, s, c)
+				require.Zero(t, (<-answered).code)
+			})
+		})
+	}
+}
