@@ -16,33 +16,6 @@ import (
 // do the same with [Client.GetW] and [Client.ChildrenW].
 var ErrWatchUnsupported = errors.New("persistent watches are not supported by the server")
 
-// WatchMode says which nodes a persistent watch covers.
-type WatchMode int32
-
-// The modes of ZooKeeper's addWatch.
-const (
-	// WatchPersistent covers one node: its creation, its deletion, changes of its data, and
-	// zk.EventNodeChildrenChanged when a child is created or deleted.
-	WatchPersistent WatchMode = 0
-
-	// WatchRecursive covers a node and all nodes below it: creation, deletion and changes of data, each
-	// with the path of the node concerned. There are no events about lists of children. Some
-	// ClickHouse Keepers report the path of the watch instead of the node's: take an event with
-	// the watch's own path for "something at or below it has changed" when in doubt.
-	WatchRecursive WatchMode = 1
-)
-
-// String is the mode in a word: "persistent" or "recursive".
-func (m WatchMode) String() string {
-	switch m {
-	case WatchPersistent:
-		return "persistent"
-	case WatchRecursive:
-		return "recursive"
-	}
-	return fmt.Sprintf("watch mode %d", int32(m))
-}
-
 // PersistentWatch is a watch that stays until it is removed or its connection ends. All methods are
 // safe for concurrent use.
 type PersistentWatch struct {
@@ -96,7 +69,7 @@ func newPersistentWatch(c *Client, l *link, path string, mode WatchMode, f func(
 // answered yet.
 func (w *PersistentWatch) add(ctx context.Context) error {
 	l, c := w.link, w.link.session.core
-	if c.unknown(proto.OpAddWatch) {
+	if c.unknownOps.has(proto.OpAddWatch) {
 		return ErrWatchUnsupported
 	}
 	ws := &l.watches
@@ -111,7 +84,7 @@ func (w *PersistentWatch) add(ctx context.Context) error {
 	x := send(l, q)
 	ws.order.Unlock()
 	_, err := x.wait(ctx, l)
-	if c.noteOutcome(l, proto.OpAddWatch, x.sent, err) {
+	if c.unknownOps.note(l, proto.OpAddWatch, x.sent, err) {
 		err = ErrWatchUnsupported
 	}
 	if err != nil {

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/internal/ctxerr"
@@ -52,67 +55,6 @@ type core struct {
 	why     error         // there is no connection, as far as we know
 }
 
-// New makes a client of the ensemble that servers belong to (host:port, or host for
-// port 2181; for a connect string as Java has it see [ParseConnectString]) and begins to connect. It
-// does not wait for a connection: see [Client.WaitConnected]. Errors are [ErrBadArgument] and [ErrBadPath]; nothing has
-// been sent then.
-//
-// Whoever makes a client must [Client.Close] it.
-func New(servers []string, opts ...Option) (*Client, error) {
-	cfg := defaults()
-	for _, opt := range opts {
-		if opt == nil {
-			return nil, fmt.Errorf("%w: nil option", ErrBadArgument)
-		}
-		if err := opt(&cfg); err != nil {
-			return nil, err
-		}
-	}
-	switch {
-	case len(servers) > 0 && cfg.servers != nil:
-		return nil, fmt.Errorf("%w: both servers and a server list", ErrBadArgument)
-	case len(servers) == 0 && cfg.servers == nil:
-		return nil, fmt.Errorf("%w: no servers", ErrBadArgument)
-	case cfg.servers == nil:
-		var err error
-		if cfg.servers, err = fixedServers(servers); err != nil {
-			return nil, err
-		}
-	}
-	c := &core{
-		cfg:     cfg,
-		states:  session.NewMachine(cfg.log),
-		closed:  make(chan struct{}),
-		reached: make(chan struct{}),
-		changed: make(chan struct{}),
-	}
-	if err := c.observe(); err != nil {
-		return nil, err
-	}
-	c.sweeper = newSweeper(c)
-	c.ctx, c.stop = context.WithCancelCause(context.Background())
-	if cfg.tracking {
-		t := &tracker{core: c, given: cfg.servers}
-		c.cfg.servers = t.servers
-		c.wg.Go(t.run) // ends with c.ctx
-	}
-	c.wg.Go(c.run)    // ends with c.ctx
-	c.wg.Go(c.absent) // ends with the first connection, or with c.ctx
-	return &Client{core: c, namespace: cfg.namespace}, nil
-}
-
-// Close ends the session, so that its ephemeral nodes go at once if a server can
-// be reached, unblocks every call with [ErrClosed], tells holders of locks with the same
-// cause, and waits for every goroutine of the client. It may be called
-// any number of times; it always returns nil. Called from a state listener it
-// does not wait for that listener.
-//
-// Views share the life of their client: closing one closes all.
-func (c *Client) Close() error {
-	c.core.close()
-	return nil
-}
-
 // Namespace returns a view of the client with another namespace, on the same
 // session. Empty means the real root.
 func (c *Client) Namespace(ns string) (*Client, error) {
@@ -120,6 +62,42 @@ func (c *Client) Namespace(ns string) (*Client, error) {
 		return nil, err
 	}
 	return &Client{core: c.core, namespace: ns}, nil
+}
+
+// real turns a caller's path into the server's.
+func (c *Client) real(path string) string {
+	if c.namespace == "" {
+		return path
+	}
+	if path == "/" {
+		return "/" + c.namespace
+	}
+	return "/" + c.namespace + path
+}
+
+// realNew is real for a node to be created: "/" is then a sequential one without a name, which
+// belongs into the namespace and not beside it.
+func (c *Client) realNew(path string) string {
+	if path == "/" && c.namespace != "" {
+		return "/" + c.namespace + "/"
+	}
+	return c.real(path)
+}
+
+// unreal turns a server's path into the caller's: the inverse of real. A path
+// outside the namespace stays as it is.
+func (c *Client) unreal(path string) string {
+	if c.namespace == "" {
+		return path
+	}
+	rest, found := strings.CutPrefix(path, "/"+c.namespace)
+	switch {
+	case found && rest == "":
+		return "/"
+	case found && rest[0] == '/':
+		return rest
+	}
+	return path
 }
 
 // State is the state of the connection. The zero State means not connected yet, or closed. A client that
@@ -162,27 +140,23 @@ func (c *Client) RetryPolicy() retry.Policy { return c.core.cfg.policy }
 // Logger is where the client reports; recipes may report there too.
 func (c *Client) Logger() *slog.Logger { return c.core.cfg.log }
 
+// Observer is who is told what the client does: all given by [WithObserver] as one. It
+// is nil if there is none, and otherwise none of its functions is nil, so that a recipe of
+// one's own can report as well:
+//
+//	if o := client.Observer(); o != nil {
+//		ctx = o.Acquiring(ctx, framework.AcquiringEvent{Path: path, Name: "lock-"})
+//	}
+//
+// It must not be changed.
+func (c *Client) Observer() *Observer { return c.core.observer }
+
 // WaitConnected returns when there is a connection, however long that takes. Errors are those of ctx,
 // together with zk.ErrNoServer and the last reason in the text if it had to wait, [ErrClosed], and
 // zk.ErrAuthFailed if a server refuses our credentials. It is Curator's blockUntilConnected.
 func (c *Client) WaitConnected(ctx context.Context) error {
 	_, err := c.core.awaitLink(ctx, nil, 0)
 	return err
-}
-
-// Session returns the session that the client is connected with. If there is no connection
-// it waits for one like an operation does: for the connection timeout, repeated
-// under the retry policy. The error wraps zk.ErrNoServer then, or is that of ctx, or [ErrClosed].
-func (c *Client) Session(ctx context.Context) (*Session, error) {
-	var s *Session
-	err := c.core.do(ctx, "connect", "/", func(l *link) error {
-		s = l.session
-		return nil
-	})
-	if err != nil {
-		return nil, opError("connect", "/", err)
-	}
-	return s, nil
 }
 
 type sessionKey struct{}
@@ -245,6 +219,65 @@ func (c *core) awaitLink(ctx context.Context, pinned *Session, limit time.Durati
 		case <-c.ctx.Done():
 		}
 	}
+}
+
+// unreachable is why there is no connection. given is the error of the caller's context, or nil.
+func (c *core) unreachable(given error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &unreachable{given, c.why}
+}
+
+// set changes what waiters look at, and wakes them.
+func (c *core) set(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change()
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// background runs f on a goroutine that Close waits for; f must end with c.ctx.
+// It reports whether it could.
+func (c *core) background(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing {
+		return false
+	}
+	c.wg.Go(f)
+	return true
+}
+
+// sessionOver is called when a session is over, perhaps more than once.
+func (c *core) sessionOver() { c.sweeper.poke() }
+
+// confirm has the leader answer for the session. It does not wait: what counts is that it is
+// answered, and the connection notes when. If it is not, the deadline says so.
+func (c *core) confirm(s *Session) {
+	c.mu.Lock()
+	l := c.link
+	c.mu.Unlock()
+	if l == nil || l.session != s {
+		return
+	}
+	// The leader has to answer one sync at a time. A nudge, or a sync of the user's, does as well as ours.
+	if !l.conn.Syncing() {
+		send(l, askSync("/"))
+	}
+}
+
+// everybody is the ACL of nodes that are created without one. It is not changed.
+var everybody = zk.WorldACL(zk.PermAll)
+
+// acl says which ACL a node gets that is created without one.
+func (c *core) acl(path string) []zk.ACL {
+	if c.cfg.acl != nil {
+		if acl := c.cfg.acl(path); len(acl) > 0 {
+			return acl
+		}
+	}
+	return everybody
 }
 
 // sessionText is how ZooKeeper's own logs and tools write a session id.

@@ -13,6 +13,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/internal/conn"
 )
 
@@ -156,6 +157,18 @@ func (c *core) living() *Session {
 	return session
 }
 
+// dropIfOver makes the loss of a session known.
+func (c *core) dropIfOver(s *Session) bool {
+	if s.Err() == nil {
+		return false
+	}
+	<-s.told // dependents before listeners
+	c.set(func() { c.session = nil })
+	c.cfg.log.Warn("session lost", "session", sessionText(s.ID()), "reason", s.Err())
+	c.states.Set(connstate.Lost)
+	return true
+}
+
 // because notes why there is no connection.
 func (c *core) because(why error) {
 	c.mu.Lock()
@@ -206,7 +219,7 @@ func (f *connector) connectTo(server string, n int) (*link, error) {
 	} else {
 		session.attach(opened.Grant, opened.Sent)
 	}
-	return newLink(session, server, opened), nil
+	return newLink(session, server, opened, c.cfg.nudges), nil
 }
 
 // open makes a connection with a session, which is a new one if session is nil.

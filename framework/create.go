@@ -3,8 +3,6 @@ package framework
 import (
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -14,87 +12,10 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// CreateOption says how [Client.Create] makes a node.
-type CreateOption func(*creation) error
-
-// creation is what the options of one Create add up to.
-type creation struct {
-	mode      Mode
-	acl       []zk.ACL
-	parents   bool
-	parentsAs Mode
-	protected bool
-	ttl       time.Duration
-	sent      func() // nil, or see clientapi.Hints
-	replaces  string // the server's path of a node that goes in the same transaction; empty: none
-}
-
-// As sets the node's mode. The default is [Persistent].
-func As(mode Mode) CreateOption {
-	return func(o *creation) error {
-		switch mode {
-		case Persistent, Ephemeral, PersistentSequential, EphemeralSequential, Container:
-			o.mode = mode
-			return nil
-		}
-		return fmt.Errorf("%w: create %v", ErrBadArgument, mode)
-	}
-}
-
-// TTL makes the server delete the node when it has had no children and was not written
-// to for d, at least a millisecond. Servers allow it only if told to
-// (extendedTypesEnabled). It goes with [Persistent] and [PersistentSequential].
-func TTL(d time.Duration) CreateOption {
-	return func(o *creation) error {
-		if d < time.Millisecond {
-			return fmt.Errorf("%w: TTL %v", ErrBadArgument, d)
-		}
-		o.ttl = d
-		return nil
-	}
-}
-
-// ACL sets the node's ACL, instead of asking the client's [ACLProvider]. Parents
-// that have to be made are not concerned.
-func ACL(acl []zk.ACL) CreateOption {
-	return func(o *creation) error {
-		if len(acl) == 0 {
-			return fmt.Errorf("%w: empty ACL", ErrBadArgument)
-		}
-		o.acl = acl
-		return nil
-	}
-}
-
-// ContainerParents makes missing parents, as containers: the server deletes them when they
-// have become empty. Servers older than 3.5 get persistent nodes.
-func ContainerParents() CreateOption { return parents(Container) }
-
-// PersistentParents makes missing parents, as ordinary nodes that stay. It is Curator's
-// creatingParentsIfNeeded(); the other is creatingParentContainersIfNeeded().
-func PersistentParents() CreateOption { return parents(Persistent) }
-
-func parents(mode Mode) CreateOption {
-	return func(o *creation) error {
-		o.parents, o.parentsAs = true, mode
-		return nil
-	}
-}
-
-// Protected puts "_c_", an id and "-" before the node's name, as Curator does, by which
-// the node is found again when the reply to its creation is lost. Then
-// exactly one node is made, in the session that is alive when Create returns. If Create
-// fails, no node stays, even if the server makes it later.
-func Protected() CreateOption {
-	return func(o *creation) error {
-		o.protected = true
-		return nil
-	}
-}
-
 // Create makes a node and returns its path, which differs from the one asked for if it
 // is sequential or protected. nil data mean the client's default data; for a
-// node with empty data, give an empty slice that is not nil.
+// node with empty data, give an empty slice that is not nil. If the parent is the node of the client's
+// namespace and is missing, it is made, too: as with [ContainerParents].
 //
 // Errors are zk.ErrNodeExists, zk.ErrNoNode (a parent is missing and [ContainerParents] was
 // not given), zk.ErrNoChildrenForEphemerals and the like. Without [Protected], when a
@@ -115,6 +36,9 @@ func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...C
 	if o.acl == nil {
 		o.acl = c.core.acl(real)
 	}
+	if dir, _ := Split(real); c.namespace != "" && dir == c.real("/") && !o.parents {
+		o.parents, o.parentsAs = true, Container // the namespace's own node, as Java's client does
+	}
 	hints := clientapi.HintsOf(ctx)
 	o.sent = hints.Sent
 	if hints.Replaces != "" {
@@ -133,33 +57,6 @@ func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...C
 		return "", opError("create", path, err)
 	}
 	return c.unreal(created), nil
-}
-
-// applied is what options add up to.
-func applied(opts []CreateOption) (o creation, err error) {
-	for _, opt := range opts {
-		if opt == nil {
-			return o, fmt.Errorf("%w: nil option", ErrBadArgument)
-		}
-		if err := opt(&o); err != nil {
-			return o, err
-		}
-	}
-	return o, nil
-}
-
-func (o creation) check(path string) error {
-	if o.ttl > 0 && o.mode != Persistent && o.mode != PersistentSequential {
-		return fmt.Errorf("%w: TTL with create mode %v", ErrBadArgument, o.mode)
-	}
-	if o.mode == PersistentSequential || o.mode == EphemeralSequential {
-		// The name may be empty: the number is one.
-		path += "0"
-	}
-	if path == "/" {
-		return fmt.Errorf("%w: the root cannot be created", ErrBadPath)
-	}
-	return ValidatePath(path)
 }
 
 // createProtected finds its node again by the id in its name. Each session gets an id of
@@ -194,6 +91,9 @@ func (c *core) createProtected(ctx context.Context, asked, path string, data []b
 		}
 		var err error
 		created, err = c.createOn(ctx, l, Join(dir, protectedName(node.id, name)), data, o, c.unwantedLater(node))
+		if err == nil {
+			return nil
+		}
 		// Not ctx.Err(): ctx may have ended just after the connection did, and then nobody
 		// else knows of the node.
 		var given unanswered
@@ -254,26 +154,13 @@ func (c *core) findOwn(ctx context.Context, l *link, dir, id string) (string, er
 	return "", nil
 }
 
-// freshChildren lists dir as the leader knows it: after a reconnect the server may
-// lag behind the one that got our request. A missing dir has no children.
-func (c *core) freshChildren(ctx context.Context, l *link, dir string) ([]string, error) {
-	if _, err := ask(ctx, l, askSync(dir)); err != nil {
-		return nil, err
-	}
-	r, err := ask(ctx, l, askChildren(dir, false))
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
-	}
-	return r.value, err
-}
-
 // parentTries bounds how often a parent may vanish between its making and the
 // node's: a container is reaped as soon as it is seen to be empty.
 const parentTries = 20
 
 // createOn makes one node, and its parents if asked to.
 func (c *core) createOn(ctx context.Context, l *link, path string, data []byte, o creation, late func(string, error)) (string, error) {
-	if o.mode == Container && c.unknown(proto.OpCreateContainer) {
+	if o.mode == Container && c.unknownOps.has(proto.OpCreateContainer) {
 		return "", conn.CodeError(proto.Unimplemented) // asking again could cost the session
 	}
 	if o.replaces != "" {
@@ -285,7 +172,7 @@ func (c *core) createOn(ctx context.Context, l *link, path string, data []byte, 
 		x := send(l, q)
 		created, err := x.wait(ctx, l)
 		if o.mode == Container {
-			c.noteOutcome(l, proto.OpCreateContainer, x.sent, err)
+			c.unknownOps.note(l, proto.OpCreateContainer, x.sent, err)
 		}
 		if !o.parents || try == parentTries || !errors.Is(err, zk.ErrNoNode) {
 			return created, err
@@ -335,21 +222,21 @@ func (c *core) makeParent(ctx context.Context, l *link, dir string, mode Mode) e
 	if !c.cfg.containers {
 		mode = Persistent
 	}
-	if mode == Container && c.suspected(proto.OpCreateContainer) {
+	if mode == Container && c.unknownOps.suspects(proto.OpCreateContainer) {
 		// To ask for what is there already would cost the session again.
 		if _, err := ask(ctx, l, askExists(dir, false)); !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
 	}
 	for try := 1; ; try++ {
-		if mode == Container && c.unknown(proto.OpCreateContainer) {
+		if mode == Container && c.unknownOps.has(proto.OpCreateContainer) {
 			mode = Persistent
 		}
 		_, err := c.createOn(ctx, l, dir, []byte{}, creation{mode: mode, acl: c.acl(dir)}, nil)
 		switch {
 		case errors.Is(err, zk.ErrNodeExists):
 			return nil
-		case mode == Container && err != nil && c.unknown(proto.OpCreateContainer):
+		case mode == Container && err != nil && c.unknownOps.has(proto.OpCreateContainer):
 			if retry.Retryable(err) {
 				return err // the connection has ended for it; the next try makes it persistent
 			}
@@ -364,12 +251,19 @@ func (c *core) makeParent(ctx context.Context, l *link, dir string, mode Mode) e
 	}
 }
 
-// acl says which ACL a node gets that is created without one.
-func (c *core) acl(path string) []zk.ACL {
-	if c.cfg.acl != nil {
-		if acl := c.cfg.acl(path); len(acl) > 0 {
-			return acl
+// askCreate makes a node.
+func askCreate(path string, data []byte, o creation) question[string] {
+	r := proto.CreateRequest{Path: path, Data: data, ACL: protoACL(o.acl), Flags: int32(o.mode)}
+	q := question[string]{op: proto.OpCreate, parse: parsePath, written: o.sent} // a stat that follows is not read
+	switch {
+	case o.ttl > 0:
+		q.op, r.WithTTL, r.TTL, r.Flags = proto.OpCreateTTL, true, o.ttl.Milliseconds(), proto.FlagTTL
+		if o.mode == PersistentSequential {
+			r.Flags = proto.FlagPersistentSequentialTTL
 		}
+	case o.mode == Container:
+		q.op = proto.OpCreateContainer
 	}
-	return zk.WorldACL(zk.PermAll)
+	q.frame = r.Append(conn.Begin(64 + len(path) + len(data)))
+	return q
 }

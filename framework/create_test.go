@@ -256,6 +256,43 @@ func TestParentsInANamespaceOfTheRoot(t *testing.T) { // CUR-CLI-47, -52
 	assert.Equal(t, "/0000000001", responses[0].String)
 }
 
+func TestCreateMakesTheNodeOfItsNamespaceOnly(t *testing.T) {
+	for name, options := range map[string][]framework.CreateOption{
+		"plain": nil, "protected": {framework.Protected(), framework.As(framework.EphemeralSequential)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			client := newClient(t, server, framework.WithNamespace("deep/down"), framework.WithACLProvider(func(path string) []zk.ACL {
+				if path == "/deep/down" {
+					return zk.DigestACL(zk.PermRead|zk.PermCreate, "user", "password")
+				}
+				return nil
+			}), framework.WithAuth("digest", []byte("user:password")))
+			_, err := client.Create(t.Context(), "/a/b", nil, options...)
+			require.ErrorIs(t, err, zk.ErrNoNode)
+			require.Empty(t, server.Tree(), "/a is missing, whether or not the namespace is there")
+			_, err = client.Create(t.Context(), "/a", nil, options...)
+			require.NoError(t, err)
+			require.Contains(t, server.Tree(), "/deep \"\" container\n/deep/down \"\" container\n/deep/down/")
+			acl, _, err := client.GetACL(t.Context(), "/")
+			require.NoError(t, err)
+			require.Equal(t, int32(zk.PermRead|zk.PermCreate), acl[0].Perms, "the provider was asked")
+
+			root := newClient(t, zktest.NewServer(t))
+			_, err = root.Create(t.Context(), "/deep/down", nil, options...)
+			require.ErrorIs(t, err, zk.ErrNoNode, "a path of the same name is no namespace")
+		})
+	}
+}
+
+func TestNamespaceOfAClientWithoutContainersIsPersistent(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server, framework.WithNamespace("ns"), framework.WithoutContainers())
+	_, err := client.Create(t.Context(), "/a", []byte{})
+	require.NoError(t, err)
+	require.Equal(t, "/ns \"\"\n/ns/a \"\"\n", server.Tree())
+}
+
 func TestProtectedNodeWithoutANameAndWithForeignNeighbours(t *testing.T) { // CURATOR-43
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
@@ -284,4 +321,18 @@ func TestModesHaveNames(t *testing.T) {
 	} {
 		require.Equal(t, name, mode.String())
 	}
+}
+
+// TestTheNumberMakesAName: names that are none without the number of a sequential node.
+func TestTheNumberMakesAName(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	for _, name := range []string{"", ".", "..", "x."} {
+		path, err := client.Create(testbed.Context(t), "/"+name, nil, framework.As(framework.PersistentSequential))
+		require.NoError(t, err)
+		require.Equal(t, "/"+name, path[:len(path)-10])
+		require.Contains(t, server.Tree(), path+" ")
+	}
+	_, err := client.Create(testbed.Context(t), "/a//", nil, framework.As(framework.PersistentSequential))
+	require.ErrorIs(t, err, framework.ErrBadPath)
 }

@@ -3,11 +3,12 @@ package framework
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/internal/clientapi"
+	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -63,10 +64,56 @@ func (c *Client) DeleteGuaranteed(ctx context.Context, path string) (found bool,
 	return found, opError("delete", path, err)
 }
 
+func init() {
+	clientapi.DeleteSoon = func(ctx context.Context, client any, path string, f func(found bool, err error)) {
+		client.(*Client).deleteSoon(ctx, path, f)
+	}
+}
+
+// deleteSoon is [clientapi.DeleteSoon].
+func (c *Client) deleteSoon(ctx context.Context, path string, f func(found bool, err error)) {
+	c.core.mu.Lock()
+	l := c.core.link
+	c.core.mu.Unlock()
+	later := func(maybe bool) {
+		if !c.core.background(func() { // ends with the client or the session
+			found, err := c.DeleteGuaranteed(ctx, path)
+			f(found || maybe, err)
+		}) {
+			f(false, opError("delete", path, ErrClosed))
+		}
+	}
+	if l == nil || l.session != sessionOf(ctx) || c.core.observer != nil {
+		later(false)
+		return
+	}
+	d := &deletion{f: func(err error) {
+		switch {
+		case err == nil:
+			f(true, nil)
+		case errors.Is(err, zk.ErrNoNode):
+			f(false, nil)
+		case retry.Retryable(err):
+			later(retry.Unknown(err))
+		default:
+			f(false, opError("delete", path, err))
+		}
+	}}
+	d.request = conn.Request{Op: proto.OpDelete, Frame: askDelete(c.real(path), -1).frame, Handler: d}
+	l.conn.Send(&d.request)
+}
+
+// deletion is a delete whose answer goes to a function.
+type deletion struct {
+	request conn.Request
+	f       func(error)
+}
+
+// Reply implements [conn.Handler].
+func (d *deletion) Reply(_ *proto.Decoder, err error) { d.f(err) }
+
 // remove is DeleteGuaranteed on a server's path. It counts the attempts unless attempts is nil.
 func (c *core) remove(ctx context.Context, path string, attempts *int) (found bool, err error) {
-	ctx, cancel := c.untilClosed(ctx)
-	defer cancel()
 	maybe := false
 	err = c.persist(ctx, func(l *link) error {
 		if attempts != nil {
@@ -79,11 +126,21 @@ func (c *core) remove(ctx context.Context, path string, attempts *int) (found bo
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return false, nil
-	case c.ctx.Err() != nil && ctx.Err() != nil:
+	case c.ctx.Err() != nil && err != nil:
 		return false, ErrClosed
 	case ctx.Err() != nil && err != nil:
 		c.removeInBackground(path, sessionOf(ctx))
 	}
+	return found, err
+}
+
+// removeObserved is remove, and tells of it. asked is path as the caller wrote it.
+func (c *core) removeObserved(ctx context.Context, asked, path string) (found bool, err error) {
+	err = c.observed(ctx, "delete", asked, func(attempts *int) error {
+		var err error
+		found, err = c.remove(ctx, path, attempts)
+		return err
+	})
 	return found, err
 }
 
@@ -114,23 +171,4 @@ func (c *core) removeInBackground(path string, session *Session) {
 			c.cfg.log.Warn("node stays behind", "path", path, "reason", err)
 		}
 	})
-}
-
-// persist repeats attempt, whatever the policy says, until it succeeds, fails for
-// good, or ctx is done.
-func (c *core) persist(ctx context.Context, attempt func(l *link) error) error {
-	pinned := sessionOf(ctx)
-	pauses := connectPauses()
-	for {
-		l, err := c.awaitLink(ctx, pinned, 0)
-		if err == nil {
-			err = attempt(l)
-		}
-		if err == nil || !retry.Retryable(err) {
-			return err
-		}
-		if ended := c.pause(ctx, pauses.NextBackOff(), l); ended != nil {
-			return fmt.Errorf("%w: %w", ended, err)
-		}
-	}
 }

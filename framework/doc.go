@@ -43,6 +43,12 @@
 // operation: after the second time it is not asked again. It never restores a session, so there every
 // lost connection is a lost session.
 //
+// # Requests that a server forgets
+//
+// ZooKeeper 3.6.0 to 3.8.0 can leave a request unanswered until the next one reaches the server
+// (ZOOKEEPER-4537). When a request takes longer than 50 ms, and longer than 20 times what writes usually take, the
+// client sends one sync behind it, which frees it: see docs/PERFORMANCE.md. Nothing has to be configured.
+//
 // # What it cannot promise
 //
 // A request whose reply was lost may have been carried out: [retry.Unknown] tells. And a

@@ -46,13 +46,6 @@ func (e *lossError) Retryable() bool { return false }
 // nothing about the request, which was not sent.
 type unreachable struct{ given, why error }
 
-// unreachable is why there is no connection. given is the error of the caller's context, or nil.
-func (c *core) unreachable(given error) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return &unreachable{given, c.why}
-}
-
 func (u *unreachable) Error() string {
 	text := zk.ErrNoServer.Error()
 	if u.why != nil {
@@ -96,3 +89,11 @@ func opError(op, path string, err error) error {
 	}
 	return &OpError{Op: op, Path: path, Err: err}
 }
+
+// unanswered is the error of a request that was given up before its answer came.
+type unanswered struct{ error }
+
+func (u unanswered) Unwrap() error { return u.error }
+
+// Unknown makes [retry.Unknown] true: the server may carry the request out.
+func (u unanswered) Unknown() bool { return true }

@@ -20,18 +20,22 @@ type link struct {
 	down    <-chan struct{} // closed when the connection is of no more use
 	began   time.Time
 	useful  atomic.Bool // a request was answered
-	beating atomic.Bool // a heartbeat is not answered yet
 	watches watches
 }
 
-// newLink begins to use a connection.
-func newLink(s *Session, server string, c *conn.Conn) *link {
+// newLink begins to use a connection, with nudges or without.
+func newLink(s *Session, server string, c *conn.Conn, nudges bool) *link {
 	l := &link{session: s, server: server, conn: c, down: c.Down(), began: time.Now()}
 	l.watches.link = l
-	c.Start(conn.Handlers{Event: l.watches.notify, Answered: func(a conn.Answer) {
-		l.useful.Store(true)
-		s.answered(a)
-	}})
+	c.Start(conn.Handlers{
+		Answered: func(a conn.Answer) {
+			l.useful.Store(true)
+			s.answered(a)
+		},
+		Event: l.watches.notify,
+		Ended: s.suspend, // whoever learns of it by a request that fails finds that holders were told
+		Nudge: nudges,
+	})
 	return l
 }
 

@@ -34,3 +34,33 @@ func (m Mode) String() string {
 	}
 	return fmt.Sprintf("mode %d", int32(m))
 }
+
+// WatchMode says which nodes a persistent watch covers.
+type WatchMode int32
+
+// The modes of ZooKeeper's addWatch.
+const (
+	// WatchPersistent covers one node: its creation, its deletion, changes of its data, and
+	// zk.EventNodeChildrenChanged when a child is created or deleted.
+	WatchPersistent WatchMode = 0
+
+	// WatchRecursive covers a node and all nodes below it: creation, deletion and changes of data, each
+	// with the path of the node concerned. There are no events about lists of children.
+	//
+	// Some ClickHouse Keepers report the path of the watch instead of the node's. AddWatch cannot know: such an
+	// event is one that ZooKeeper sends when the watch's own node is created, changed or deleted, and whether
+	// that node was there is not known without asking. Take an event with the watch's own path for
+	// "something at or below it has changed" if your servers may be Keepers.
+	WatchRecursive WatchMode = 1
+)
+
+// String is the mode in a word: "persistent" or "recursive".
+func (m WatchMode) String() string {
+	switch m {
+	case WatchPersistent:
+		return "persistent"
+	case WatchRecursive:
+		return "recursive"
+	}
+	return fmt.Sprintf("watch mode %d", int32(m))
+}

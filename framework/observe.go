@@ -2,7 +2,6 @@ package framework
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -109,26 +108,6 @@ type EndedEvent struct {
 	Cause      error         // the cause of the hold's context: lock.ErrReleased, or why it was lost
 }
 
-// WithObserver has o told what the client and its recipes do. It may be given several times: they
-// are told one after the other, in the order given. Without it observing costs nothing.
-func WithObserver(o Observer) Option {
-	return func(c *config) error {
-		c.observers = append(c.observers, o)
-		return nil
-	}
-}
-
-// Observer is who is told what the client does: all given by [WithObserver] as one. It
-// is nil if there is none, and otherwise none of its functions is nil, so that a recipe of
-// one's own can report as well:
-//
-//	if o := client.Observer(); o != nil {
-//		ctx = o.Acquiring(ctx, framework.AcquiringEvent{Path: path, Name: "lock-"})
-//	}
-//
-// It must not be changed.
-func (c *Client) Observer() *Observer { return c.core.observer }
-
 // combine makes one of several. It returns nil for none.
 func combine(observers []Observer) *Observer {
 	if len(observers) == 0 {
@@ -184,25 +163,6 @@ func chain[E any](observers []Observer, pick func(Observer) func(context.Context
 	}
 }
 
-// observed runs an operation that counts its attempts, and tells of it.
-func (c *core) observed(ctx context.Context, op, path string, run func(attempts *int) error) error {
-	e := OperationEvent{Op: op, Path: path, Began: time.Now()}
-	e.Err = run(&e.Attempts)
-	e.Duration = time.Since(e.Began)
-	c.observer.Operation(ctx, e)
-	return e.Err
-}
-
-// removeObserved is remove, and tells of it. asked is path as the caller wrote it.
-func (c *core) removeObserved(ctx context.Context, asked, path string) (found bool, err error) {
-	err = c.observed(ctx, "delete", asked, func(attempts *int) error {
-		var err error
-		found, err = c.remove(ctx, path, attempts)
-		return err
-	})
-	return found, err
-}
-
 // reporter tells the observer of states, with what each of them replaces.
 type reporter struct {
 	tell func(StateEvent)
@@ -218,16 +178,4 @@ func (r *reporter) to(s connstate.State) {
 	r.last = s
 	r.mu.Unlock()
 	r.tell(e)
-}
-
-// observe has the observer, if there is one, told of states.
-func (c *core) observe() error {
-	if c.observer = combine(c.cfg.observers); c.observer == nil {
-		return nil
-	}
-	c.reporter = &reporter{tell: c.observer.State}
-	if _, err := c.states.Listen(c.reporter.to); err != nil {
-		return fmt.Errorf("observer: %w", err)
-	}
-	return nil
 }

@@ -3,15 +3,8 @@ package framework
 import (
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
-	"github.com/cenkalti/backoff/v4"
 	"github.com/go-zookeeper/zk"
-
-	"github.com/gocurator/curator/internal/clientapi"
-	"github.com/gocurator/curator/internal/ctxerr"
-	"github.com/gocurator/curator/retry"
 )
 
 // What all operations of this file have in common: they wait for a connection if there
@@ -113,87 +106,19 @@ func (c *Client) SetACL(ctx context.Context, path string, acl []zk.ACL, version 
 	return asked(ctx, c, "setACL", path, func(real string) question[*zk.Stat] { return askSetACL(real, acl, version) })
 }
 
-// do runs attempt on a connection, and again on the next one as the policy says. With a
-// context from [InSession] it stays in that session. op and path are what the caller
-// asked for.
-func (c *core) do(ctx context.Context, op, path string, attempt func(l *link) error) error {
-	if c.observer == nil {
-		return c.repeat(ctx, attempt, nil)
-	}
-	return c.observed(ctx, op, path, func(attempts *int) error { return c.repeat(ctx, attempt, attempts) })
-}
-
-// repeat is do, and counts the attempts unless attempts is nil.
-func (c *core) repeat(ctx context.Context, attempt func(l *link) error, attempts *int) error {
-	pinned := sessionOf(ctx)
-	var used *link // by the last attempt
-	try := func() error {
-		if attempts != nil {
-			*attempts++
-		}
-		var err error
-		if used, err = c.awaitLink(ctx, pinned, c.cfg.connectionTimeout); err != nil {
-			return err
-		}
-		return attempt(used)
-	}
-	failed := try()
-	if !retry.Retryable(failed) || clientapi.HintsOf(ctx).Once {
-		return failed
-	}
-	// From here on it is slow anyway, and may afford a context that also ends
-	// with the client.
-	ctx, cancel := c.untilClosed(ctx)
-	defer cancel()
-	first := true
-	pause := func(ctx context.Context, d time.Duration) error { return c.pause(ctx, d, used) }
-	err := retry.DoPausing(ctx, c.cfg.policy, pause, func() error {
-		if first {
-			first = false
-			return failed
-		}
-		return try()
+// Session returns the session that the client is connected with. If there is no connection
+// it waits for one like an operation does: for the connection timeout, repeated
+// under the retry policy. The error wraps zk.ErrNoServer then, or is that of ctx, or [ErrClosed].
+func (c *Client) Session(ctx context.Context) (*Session, error) {
+	var s *Session
+	err := c.core.do(ctx, "connect", "/", func(l *link) error {
+		s = l.session
+		return nil
 	})
-	if first { // ctx has ended meanwhile; the first attempt may have been carried out all the same
-		err = fmt.Errorf("%w: %w", err, failed)
+	if err != nil {
+		return nil, opError("connect", "/", err)
 	}
-	if c.ctx.Err() != nil && !errors.Is(err, ErrClosed) {
-		return backoff.Permanent(fmt.Errorf("%w: %w", ErrClosed, err))
-	}
-	return err
-}
-
-// pause waits for d, or until there is another connection than the one that was used.
-func (c *core) pause(ctx context.Context, d time.Duration, used *link) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	for {
-		c.mu.Lock()
-		l, changed := c.link, c.changed
-		c.mu.Unlock()
-		if ctx.Err() != nil {
-			return ctxerr.Of(ctx)
-		}
-		if l != nil && l != used && l.up() {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-timer.C:
-			return nil
-		case <-ctx.Done():
-		}
-	}
-}
-
-// untilClosed returns a context that ends with ctx or, with cause ErrClosed, with the client.
-func (c *core) untilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(c.ctx, func() { cancel(ErrClosed) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
+	return s, nil
 }
 
 // asked is an operation that is one request on one path.

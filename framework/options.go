@@ -38,6 +38,7 @@ type config struct {
 	expirationPercent int
 	log               *slog.Logger
 	observers         []Observer
+	nudges            bool
 }
 
 // ACLProvider says which ACL a node gets that is created without one. It is
@@ -63,6 +64,7 @@ func defaults() config {
 		containers:        true,
 		expirationPercent: 100,
 		log:               slog.New(slog.DiscardHandler),
+		nudges:            true,
 	}
 }
 
@@ -107,6 +109,8 @@ func WithRetryPolicy(p retry.Policy) Option {
 
 // WithNamespace puts all paths of the client below "/"+ns. Paths in results,
 // events and errors come without it. ns must not begin with a slash; empty means none.
+// The node of the namespace is made by the first [Client.Create] directly below it; until then reads say that it
+// is missing.
 func WithNamespace(ns string) Option {
 	return func(c *config) error {
 		c.namespace = ns
@@ -222,6 +226,15 @@ func WithLogger(log *slog.Logger) Option {
 			return fmt.Errorf("%w: nil logger", ErrBadArgument)
 		}
 		c.log = log
+		return nil
+	}
+}
+
+// WithObserver has o told what the client and its recipes do. It may be given several times: they
+// are told one after the other, in the order given. Without it observing costs nothing.
+func WithObserver(o Observer) Option {
+	return func(c *config) error {
+		c.observers = append(c.observers, o)
 		return nil
 	}
 }

@@ -27,6 +27,9 @@ func ValidatePath(path string) error {
 			return fmt.Errorf("%w: %q has a relative element", ErrBadPath, path)
 		}
 	}
+	if isPlain(path) {
+		return nil
+	}
 	if !utf8.ValidString(path) {
 		return fmt.Errorf("%w: %q is not UTF-8", ErrBadPath, path)
 	}
@@ -34,6 +37,16 @@ func ValidatePath(path string) error {
 		return fmt.Errorf("%w: %q has a character that ZooKeeper refuses at %d", ErrBadPath, path, i)
 	}
 	return nil
+}
+
+// isPlain reports whether all characters are ASCII and allowed, as nearly always.
+func isPlain(path string) bool {
+	for _, b := range []byte(path) {
+		if b <= 0x1f || b >= 0x7f {
+			return false
+		}
+	}
+	return true
 }
 
 // forbidden is the list of characters in the ZooKeeper data model.
@@ -70,40 +83,4 @@ func Split(path string) (parent, child string) {
 		return "/", path[i+1:]
 	}
 	return path[:i], path[i+1:]
-}
-
-// real turns a caller's path into the server's.
-func (c *Client) real(path string) string {
-	if c.namespace == "" {
-		return path
-	}
-	if path == "/" {
-		return "/" + c.namespace
-	}
-	return "/" + c.namespace + path
-}
-
-// realNew is real for a node to be created: "/" is then a sequential one without a name, which
-// belongs into the namespace and not beside it.
-func (c *Client) realNew(path string) string {
-	if path == "/" && c.namespace != "" {
-		return "/" + c.namespace + "/"
-	}
-	return c.real(path)
-}
-
-// unreal turns a server's path into the caller's: the inverse of real. A path
-// outside the namespace stays as it is.
-func (c *Client) unreal(path string) string {
-	if c.namespace == "" {
-		return path
-	}
-	rest, found := strings.CutPrefix(path, "/"+c.namespace)
-	switch {
-	case found && rest == "":
-		return "/"
-	case found && rest[0] == '/':
-		return rest
-	}
-	return path
 }

@@ -1,8 +1,9 @@
 package framework
 
 import (
-	"crypto/rand"
-	"fmt"
+	"encoding/binary"
+	"encoding/hex"
+	"math/rand/v2"
 	"strings"
 )
 
@@ -47,11 +48,19 @@ func isID(s string) bool {
 	return true
 }
 
-// newID returns a random UUID (RFC 9562, version 4) as Java prints it.
+// newID returns a random UUID (RFC 9562, version 4) as Java prints it. It must be unique, and need not be a secret.
 func newID() string {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
+	binary.BigEndian.PutUint64(b[:8], rand.Uint64())
+	binary.BigEndian.PutUint64(b[8:], rand.Uint64())
 	b[6] = b[6]&0x0f | 0x40
 	b[8] = b[8]&0x3f | 0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+	id := make([]byte, 0, idLength)
+	for i, part := range [...][]byte{b[:4], b[4:6], b[6:8], b[8:10], b[10:]} {
+		if i > 0 {
+			id = append(id, '-')
+		}
+		id = hex.AppendEncode(id, part)
+	}
+	return string(id)
 }

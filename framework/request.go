@@ -102,14 +102,6 @@ func (x *exchange[T]) waitOnly(ctx context.Context) (T, error) {
 	}
 }
 
-// unanswered is the error of a request that was given up before its answer came.
-type unanswered struct{ error }
-
-func (u unanswered) Unwrap() error { return u.error }
-
-// Unknown makes [retry.Unknown] true: the server may carry the request out.
-func (u unanswered) Unknown() bool { return true }
-
 // The requests.
 
 // withStat is a result that comes with a stat, as one value.
@@ -160,23 +152,6 @@ func askSet(path string, data []byte, version int32) question[*zk.Stat] {
 func askDelete(path string, version int32) question[nothing] {
 	r := proto.VersionRequest{Path: path, Version: version}
 	return question[nothing]{op: proto.OpDelete, frame: r.Append(conn.Begin(8 + len(path))), parse: parseNothing}
-}
-
-// askCreate makes a node.
-func askCreate(path string, data []byte, o creation) question[string] {
-	r := proto.CreateRequest{Path: path, Data: data, ACL: protoACL(o.acl), Flags: int32(o.mode)}
-	q := question[string]{op: proto.OpCreate, parse: parsePath, written: o.sent} // a stat that follows is not read
-	switch {
-	case o.ttl > 0:
-		q.op, r.WithTTL, r.TTL, r.Flags = proto.OpCreateTTL, true, o.ttl.Milliseconds(), proto.FlagTTL
-		if o.mode == PersistentSequential {
-			r.Flags = proto.FlagPersistentSequentialTTL
-		}
-	case o.mode == Container:
-		q.op = proto.OpCreateContainer
-	}
-	q.frame = r.Append(conn.Begin(64 + len(path) + len(data)))
-	return q
 }
 
 func askSync(path string) question[string] {

@@ -6,7 +6,81 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/internal/session"
 )
+
+// New makes a client of the ensemble that servers belong to (host:port, or host for
+// port 2181; for a connect string as Java has it see [ParseConnectString]) and begins to connect. It
+// does not wait for a connection: see [Client.WaitConnected]. Errors are [ErrBadArgument] and [ErrBadPath]; nothing has
+// been sent then.
+//
+// Whoever makes a client must [Client.Close] it.
+func New(servers []string, opts ...Option) (*Client, error) {
+	cfg := defaults()
+	for _, opt := range opts {
+		if opt == nil {
+			return nil, fmt.Errorf("%w: nil option", ErrBadArgument)
+		}
+		if err := opt(&cfg); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case len(servers) > 0 && cfg.servers != nil:
+		return nil, fmt.Errorf("%w: both servers and a server list", ErrBadArgument)
+	case len(servers) == 0 && cfg.servers == nil:
+		return nil, fmt.Errorf("%w: no servers", ErrBadArgument)
+	case cfg.servers == nil:
+		var err error
+		if cfg.servers, err = fixedServers(servers); err != nil {
+			return nil, err
+		}
+	}
+	c := &core{
+		cfg:     cfg,
+		states:  session.NewMachine(cfg.log),
+		closed:  make(chan struct{}),
+		reached: make(chan struct{}),
+		changed: make(chan struct{}),
+	}
+	if err := c.observe(); err != nil {
+		return nil, err
+	}
+	c.sweeper = newSweeper(c)
+	c.ctx, c.stop = context.WithCancelCause(context.Background())
+	if cfg.tracking {
+		t := &tracker{core: c, given: cfg.servers}
+		c.cfg.servers = t.servers
+		c.wg.Go(t.run) // ends with c.ctx
+	}
+	c.wg.Go(c.run)    // ends with c.ctx
+	c.wg.Go(c.absent) // ends with the first connection, or with c.ctx
+	return &Client{core: c, namespace: cfg.namespace}, nil
+}
+
+// Close ends the session, so that its ephemeral nodes go at once if a server can
+// be reached, unblocks every call with [ErrClosed], tells holders of locks with the same
+// cause, and waits for every goroutine of the client. It may be called
+// any number of times; it always returns nil. Called from a state listener it
+// does not wait for that listener.
+//
+// Views share the life of their client: closing one closes all.
+func (c *Client) Close() error {
+	c.core.close()
+	return nil
+}
+
+// observe has the observer, if there is one, told of states.
+func (c *core) observe() error {
+	if c.observer = combine(c.cfg.observers); c.observer == nil {
+		return nil
+	}
+	c.reporter = &reporter{tell: c.observer.State}
+	if _, err := c.states.Listen(c.reporter.to); err != nil {
+		return fmt.Errorf("observer: %w", err)
+	}
+	return nil
+}
 
 // run keeps the client connected. It is the one place where sessions and links begin
 // and end.
@@ -91,27 +165,6 @@ func (c *core) detach(l *link) {
 	l.close()
 }
 
-// dropIfOver makes the loss of a session known.
-func (c *core) dropIfOver(s *Session) bool {
-	if s.Err() == nil {
-		return false
-	}
-	<-s.told // dependents before listeners
-	c.set(func() { c.session = nil })
-	c.cfg.log.Warn("session lost", "session", sessionText(s.ID()), "reason", s.Err())
-	c.states.Set(connstate.Lost)
-	return true
-}
-
-// set changes what waiters look at, and wakes them.
-func (c *core) set(change func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	change()
-	close(c.changed)
-	c.changed = make(chan struct{})
-}
-
 func (c *core) close() {
 	c.mu.Lock()
 	first := !c.closing
@@ -142,6 +195,7 @@ func (c *core) finish() {
 	c.set(func() { c.link, c.session = nil, nil })
 	if session != nil {
 		session.over(ErrClosed)
+		<-session.told // close may be telling dependents at this moment
 	}
 	if l != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), closePatience)
@@ -149,32 +203,4 @@ func (c *core) finish() {
 		c.sweeper.last(ctx, l)
 		l.closeSession(ctx)
 	}
-}
-
-// confirm has the leader answer for the session. It does not wait: what counts is that it is
-// answered, and the connection notes when. If it is not, the deadline says so.
-func (c *core) confirm(s *Session) {
-	c.mu.Lock()
-	l := c.link
-	c.mu.Unlock()
-	if l == nil || l.session != s {
-		return
-	}
-	if !l.beating.Swap(true) { // the last has been answered
-		q := askSync("/")
-		q.settle = func(error) { l.beating.Store(false) }
-		send(l, q)
-	}
-}
-
-// background runs f on a goroutine that Close waits for; f must end with c.ctx.
-// It reports whether it could.
-func (c *core) background(f func()) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closing {
-		return false
-	}
-	c.wg.Go(f)
-	return true
 }

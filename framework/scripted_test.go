@@ -2,6 +2,7 @@ package framework_test
 
 import (
 	"context"
+	"io"
 	"net"
 	"slices"
 	"strings"
@@ -261,37 +262,45 @@ type cutter struct {
 	net.Conn
 	cuts *atomic.Int32
 	ops  []proto.Op
+	cut  atomic.Bool
 }
 
 func (k *cutter) Write(frame []byte) (int, error) {
 	if len(frame) >= 12 && slices.Contains(k.ops, proto.Op(frame[11])) {
 		k.cuts.Add(1)
-		return len(frame), k.Conn.(*net.TCPConn).CloseRead()
+		k.cut.Store(true)
+		return len(frame), k.Conn.Close()
 	}
 	return k.Conn.Write(frame)
 }
 
+func (k *cutter) Read(p []byte) (int, error) {
+	n, err := k.Conn.Read(p)
+	if err != nil && k.cut.Load() {
+		err = io.EOF // as if the server had done it
+	}
+	return n, err
+}
+
 // TestARemovalThatIsCutIsNotRepeated has a server that knows persistent watches, but not their removal.
 func TestARemovalThatIsCutIsNotRepeated(t *testing.T) {
-	server := zktest.NewServer(t)
-	var cuts atomic.Int32
-	client, err := framework.New(server.Servers(), framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-		nc, err := new(net.Dialer).DialContext(ctx, network, address)
-		return &cutter{Conn: nc, cuts: &cuts, ops: []proto.Op{proto.OpRemoveWatches}}, err
-	}))
-	require.NoError(t, err)
-	defer client.Close()
-	ctx := testbed.Context(t)
-	for i := range 5 {
-		w, err := client.AddWatch(ctx, "/a", framework.WatchRecursive, func(zk.Event) {})
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		var cuts atomic.Int32
+		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			nc, err := server.DialContext(ctx, network, address)
+			return &cutter{Conn: nc, cuts: &cuts, ops: []proto.Op{proto.OpRemoveWatches}}, err
+		}))
 		require.NoError(t, err)
-		w.Remove()
-		want := int32(min(i+1, 2))
-		testbed.Eventually(t, func() bool { return cuts.Load() == want }, "it is asked for twice")
-		if i < 2 {
-			testbed.Eventually(t, func() bool { return client.Sync(ctx, "/") == nil }, "it is back")
+		defer client.Close()
+		for i := range 5 {
+			w, err := client.AddWatch(t.Context(), "/a", framework.WatchRecursive, func(zk.Event) {})
+			require.NoError(t, err)
+			w.Remove()
+			synctest.Wait()
+			require.EqualValues(t, min(i+1, 2), cuts.Load(), "it is asked for twice")
 		}
-	}
+	})
 }
 
 // TestOneFaultDoesNotMakeAnOperationUnknown has a connection be cut once, for another reason.

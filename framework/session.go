@@ -210,7 +210,7 @@ func (s *Session) over(cause error) {
 	if first {
 		close(s.told)
 	}
-	s.core.sweeper.poke()
+	s.core.sessionOver()
 }
 
 // wake makes watch look at the clock again.
@@ -244,7 +244,8 @@ func (s *Session) watch() {
 		if beat {
 			lastBeat = now
 		}
-		if next := lastBeat.Add(interval); needed && next.Before(look) {
+		// Also when nobody depends on the session now: the next one to do so need not wake us then.
+		if next := lastBeat.Add(interval); now.Before(next) && next.Before(look) {
 			look = next
 		}
 		s.nextLook = look

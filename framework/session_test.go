@@ -222,3 +222,28 @@ func TestSessionOfAnotherClientIsIgnored(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, found)
 }
+
+// TestCloseTellsEverybodyBeforeTheServers has several dependents, each of which is told late. The nodes must be there
+// until the last of them knows: otherwise somebody else could have what it still uses.
+func TestCloseTellsEverybodyBeforeTheServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		_, err := client.Create(t.Context(), "/node", nil, framework.As(framework.Ephemeral))
+		require.NoError(t, err)
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		told := make(chan bool, 3)
+		for range cap(told) {
+			_, err := session.Depend(connstate.Session, func(error) {
+				time.Sleep(time.Millisecond) // a goroutine that does not run at once
+				told <- server.Exists("/node")
+			})
+			require.NoError(t, err)
+		}
+		require.NoError(t, client.Close())
+		for range cap(told) {
+			require.True(t, <-told, "the node was deleted before all were told")
+		}
+		require.False(t, server.Exists("/node"))
+	})
+}

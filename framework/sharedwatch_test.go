@@ -274,3 +274,31 @@ func TestWatchesUnderLoad(t *testing.T) {
 	require.NoError(t, writer.Delete(ctx, "/a", -1)) // the last looks have set watches too
 	testbed.Eventually(t, func() bool { return server.WatchCount() == 0 }, "nothing stays behind")
 }
+
+// TestListOfSecretChildrenIsWatched has children that the client may not read. A recursive watch tells nothing of them; a
+// watch of the list of children does.
+func TestListOfSecretChildrenIsWatched(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, secret := newClient(t, server), newClient(t, server, framework.WithAuth("digest", []byte("user:password")))
+	_, err := client.Create(t.Context(), "/a", nil)
+	require.NoError(t, err)
+	var seen events
+	_, err = client.AddWatch(t.Context(), "/a", framework.WatchRecursive, seen.add)
+	require.NoError(t, err)
+	for _, change := range []func() error{
+		func() error {
+			_, err := secret.Create(t.Context(), "/a/secret", nil, framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
+			return err
+		},
+		func() error { return secret.Delete(t.Context(), "/a/secret", -1) },
+	} {
+		_, _, w, err := client.ChildrenW(t.Context(), "/a")
+		require.NoError(t, err)
+		require.NoError(t, change())
+		testbed.Receive(t, w.Done(), "word of the list")
+	}
+	require.Empty(t, seen.list())
+	_, err = client.Create(t.Context(), "/a/x", nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"EventNodeCreated /a/x"}, seen.list(), "the recursive watch is still there")
+}

@@ -231,3 +231,16 @@ func last[T any](q question[T]) question[T] {
 	q.last = true
 	return q
 }
+
+// freshChildren lists dir as the leader knows it: after a reconnect the server may
+// lag behind the one that got our request. A missing dir has no children.
+func (c *core) freshChildren(ctx context.Context, l *link, dir string) ([]string, error) {
+	if _, err := ask(ctx, l, askSync(dir)); err != nil {
+		return nil, err
+	}
+	r, err := ask(ctx, l, askChildren(dir, false))
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	return r.value, err
+}

@@ -28,22 +28,22 @@ const (
 	promptly          = time.Second
 )
 
-// unknown reports whether the servers do not know op.
-func (c *core) unknown(op proto.Op) bool {
-	c.unknownOps.mu.Lock()
-	defer c.unknownOps.mu.Unlock()
-	return c.unknownOps.unknown[op]
+// has reports whether the servers do not know op.
+func (u *unknownOps) has(op proto.Op) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.unknown[op]
 }
 
-// suspected reports whether a connection has ended right after op was sent, the last time.
-func (c *core) suspected(op proto.Op) bool {
-	c.unknownOps.mu.Lock()
-	defer c.unknownOps.mu.Unlock()
-	return c.unknownOps.cuts[op] > 0
+// suspects reports whether a connection has ended right after op was sent, the last time.
+func (u *unknownOps) suspects(op proto.Op) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.cuts[op] > 0
 }
 
-// noteOutcome looks at how an operation has ended that was sent on l, and reports whether the servers do not know it.
-func (c *core) noteOutcome(l *link, op proto.Op, sent time.Time, err error) bool {
+// note looks at how an operation has ended that was sent on l, and reports whether the servers do not know it.
+func (u *unknownOps) note(l *link, op proto.Op, sent time.Time, err error) bool {
 	var unnamed conn.Unnamed
 	unknown := errors.As(err, &unnamed) && proto.Code(unnamed) == proto.Unimplemented || errors.Is(err, zk.ErrBadArguments)
 	cut := errors.Is(err, zk.ErrConnectionClosed) && time.Since(sent) < promptly && hungUp(l.conn.Err())
@@ -51,22 +51,21 @@ func (c *core) noteOutcome(l *link, op proto.Op, sent time.Time, err error) bool
 	if err != nil && !unknown && !cut && (errors.Is(err, zk.ErrNoServer) || errors.Is(err, zk.ErrConnectionClosed) || errors.As(err, &given)) {
 		return false // says nothing
 	}
-	i := &c.unknownOps
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.unknown == nil {
-		i.unknown, i.cuts = make(map[proto.Op]bool), make(map[proto.Op]int)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.unknown == nil {
+		u.unknown, u.cuts = make(map[proto.Op]bool), make(map[proto.Op]int)
 	}
 	if cut {
-		i.cuts[op]++
-		unknown = i.cuts[op] >= cutsBeforeUnknown
+		u.cuts[op]++
+		unknown = u.cuts[op] >= cutsBeforeUnknown
 	} else {
-		delete(i.cuts, op)
+		delete(u.cuts, op)
 	}
 	if unknown {
-		i.unknown[op] = true
+		u.unknown[op] = true
 	}
-	return i.unknown[op]
+	return u.unknown[op]
 }
 
 // hungUp reports whether a connection ended because the server closed it.

@@ -20,6 +20,10 @@ func init() {
 		c := client.(*Client)
 		return c.core.acl(c.real(path))
 	}
+	clientapi.WithoutNudges = Option(func(c *config) error {
+		c.nudges = false
+		return nil
+	})
 	clientapi.RealPath = func(client any, path string) string { return client.(*Client).real(path) }
 }
 

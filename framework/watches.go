@@ -15,7 +15,8 @@ import (
 // recursive one into one that does not look below. Therefore
 //
 //   - while the server has a persistent watch at a path, or is about to, no other is requested
-//     there: watches that fire once are served from its events;
+//     there: watches that fire once are served from its events, except those of lists beside a
+//     recursive watch;
 //   - the server's watch becomes recursive when somebody needs that, and stays so: what it does
 //     not say, that a list of children has changed, follows from the children's events;
 //   - it is removed when nobody needs it, watches that fire once included.
@@ -46,6 +47,83 @@ type standing struct {
 }
 
 func (s *standing) needed() bool { return len(s.members[0])+len(s.members[1]) > 0 || s.pending > 0 }
+
+// watchKind says which events end a watch. A node can have one of each.
+type watchKind int
+
+const (
+	watchData watchKind = iota // set by reading data, and by an exists that found the node
+	watchGone                  // set by an exists that found no node
+	watchChildren
+)
+
+var watchKinds = [...]watchKind{watchData, watchGone, watchChildren}
+
+type watchKey struct {
+	path string // on the server
+	kind watchKind
+}
+
+// sharedWatch is what all watches of one kind on one node have in common.
+type sharedWatch struct {
+	done  chan struct{}
+	event zk.Event // set before done is closed
+
+	// Guarded by watches.mu.
+	armed   bool // the server has it
+	setting int  // calls that are about to arm it
+}
+
+func (w *sharedWatch) fire(event zk.Event) {
+	w.event = event
+	close(w.done)
+}
+
+// begin returns the watch that a call is about to arm, whether it is armed already, and whether the
+// server has to be asked for it: not if it is armed, or if a persistent watch will tell the same.
+// Between begin and settle the watch cannot miss an event, as it is in the table before the
+// request is sent.
+func (ws *watches) begin(key watchKey) (w *sharedWatch, armed, request bool) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	w = ws.byNode[key]
+	if w == nil {
+		w = &sharedWatch{done: make(chan struct{})}
+		if ws.ended {
+			w.fire(notWatching(key.path))
+			return w, true, false
+		}
+		if ws.byNode == nil {
+			ws.byNode = make(map[watchKey]*sharedWatch)
+		}
+		ws.byNode[key] = w
+	}
+	if w.armed {
+		return w, true, false
+	}
+	w.setting++
+	return w, false, ws.requestLocked(key)
+}
+
+// requestLocked reports whether the server has to be asked for a watch that fires once. ws.mu is held.
+func (ws *watches) requestLocked(key watchKey) bool {
+	s := ws.standing[key.path]
+	// A recursive watch tells nothing of children that the client may not read, but the list of children changes
+	// with them. Servers keep watches of lists in a table of their own, where a recursive watch is of no use.
+	return s == nil || key.kind == watchChildren && s.recursive
+}
+
+// settle says how the call that begin was for has ended, if it was not armed then.
+func (ws *watches) settle(key watchKey, w *sharedWatch, armed bool) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	w.setting--
+	w.armed = w.armed || armed
+	if !w.armed && w.setting == 0 && ws.byNode[key] == w {
+		delete(ws.byNode, key)
+		ws.reviewLocked(key.path)
+	}
+}
 
 // join adds a watch to its path's, and returns the mode to request. ws.order is held.
 func (ws *watches) join(w *PersistentWatch) (WatchMode, bool) {
@@ -152,7 +230,7 @@ func (ws *watches) remove(s *standing) {
 		return
 	}
 	c := ws.link.session.core
-	if c.unknown(proto.OpRemoveWatches) {
+	if c.unknownOps.has(proto.OpRemoveWatches) {
 		ws.order.Unlock()
 		return // it stays until the connection ends, and is not listened to
 	}
@@ -160,7 +238,7 @@ func (ws *watches) remove(s *standing) {
 	ws.order.Unlock()
 	// That there is none (-121) is fine as well.
 	_, err := x.wait(c.ctx, ws.link)
-	c.noteOutcome(ws.link, proto.OpRemoveWatches, x.sent, err)
+	c.unknownOps.note(ws.link, proto.OpRemoveWatches, x.sent, err)
 }
 
 // notify runs on the connection's goroutine. Those that stay are told first.
@@ -179,6 +257,10 @@ func (ws *watches) notify(event zk.Event) {
 	switch event.Type {
 	case zk.EventNodeCreated:
 		ws.fireLocked(event, watchGone)
+		if s := ws.standing[event.Path]; s != nil && s.asked {
+			// From a ClickHouse Keeper it may be a child that was created.
+			ws.fireLocked(event, watchChildren)
+		}
 	case zk.EventNodeDataChanged:
 		ws.fireLocked(event, watchData, watchGone)
 	case zk.EventNodeChildrenChanged:
@@ -188,6 +270,18 @@ func (ws *watches) notify(event zk.Event) {
 	}
 	if list.Path != "" {
 		ws.fireLocked(list, watchChildren)
+	}
+}
+
+// fireLocked ends watches of some kinds on one node. ws.mu is held.
+func (ws *watches) fireLocked(event zk.Event, kinds ...watchKind) {
+	for _, kind := range kinds {
+		key := watchKey{event.Path, kind}
+		if w := ws.byNode[key]; w != nil {
+			delete(ws.byNode, key)
+			w.fire(event)
+			ws.reviewLocked(key.path)
+		}
 	}
 }
 
@@ -251,4 +345,9 @@ func (ws *watches) end(cause error) {
 			}
 		}
 	}
+}
+
+// notWatching is the event of a watch that nothing will be heard of any more.
+func notWatching(path string) zk.Event {
+	return zk.Event{Type: zk.EventNotWatching, State: zk.StateDisconnected, Path: path, Err: zk.ErrConnectionClosed}
 }

@@ -1,0 +1,133 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/gocurator/curator/internal/clientapi"
+	"github.com/gocurator/curator/internal/ctxerr"
+	"github.com/gocurator/curator/retry"
+)
+
+// do runs attempt on a connection, and again on the next one as the policy says. With a
+// context from [InSession] it stays in that session. op and path are what the caller
+// asked for.
+func (c *core) do(ctx context.Context, op, path string, attempt func(l *link) error) error {
+	if c.observer == nil {
+		return c.repeat(ctx, attempt, nil)
+	}
+	return c.observed(ctx, op, path, func(attempts *int) error { return c.repeat(ctx, attempt, attempts) })
+}
+
+// observed runs an operation that counts its attempts, and tells of it.
+func (c *core) observed(ctx context.Context, op, path string, run func(attempts *int) error) error {
+	e := OperationEvent{Op: op, Path: path, Began: time.Now()}
+	e.Err = run(&e.Attempts)
+	e.Duration = time.Since(e.Began)
+	c.observer.Operation(ctx, e)
+	return e.Err
+}
+
+// repeat is do, and counts the attempts unless attempts is nil.
+func (c *core) repeat(ctx context.Context, attempt func(l *link) error, attempts *int) error {
+	pinned := sessionOf(ctx)
+	var used *link // by the last attempt
+	try := func() error {
+		if attempts != nil {
+			*attempts++
+		}
+		var err error
+		if used, err = c.awaitLink(ctx, pinned, c.cfg.connectionTimeout); err != nil {
+			return err
+		}
+		return attempt(used)
+	}
+	failed := try()
+	if !retry.Retryable(failed) || clientapi.HintsOf(ctx).Once {
+		return failed
+	}
+	// From here on it is slow anyway, and may afford a context that also ends
+	// with the client.
+	ctx, cancel := c.untilClosed(ctx)
+	defer cancel()
+	first := true
+	pause := func(ctx context.Context, d time.Duration) error { return c.pause(ctx, d, used) }
+	err := retry.DoPausing(ctx, c.cfg.policy, pause, func() error {
+		if first {
+			first = false
+			return failed
+		}
+		return try()
+	})
+	if first { // ctx has ended meanwhile; the first attempt may have been carried out all the same
+		err = fmt.Errorf("%w: %w", err, failed)
+	}
+	if c.ctx.Err() != nil && !errors.Is(err, ErrClosed) {
+		return backoff.Permanent(fmt.Errorf("%w: %w", ErrClosed, err))
+	}
+	return err
+}
+
+// pause waits for d, or until there is another connection than the one that was used. An error means that ctx has
+// ended or the client was closed.
+func (c *core) pause(ctx context.Context, d time.Duration, used *link) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		c.mu.Lock()
+		l, changed := c.link, c.changed
+		c.mu.Unlock()
+		if ctx.Err() != nil {
+			return ctxerr.Of(ctx)
+		}
+		if c.ctx.Err() != nil {
+			return ErrClosed
+		}
+		if l != nil && l != used && l.up() {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return nil
+		case <-ctx.Done():
+		case <-c.ctx.Done():
+		}
+	}
+}
+
+// untilClosed returns a context that ends with ctx or, with cause ErrClosed, with the client.
+func (c *core) untilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.ctx, func() { cancel(ErrClosed) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// persist repeats attempt, whatever the policy says, until it succeeds, fails for
+// good, ctx is done or the client is closed.
+func (c *core) persist(ctx context.Context, attempt func(l *link) error) error {
+	pinned := sessionOf(ctx)
+	var pauses backoff.BackOff
+	for {
+		l, err := c.awaitLink(ctx, pinned, 0)
+		if err == nil {
+			err = attempt(l)
+		}
+		if err == nil || !retry.Retryable(err) {
+			return err
+		}
+		if pauses == nil {
+			pauses = connectPauses()
+		}
+		if ended := c.pause(ctx, pauses.NextBackOff(), l); ended != nil {
+			return fmt.Errorf("%w: %w", ended, err)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package framework
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// CreateOption says how [Client.Create] makes a node.
+type CreateOption func(*creation) error
+
+// creation is what the options of one Create add up to.
+type creation struct {
+	mode      Mode
+	acl       []zk.ACL
+	parents   bool
+	parentsAs Mode
+	protected bool
+	ttl       time.Duration
+	sent      func() // nil, or see clientapi.Hints
+	replaces  string // the server's path of a node that goes in the same transaction; empty: none
+}
+
+// As sets the node's mode. The default is [Persistent].
+func As(mode Mode) CreateOption {
+	return func(o *creation) error {
+		switch mode {
+		case Persistent, Ephemeral, PersistentSequential, EphemeralSequential, Container:
+			o.mode = mode
+			return nil
+		}
+		return fmt.Errorf("%w: create %v", ErrBadArgument, mode)
+	}
+}
+
+// TTL makes the server delete the node when it has had no children and was not written
+// to for d, at least a millisecond. Servers allow it only if told to
+// (extendedTypesEnabled). It goes with [Persistent] and [PersistentSequential].
+func TTL(d time.Duration) CreateOption {
+	return func(o *creation) error {
+		if d < time.Millisecond {
+			return fmt.Errorf("%w: TTL %v", ErrBadArgument, d)
+		}
+		o.ttl = d
+		return nil
+	}
+}
+
+// ACL sets the node's ACL, instead of asking the client's [ACLProvider]. Parents
+// that have to be made are not concerned.
+func ACL(acl []zk.ACL) CreateOption {
+	return func(o *creation) error {
+		if len(acl) == 0 {
+			return fmt.Errorf("%w: empty ACL", ErrBadArgument)
+		}
+		o.acl = acl
+		return nil
+	}
+}
+
+// ContainerParents makes missing parents, as containers: the server deletes them when they
+// have become empty. Servers older than 3.5 get persistent nodes.
+func ContainerParents() CreateOption { return parents(Container) }
+
+// PersistentParents makes missing parents, as ordinary nodes that stay. It is Curator's
+// creatingParentsIfNeeded(); the other is creatingParentContainersIfNeeded().
+func PersistentParents() CreateOption { return parents(Persistent) }
+
+func parents(mode Mode) CreateOption {
+	return func(o *creation) error {
+		o.parents, o.parentsAs = true, mode
+		return nil
+	}
+}
+
+// Protected puts "_c_", an id and "-" before the node's name, as Curator does, by which
+// the node is found again when the reply to its creation is lost. Then
+// exactly one node is made, in the session that is alive when Create returns. If Create
+// fails, no node stays, even if the server makes it later.
+func Protected() CreateOption {
+	return func(o *creation) error {
+		o.protected = true
+		return nil
+	}
+}
+
+// applied is what options add up to.
+func applied(opts []CreateOption) (o creation, err error) {
+	for _, opt := range opts {
+		if opt == nil {
+			return o, fmt.Errorf("%w: nil option", ErrBadArgument)
+		}
+		if err := opt(&o); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+func (o creation) check(path string) error {
+	if o.ttl > 0 && o.mode != Persistent && o.mode != PersistentSequential {
+		return fmt.Errorf("%w: TTL with create mode %v", ErrBadArgument, o.mode)
+	}
+	sequential := o.mode == PersistentSequential || o.mode == EphemeralSequential
+	if sequential && (strings.HasSuffix(path, "/") || strings.HasSuffix(path, ".")) {
+		path += "0" // the number makes a name of it
+	}
+	if path == "/" {
+		return fmt.Errorf("%w: the root cannot be created", ErrBadPath)
+	}
+	return ValidatePath(path)
+}
