@@ -35,7 +35,7 @@ func (q *Queue) obtain(ctx context.Context, wait bool) (*Hold, error) {
 // contend acquires a new hold in the servers' queue, in one session after the other.
 func (q *Queue) contend(ctx context.Context, wait bool) (*Hold, error) {
 	look := !wait
-	pauses := q.client.RetryPolicy().NewBackOff()
+	var pauses backoff.BackOff
 	for {
 		session, err := q.client.Session(ctx)
 		if err != nil {
@@ -49,9 +49,15 @@ func (q *Queue) contend(ctx context.Context, wait bool) (*Hold, error) {
 			look = false
 		}
 		h, err := q.acquire(ctx, session, v, wait)
+		if err == nil {
+			return h, nil
+		}
 		var lost *entryLost
 		if !errors.As(err, &lost) {
-			return h, err
+			return nil, err
+		}
+		if pauses == nil {
+			pauses = q.client.RetryPolicy().NewBackOff()
 		}
 		pause := pauses.NextBackOff()
 		if pause == backoff.Stop {

@@ -16,7 +16,8 @@ import (
 // WithAsyncRelease makes [Hold.Release] return when the delete of the node has been sent, without waiting for
 // the answer. A following Acquire of the same client is sent directly after it. Release then reports no failure
 // of the delete: if the connection is lost, the client deletes the node in the background, or the session ends.
-// By default Release returns when the node is deleted.
+// Until then nobody else acquires, and the hold's Guard still lets writes through. By default Release returns when the
+// node is deleted.
 func WithAsyncRelease() Option {
 	return func(c *config) error {
 		c.async = true
@@ -24,26 +25,22 @@ func WithAsyncRelease() Option {
 	}
 }
 
-// removeSoon deletes the node and returns when the delete was sent, or at once if there is no connection.
-func (l *lease) removeSoon() error {
-	e := l.entry
-	sent, done := make(chan struct{}, 1), make(chan error, 1)
-	ctx := clientapi.WithHints(e.session.Context(), clientapi.Hints{Sent: func() {
-		select {
-		case sent <- struct{}{}:
-		default: // it is sent again
+// removeSoon deletes the node, and does not wait for the answer. It is called once, before any other removal.
+func (l *lease) removeSoon() {
+	e, r := l.entry, &removal{done: make(chan struct{})}
+	l.mu.Lock()
+	l.removal = r
+	l.mu.Unlock()
+	e.leaveView()
+	e.unwatchNode()
+	ctx := framework.InSession(e.session.Context(), e.session)
+	clientapi.DeleteSoon(ctx, e.queue.client, e.path, func(found bool, err error) { // must not block
+		_ = l.finishRemoval(r, found, err)
+		e.end()
+		if err == nil && nearEnd(e.path) {
+			go e.queue.rewind(ctx, e.path) // ends with its requests, or the session
 		}
-	}})
-	go func() { done <- l.remove(ctx) }() // ends with the session at the latest
-	if !e.queue.client.State().IsConnected() {
-		return nil
-	}
-	select {
-	case <-sent:
-		return nil
-	case err := <-done:
-		return err
-	}
+	})
 }
 
 // ReleaseWith releases the lease and carries out ops, as [framework.Client.Multi] does on the client that the
@@ -115,6 +112,24 @@ func (h *Hold) endAlone() error {
 	return nil
 }
 
+// releaseAlone is Release for the only hold of a lease. The error is also that of a loss after which Release has none.
+func (h *Hold) releaseAlone() error {
+	l := h.lease
+	l.mu.Lock()
+	several := l.lost == nil && !h.released && l.holds > 1
+	holds := l.holds
+	l.mu.Unlock()
+	if several {
+		return fmt.Errorf("%w: the lease has %d holds", ErrBadArgument, holds)
+	}
+	if err := h.Release(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost
+}
+
 // removed notes that we have deleted the node.
 func (l *lease) removed() {
 	r := &removal{done: make(chan struct{})}
@@ -130,12 +145,15 @@ func (l *lease) removed() {
 //
 // First the hold's context ends, as in [Hold.Release]. Errors are those of Acquire; then nothing is held and no
 // node of ours stays. If the lease was lost, the error is the cause of the loss, and nothing was created. A
-// lease with several holds, by re-entry, cannot be released in this way: the error is [ErrBadArgument], and
-// nothing has changed.
+// lease with several holds, by re-entry, cannot be released in this way, nor one of a Queue with [WithQueueAhead],
+// such as a semaphore's: the error is [ErrBadArgument], and nothing has changed.
 func (h *Hold) Requeue(ctx context.Context) (*Hold, error) {
 	q := h.lease.entry.queue
+	if q.cfg.ahead != nil { // its waiters would be overtaken
+		return nil, q.opError("requeue", fmt.Errorf("%w: new contenders wait in %s first", ErrBadArgument, q.cfg.ahead.base))
+	}
 	if q.local != nil { // others of this process come first
-		if err := h.Release(); err != nil {
+		if err := h.releaseAlone(); err != nil {
 			return nil, q.opError("requeue", err)
 		}
 		next, err := q.enter(outside{ctx}, true)

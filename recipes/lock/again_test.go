@@ -202,18 +202,45 @@ func TestRequeueOfALostHoldMakesNothing(t *testing.T) {
 }
 
 func TestReenteredLeaseIsNotRequeued(t *testing.T) {
-	server := zktest.NewServer(t)
-	q := newQueue(t, testbed.On(server).Client(t), "/lock")
-	hold := acquire(t, q)
-	inner, err := q.Acquire(hold.Context())
-	require.NoError(t, err)
-	_, err = hold.Requeue(testbed.Context(t))
-	require.ErrorIs(t, err, lock.ErrBadArgument)
-	_, err = hold.ReleaseWith(testbed.Context(t))
-	require.ErrorIs(t, err, lock.ErrBadArgument)
-	require.NoError(t, hold.Err())
-	require.NoError(t, inner.Release())
-	require.NoError(t, hold.Release())
+	for name, opts := range withAndWithoutHandOff {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			q := newQueue(t, testbed.On(server).Client(t), "/lock", opts...)
+			hold := acquire(t, q)
+			inner, err := q.Acquire(hold.Context())
+			require.NoError(t, err)
+			_, err = hold.Requeue(testbed.Context(t))
+			require.ErrorIs(t, err, lock.ErrBadArgument)
+			_, err = hold.ReleaseWith(testbed.Context(t))
+			require.ErrorIs(t, err, lock.ErrBadArgument)
+			require.NoError(t, hold.Err())
+			require.NoError(t, inner.Release())
+			require.NoError(t, hold.Release())
+		})
+	}
+}
+
+var withAndWithoutHandOff = map[string][]lock.Option{"plain": nil, "hand-off": {lock.WithLocalHandOff(10, time.Hour)}}
+
+func TestRequeueOfASuspendedHoldIsRefused(t *testing.T) {
+	for name, opts := range withAndWithoutHandOff {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			client := testbed.On(server).Client(t)
+			q := newQueue(t, client, "/lock", opts...)
+			hold := acquire(t, q)
+			server.CutConnections()
+			testbed.Receive(t, hold.Done(), "word of the suspension")
+			require.NoError(t, client.WaitConnected(testbed.Context(t)))
+			_, err := hold.Requeue(testbed.Context(t))
+			require.ErrorIs(t, err, lock.ErrSuspended)
+			testbed.Eventually(t, func() bool {
+				children, err := server.Children("/lock")
+				return err != nil || len(children) == 0
+			}, "the node is gone")
+			require.NoError(t, acquire(t, q).Release(), "the lock is free")
+		})
+	}
 }
 
 func TestRequeueWithAnyRequestFailing(t *testing.T) {
@@ -240,4 +267,16 @@ func TestRequeueWithALocalHandOff(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, next.Release())
 	length(t, server, q, 0)
+}
+
+// TestRequeueDoesNotOvertakeAQueueAhead: whoever waits for a semaphore waits in another queue than its leases.
+func TestRequeueDoesNotOvertakeAQueueAhead(t *testing.T) {
+	client := testbed.On(zktest.NewServer(t)).Client(t)
+	waiters := newQueue(t, client, "/s/locks")
+	q := newQueue(t, client, "/s/leases", lock.WithQueueAhead(waiters))
+	hold := acquire(t, q)
+	_, err := hold.Requeue(testbed.Context(t))
+	require.ErrorIs(t, err, lock.ErrBadArgument)
+	require.NoError(t, hold.Err())
+	require.NoError(t, hold.Release())
 }

@@ -90,20 +90,21 @@ func Sequence(child, name string) (n int32, ok bool) {
 	return n, ok
 }
 
-// sequence also returns the digits.
+// sequence also returns the digits. They are looked for at the end, since the name may consist of digits too.
 func sequence(child, name string) (digits string, n int32, ok bool) {
-	i := strings.LastIndex(child, name)
-	if i < 0 {
-		return "", 0, false
-	}
-	digits = child[i+len(name):]
 	// The server prints %010d: ten characters, or eleven for a minus and ten digits.
-	if len(digits) != 10 && (len(digits) != 11 || digits[0] != '-') || digits[0] == '+' {
-		return "", 0, false
+	for _, length := range []int{10, 11} {
+		at := len(child) - length
+		if at < len(name) || !strings.HasSuffix(child[:at], name) {
+			continue
+		}
+		digits = child[at:]
+		if digits[0] == '+' || length == 11 && digits[0] != '-' {
+			continue
+		}
+		if v, err := strconv.ParseInt(digits, 10, 32); err == nil {
+			return digits, int32(v), true
+		}
 	}
-	v, err := strconv.ParseInt(digits, 10, 32)
-	if err != nil {
-		return "", 0, false
-	}
-	return digits, int32(v), true
+	return "", 0, false
 }

@@ -1,6 +1,10 @@
 package lock
 
-import "github.com/gocurator/curator/internal/clientapi"
+import (
+	"context"
+
+	"github.com/gocurator/curator/internal/clientapi"
+)
 
 // InLine is how many wait in memory for a node to be passed on.
 func (q *Queue) InLine() int {
@@ -43,4 +47,20 @@ func (q *Queue) Viewed() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.listed && !v.over
+}
+
+// HoldAgainWhileLost begins a second lease of h's node, as for a hand-off. When it depends on the session already, suspend
+// is called, and the node is taken for deleted.
+func (h *Hold) HoldAgainWhileLost(suspend func()) error {
+	e := h.lease.entry
+	e.mu.Lock()
+	done := make(chan error)
+	go func() {
+		_, err := newHold(context.Background(), e)
+		done <- err
+	}()
+	suspend()
+	close(e.vanished)
+	e.mu.Unlock()
+	return <-done
 }

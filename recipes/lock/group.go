@@ -28,9 +28,24 @@ func NewGroup(holds ...*Hold) (*Group, error) {
 	g := &Group{holds: slices.Clone(holds)}
 	g.ctx, g.end = context.WithCancelCause(holds[len(holds)-1].Context())
 	for _, h := range holds {
-		context.AfterFunc(h.Context(), func() { g.end(h.Err()) }) // each hold ends some day
+		h.join(g)
 	}
 	return g, nil
+}
+
+// join has g end with the hold. A goroutine that waits for the hold's context would end it later, perhaps after
+// somebody else has acquired.
+func (h *Hold) join(g *Group) {
+	l := h.lease
+	l.mu.Lock()
+	if l.groups == nil {
+		l.groups = make(map[*Hold][]*Group)
+	}
+	l.groups[h] = append(l.groups[h], g)
+	l.mu.Unlock()
+	if err := h.Err(); err != nil {
+		g.end(err)
+	}
 }
 
 // Holds are the holds in the order in which they were acquired.

@@ -81,8 +81,11 @@ func (h *Hold) release(ctx context.Context) error {
 		l.holds--
 	}
 	last, lost := l.holds == 0, l.lost
+	groups := l.groups[h]
+	delete(l.groups, h)
 	l.mu.Unlock()
 
+	endAll(groups, ErrReleased)
 	h.cancel(ErrReleased)
 	err := lost
 	switch {

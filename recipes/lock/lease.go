@@ -43,8 +43,9 @@ type lease struct {
 	lost     error      // why the lease is not ours any more; nil if it was not lost
 	deleted  error      // what a deletion by somebody else means
 	removal  *removal
-	token    int64 // 0: not known yet
-	shown    bool  // the holder has, or may have, told others of its node
+	token    int64              // 0: not known yet
+	shown    bool               // the holder has, or may have, told others of its node
+	groups   map[*Hold][]*Group // that end with a hold
 
 	undepend func() bool // ends the dependence on the session
 	maxHold  *time.Timer // nil: no limit
@@ -73,6 +74,7 @@ func newHold(ctx context.Context, e *entry) (*Hold, error) {
 		return nil, err
 	}
 	if err := e.begin(l); err != nil {
+		l.released = true // a loss that is being told at this moment has nothing to end
 		undepend()
 		l.end(err)
 		return nil, err
@@ -162,14 +164,24 @@ func (l *lease) logLoss(cause error) {
 	}
 }
 
-// finish cancels the contexts of the holds, and ends what runs for the lease.
+// finish cancels the contexts of the holds and of their groups, and ends what runs for the lease.
 func (l *lease) finish(cause error) {
 	l.end(cause)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for _, groups := range l.groups {
+		endAll(groups, cause)
+	}
+	l.groups = nil
 	l.undepend()
 	if l.maxHold != nil && !errors.Is(cause, ErrSuspended) {
 		l.maxHold.Stop()
+	}
+}
+
+func endAll(groups []*Group, cause error) {
+	for _, g := range groups {
+		g.end(cause)
 	}
 }
 
@@ -202,7 +214,8 @@ func (l *lease) release(ctx context.Context) error {
 		next <- l.entry
 		return nil
 	case l.entry.queue.cfg.async:
-		return l.removeSoon()
+		l.removeSoon()
+		return nil
 	}
 	return l.remove(ctx)
 }
@@ -245,6 +258,11 @@ func (l *lease) remove(ctx context.Context) error {
 		return r.err
 	}
 	found, err := l.entry.remove(ctx)
+	return l.finishRemoval(r, found, err)
+}
+
+// finishRemoval notes how a removal has ended, and returns what it means for the lease.
+func (l *lease) finishRemoval(r *removal, found bool, err error) error {
 	if over := l.entry.session.Err(); over != nil && (err != nil || !found) {
 		err = over
 	} else if err == nil && !found {

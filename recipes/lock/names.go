@@ -17,8 +17,7 @@ import (
 // package creates it: without data, and with the client's ACL. ZooKeeper refuses that while anybody is in the
 // queue. Those who come after it create the path again.
 func (q *Queue) rewind(ctx context.Context, path string) {
-	_, own := framework.Split(path)
-	if number(own) < rewindAt && !exhausted(own) {
+	if !nearEnd(path) {
 		return
 	}
 	acl, stat, err := q.client.GetACL(ctx, q.base)
@@ -27,6 +26,12 @@ func (q *Queue) rewind(ctx context.Context, path string) {
 	}
 	// It may fail: the next one to leave tries again.
 	_ = q.client.Delete(ctx, q.base, stat.Version)
+}
+
+// nearEnd reports whether the number of our node is so high that the path's numbers should begin again.
+func nearEnd(path string) bool {
+	_, own := framework.Split(path)
+	return number(own) >= rewindAt || exhausted(own)
 }
 
 // sameACL reports whether a node has the ACL that it was to be created with. A server replaces the scheme "auth" by

@@ -23,6 +23,7 @@ type Queue struct {
 	cfg    config
 	views  *views
 	local  *localQueue // nil: no local hand-off
+	order  orderKey    // Queues of one client with the same share the order of a view
 
 	mu        sync.Mutex // guards what follows
 	maxLeases int
@@ -68,6 +69,10 @@ func New(client *framework.Client, path, name string, driver Driver, opts ...Opt
 		views:     viewsOf(client),
 		maxLeases: cfg.maxLeases,
 		changed:   make(chan struct{}),
+	}
+	q.order = orderKey{queue: q}
+	if reflect.ValueOf(driver).Comparable() { // also what its fields hold
+		q.order = orderKey{driver: driver, name: name}
 	}
 	if cfg.handOff != nil {
 		if _, standard := driver.(Standard); cfg.plain || !standard || cfg.maxLeases > 1 {
@@ -146,14 +151,6 @@ func (q *Queue) leases() (int, <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.maxLeases, q.changed
-}
-
-// orderKey identifies Queues of one client that share the order of a view.
-func (q *Queue) orderKey() orderKey {
-	if reflect.TypeOf(q.driver).Comparable() {
-		return orderKey{driver: q.driver, name: q.name}
-	}
-	return orderKey{queue: q}
 }
 
 func (q *Queue) opError(op string, err error) error {

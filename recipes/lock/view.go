@@ -263,7 +263,7 @@ func (v *view) look(e *entry) (children []string, ok bool, err error) {
 	if _, found := v.children[e.name]; !found {
 		return nil, false, nil
 	}
-	o := v.orders[e.queue.orderKey()]
+	o := v.orders[e.queue.order]
 	if o.exhausted > 0 {
 		return nil, true, ErrSequenceExhausted
 	}
@@ -279,7 +279,7 @@ func (v *view) names(q *Queue) (children []string, ok bool, err error) {
 	}
 	v.join(q)
 	defer v.part(q)
-	o := v.orders[q.orderKey()]
+	o := v.orders[q.order]
 	if o.exhausted > 0 {
 		return nil, true, ErrSequenceExhausted
 	}
@@ -294,7 +294,7 @@ func (v *view) alone(e *entry) bool {
 		return false
 	}
 	_, found := v.children[e.name]
-	return found && len(v.orders[e.queue.orderKey()].names) == 1
+	return found && len(v.orders[e.queue.order].names) == 1
 }
 
 // wait returns a waiter that is told when one of names is deleted; it is nil if one is deleted already. known
@@ -349,7 +349,7 @@ type orderKey struct {
 
 // join begins to keep the order of a Queue. v.mu is held.
 func (v *view) join(q *Queue) {
-	key := q.orderKey()
+	key := q.order
 	o := v.orders[key]
 	if o == nil {
 		o = newOrder(q, maps.Keys(v.children))
@@ -358,11 +358,14 @@ func (v *view) join(q *Queue) {
 	o.users++
 }
 
-// part ends what join began. v.mu is held.
+// part ends what join began. A few orders that nobody uses are kept for the next acquire. v.mu is held.
 func (v *view) part(q *Queue) {
-	key := q.orderKey()
+	key := q.order
 	o := v.orders[key]
-	if o.users--; o.users == 0 {
+	if o.users--; o.users == 0 && len(v.orders) > keptOrders {
 		delete(v.orders, key)
 	}
 }
+
+// keptOrders is how many orders of a view are kept while nobody uses them. Most paths have one or two drivers.
+const keptOrders = 4

@@ -526,3 +526,20 @@ func TestPathOfAnOperatorIsNotDeleted(t *testing.T) {
 		})
 	}
 }
+
+// withField is a driver that cannot be compared because of what its field holds.
+type withField struct {
+	lock.Standard
+	field any
+}
+
+// TestDriversNeedNotBeComparable: Queues of one path share what a view knows, if their drivers are equal.
+func TestDriversNeedNotBeComparable(t *testing.T) {
+	client := testbed.On(zktest.NewServer(t)).Client(t)
+	for _, field := range []any{1, "text", []int{1}} {
+		q, err := lock.New(client, "/lock", "lock-", withField{field: field})
+		require.NoError(t, err)
+		watched(t, q)
+		require.NoError(t, acquire(t, q).Release())
+	}
+}

@@ -52,7 +52,7 @@ func New(locks ...Locker) (*Lock, error) {
 		if l == nil {
 			return nil, fmt.Errorf("multilock: %w: lock %d is nil", lock.ErrBadArgument, i)
 		}
-		if !reflect.TypeOf(l).Comparable() {
+		if !reflect.ValueOf(l).Comparable() {
 			continue // it cannot be told from another
 		}
 		if seen[l] {

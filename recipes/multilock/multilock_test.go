@@ -230,6 +230,17 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
+// TestLockThatCannotBeCompared has a type that can be compared, and a value that cannot.
+func TestLockThatCannotBeCompared(t *testing.T) {
+	m, err := mutex.New(testbed.InProcess(t).Client(t), "/a")
+	require.NoError(t, err)
+	_, err = multilock.New(struct {
+		multilock.Locker
+		any
+	}{m, []int{1}})
+	require.NoError(t, err)
+}
+
 func Example() {
 	server, err := zktest.Start() // instead of a real ensemble
 	if err != nil {

@@ -2,10 +2,12 @@ package rwlock_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -143,5 +145,42 @@ func TestTokenDoesNotFallAfterADowngrade(t *testing.T) {
 	hold := testbed.Receive(t, next, "the lock")
 	require.NotNil(t, hold)
 	require.Greater(t, token(hold), last)
+	require.NoError(t, hold.Release())
+}
+
+// TestReaderOfADowngradeIsNoSecret has an ACL provider that hides readers from others. Who waits behind the writer in a
+// view is told that the writer goes, so it must have been told of the reader in its place.
+func TestReaderOfADowngradeIsNoSecret(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	l, err := rwlock.New(bed.Client(t, framework.WithAuth("digest", []byte("user:password")), framework.WithACLProvider(func(path string) []zk.ACL {
+		if strings.Contains(path, "__READ__") {
+			return zk.DigestACL(zk.PermAll, "user", "password")
+		}
+		return nil
+	})), "/lock")
+	require.NoError(t, err)
+	other, err := rwlock.New(bed.Client(t), "/lock")
+	require.NoError(t, err)
+	used(t, server, other.Write())
+	writer, err := l.Write().Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	second := make(chan *lock.Hold, 1)
+	go func() {
+		hold, _ := other.Write().Acquire(testbed.Context(t))
+		second <- hold
+	}()
+	testbed.Eventually(t, func() bool { children, _ := server.Children("/lock"); return len(children) == 2 }, "another writer queues")
+	reader, err := l.Read().Acquire(writer.Context())
+	require.NoError(t, err)
+	require.NoError(t, writer.Release())
+	select {
+	case <-second:
+		t.Fatal("two holders")
+	case <-time.After(50 * time.Millisecond):
+	}
+	require.NoError(t, reader.Release())
+	hold := testbed.Receive(t, second, "the lock")
+	require.NotNil(t, hold)
 	require.NoError(t, hold.Release())
 }

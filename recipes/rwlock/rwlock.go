@@ -36,6 +36,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/internal/lockapi"
 	"github.com/gocurator/curator/recipes/lock"
 )
@@ -215,8 +216,10 @@ func (r reader) Create(ctx context.Context, client *framework.Client, base, name
 		return "", err // whoever was promised not to wait must not end up in the queue
 	}
 	sequence, _ := r.SortKey(w.Path(), "")
-	path, err := client.Create(ctx, framework.Join(base, name+sequence), data,
-		framework.As(framework.Ephemeral), framework.Protected(), framework.ContainerParents())
+	// It has the writer's ACL: whoever is told of the writer's end must have been told of the reader. Servers
+	// report nothing about nodes that a client may not read, and no number shows this one.
+	path, err := client.Create(ctx, framework.Join(base, name+sequence), data, framework.As(framework.Ephemeral),
+		framework.Protected(), framework.ContainerParents(), framework.ACL(clientapi.DefaultACL(client, w.Path())))
 	if err != nil {
 		return "", err
 	}

@@ -200,7 +200,7 @@ func (s *Semaphore) acquire(ctx context.Context, op string, n int, mayWait bool)
 	if n < 1 {
 		return nil, s.opError(op, fmt.Errorf("%w: %d leases", lock.ErrBadArgument, n))
 	}
-	pauses := s.client.RetryPolicy().NewBackOff()
+	var pauses backoff.BackOff
 	for {
 		holds, err := s.try(ctx, op, n)
 		if mayWait && errors.Is(err, ErrNotAcquired) {
@@ -209,6 +209,9 @@ func (s *Semaphore) acquire(ctx context.Context, op string, n int, mayWait bool)
 		var lost *entryLost
 		if !errors.As(err, &lost) {
 			return holds, err
+		}
+		if pauses == nil {
+			pauses = s.client.RetryPolicy().NewBackOff()
 		}
 		pause := pauses.NextBackOff()
 		if pause == backoff.Stop {
@@ -241,7 +244,6 @@ func (s *Semaphore) wait(ctx context.Context, op string, n int) ([]*lock.Hold, e
 	if err != nil {
 		return nil, s.opError(op, err)
 	}
-	defer lockapi.Leave(front)
 	first, cancel := context.WithCancelCause(ctx)
 	defer context.AfterFunc(front.Context(), func() { cancel(&entryLost{front.Err()}) })()
 	followed := make(chan struct{})
@@ -255,6 +257,10 @@ func (s *Semaphore) wait(ctx context.Context, op string, n int) ([]*lock.Hold, e
 	ours := context.Cause(first)
 	cancel(nil)
 	<-followed
+	lockapi.Leave(front) // it may wait for the servers
+	if err == nil {
+		holds, err = alive(holds)
+	}
 	if err != nil && ours != nil && ctx.Err() == nil {
 		err = ours
 	}
@@ -269,16 +275,28 @@ func take(ctx context.Context, n int, acquire func(context.Context) (*lock.Hold,
 			holds = append(holds, hold)
 		}
 	}
-	if i := slices.IndexFunc(holds, func(h *lock.Hold) bool { return h.Err() != nil }); err == nil && i >= 0 {
-		err = &entryLost{holds[i].Err()}
-	}
 	if err == nil {
-		return holds, nil
+		return alive(holds)
 	}
+	leave(holds)
+	return nil, err
+}
+
+// alive returns holds if none of them was lost. Otherwise it releases the others.
+func alive(holds []*lock.Hold) ([]*lock.Hold, error) {
+	for _, h := range holds {
+		if err := h.Err(); err != nil {
+			leave(holds)
+			return nil, &entryLost{err}
+		}
+	}
+	return holds, nil
+}
+
+func leave(holds []*lock.Hold) {
 	for _, h := range holds {
 		lockapi.Leave(h)
 	}
-	return nil, err
 }
 
 func one(holds []*lock.Hold, err error) (*lock.Hold, error) {

@@ -750,3 +750,34 @@ func TestNobodyInTheQueueIsOvertaken(t *testing.T) {
 	require.NoError(t, front.Release())
 	require.NoError(t, testbed.Receive(t, done, "its turn"))
 }
+
+// TestLeaseThatIsLostAtOnceIsNotReturned ends the session when the leases are there, and the node in the queue is about
+// to be deleted.
+func TestLeaseThatIsLostAtOnceIsNotReturned(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	s, client := newSemaphore(t, bed, "/pool", 1)
+	other, _ := newSemaphore(t, bed, "/pool", 1)
+	first := acquire(t, other)
+	session, err := client.Session(testbed.Context(t))
+	require.NoError(t, err)
+	acquired := make(chan *lock.Hold, 1)
+	go func() {
+		hold, err := s.Acquire(testbed.Context(t))
+		assert.NoError(t, err)
+		acquired <- hold
+	}()
+	testbed.Eventually(t, func() bool {
+		leases, err := server.Children("/pool/leases")
+		return err == nil && len(leases) == 2
+	}, "the other one waits")
+	gate := server.Block(zktest.OnOp(zktest.OpDelete), zktest.OnPath("/pool/locks/"))
+	release(t, first)
+	testbed.Receive(t, gate.Arrived(), "the lease is there")
+	require.NoError(t, server.ExpireSession(session.ID()))
+	gate.Open()
+	hold := testbed.Receive(t, acquired, "a lease")
+	require.NoError(t, hold.Err())
+	require.NotSame(t, session, hold.Session(), "a second try")
+	release(t, hold)
+}
