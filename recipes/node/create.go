@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
 )
 
 // create makes the node, at the path that it had before if there was one.
@@ -24,6 +24,7 @@ func (k *keeper) create(ctx context.Context) error {
 			return err
 		}
 	}
+	known := !k.unsure
 	k.sent, k.unsure = true, true
 	_, err := k.client.Create(ctx, k.path, want.data, options...)
 	switch {
@@ -31,6 +32,9 @@ func (k *keeper) create(ctx context.Context) error {
 		k.made, k.unsure = want, false
 	case errors.Is(err, zk.ErrNodeExists):
 		k.unsure = false // what there is can be seen now
+	case known && refusal(err) && !retry.Unknown(err):
+		k.sent, k.unsure = false, false
+		k.unclaim() // another Keep may want to try in another way
 	}
 	return err
 }
@@ -81,6 +85,7 @@ func (k *keeper) choose(ctx context.Context) error {
 	if found {
 		created = max(0, (int64(stat.Cversion)+int64(stat.NumChildren))/2)
 	}
+	k.unclaim() // the claim is for one path
 	k.number = max(k.number+1, created)
 	k.path = fmt.Sprintf("%s%010d", k.asked, k.number)
 	k.view = view{}
@@ -89,14 +94,10 @@ func (k *keeper) choose(ctx context.Context) error {
 
 // replace deletes the node that was seen, and makes ours.
 func (k *keeper) replace(ctx context.Context) error {
-	want, stat := k.wanted(), k.view.stat
-	remove := &zk.DeleteRequest{Path: k.path, Version: stat.Version}
-	ops := []any{remove, &zk.CreateRequest{Path: k.path, Data: want.data, Flags: int32(framework.Ephemeral)}}
-	if k.cfg.persistent {
-		ops = ops[:1] // not every kind can be made in a Multi
-	}
+	want, stat, former := k.wanted(), k.view.stat, k.former(k.view.stat.EphemeralOwner)
+	ops := replacement(k.path, want.data, stat.Version, former, !k.cfg.persistent)
 	k.sent, k.unsure = true, true
-	_, err := k.client.Multi(ctx, ops...)
+	results, err := k.client.Multi(ctx, ops...)
 	k.view = view{}
 	switch {
 	case err == nil && k.cfg.persistent:
@@ -108,7 +109,42 @@ func (k *keeper) replace(ctx context.Context) error {
 	default:
 		return err
 	}
+	if err == nil && former && !k.former(results[0].Stat.EphemeralOwner) {
+		return k.undo(ctx, results[0].Stat, int32(len(ops)-3)) // set, delete, create, and what follows
+	}
 	return errAgain
+}
+
+// replacement is the transaction that deletes a node of this version, and makes another one if remake is true. If tell is
+// true its first result has the stat of the node that was deleted.
+func replacement(path string, data []byte, version int32, tell, remake bool) (ops []any) {
+	next := version
+	if tell {
+		ops = append(ops, &zk.SetDataRequest{Path: path, Data: data, Version: version})
+		next++
+	}
+	ops = append(ops, &zk.DeleteRequest{Path: path, Version: next})
+	if !remake {
+		return ops // not every kind can be made in a Multi
+	}
+	ops = append(ops, &zk.CreateRequest{Path: path, Data: data, Flags: int32(framework.Ephemeral)})
+	// A write by the owner of the deleted node that is under way has the version that was seen, or the one before if it is
+	// sent again. It must not meet the new node, so that one does not get these versions.
+	for v := int32(0); version < 2 && v <= version; v++ {
+		ops = append(ops, &zk.SetDataRequest{Path: path, Data: data, Version: v})
+	}
+	return ops
+}
+
+// undo is for a node that came, with the same version, in place of one of ours that was to be replaced. We had no
+// right to replace that one: ours, of the version given, goes again, and its owner can make it again.
+func (k *keeper) undo(ctx context.Context, stat *zk.Stat, version int32) error {
+	k.made = content{}
+	err := k.client.Delete(ctx, k.path, version)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion) {
+		return err
+	}
+	return &framework.OpError{Op: "keep", Path: k.path, Err: takenBy(stat)}
 }
 
 // touchName is Curator's name of the child that keeps a node with a TTL.
@@ -133,36 +169,4 @@ func (k *keeper) touch(ctx context.Context) error {
 	}
 	k.touched = time.Now()
 	return nil
-}
-
-// claims tells the nodes of one session apart that several Nodes of this process take for theirs: their owner is
-// the same. It has the Node by its session and czxid.
-var claims sync.Map
-
-type claimKey struct {
-	session *framework.Session
-	czxid   int64
-}
-
-// claim is a node that one Node keeps, and no other one of this process.
-type claim struct{ key claimKey }
-
-// take claims the node with this czxid, in place of the one claimed before. It fails if another Node has it.
-func (c *claim) take(n *Node, session *framework.Session, czxid int64) bool {
-	key := claimKey{session, czxid}
-	if holder, _ := claims.LoadOrStore(key, n); holder != n {
-		return false
-	}
-	if c.key != key {
-		c.release()
-		c.key = key
-	}
-	return true
-}
-
-func (c *claim) release() {
-	if c.key.session != nil {
-		claims.Delete(c.key)
-		c.key = claimKey{}
-	}
 }

@@ -149,7 +149,7 @@ func (m *Member) Close() error {
 func (m *Member) snapshot() (members map[string][]byte, ours, theirs <-chan struct{}) {
 	n := m.node
 	n.mu.Lock()
-	there, shown, ours := n.present, n.shown, n.changed
+	there, shown, mine, ours := n.present, n.shown, maps.Clone(n.mine), n.changed
 	n.mu.Unlock()
 	g := m.view
 	g.mu.Lock()
@@ -164,8 +164,8 @@ func (m *Member) snapshot() (members map[string][]byte, ours, theirs <-chan stru
 	switch {
 	case there && (own == nil || own.mzxid < shown.mzxid):
 		members[m.id] = slices.Clone(shown.data) // the view follows
-	case !there && own != nil && own.owner == shown.owner:
-		delete(members, m.id) // it goes, or is about to
+	case !there && own != nil && mine[own.owner]:
+		delete(members, m.id) // it goes or is about to, or we do not know yet that it is there
 	}
 	return members, ours, g.changed
 }

@@ -191,6 +191,7 @@ func TestAMemberListsItselfOnlyWhenItIsThere(t *testing.T) {
 		client, other := w.client(), w.client()
 		m := join(t, client, "/group", "a", "1")
 		watcher := join(t, other, "/group", "w", "")
+		sees(t, m, map[string]string{"a": "1", "w": ""}) // its reads would wait behind the create
 		gate := w.Block(zktest.OnOp(zktest.OpCreate))
 		require.NoError(t, other.Delete(t.Context(), "/group/a", -1))
 		testbed.Receive(t, gate.Arrived(), "the create")

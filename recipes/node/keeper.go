@@ -11,7 +11,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/retry"
 )
 
 // keeper is what the goroutine of a Node knows. Nobody else has it.
@@ -21,7 +20,6 @@ type keeper struct {
 	number  int64  // of a sequential node without protection; -1 until it is chosen
 	pause   backoff.BackOff
 	session *framework.Session // the one that lives, or the last one; nil before the first
-	former  map[int64]bool     // ids of sessions before that
 	kept    bool               // the node was there once
 	sent    bool               // there may be a node of ours in this session
 	unsure  bool               // the outcome of a create is not known
@@ -31,7 +29,8 @@ type keeper struct {
 	view    view
 	czxid   int64 // of the node that was ours
 	written content
-	claimed claim
+	claimed bool            // no other Keep of this client may have a node there: see claims
+	blocked <-chan struct{} // closed when another Keep of this client may have left; nil: we do not wait for that
 	depends *dependency
 	touched time.Time // when the touch child was written, or the node was found
 	logged  string    // the last reason
@@ -42,6 +41,7 @@ type view struct {
 	found bool
 	stat  *zk.Stat
 	watch *framework.Watch // nil: look again
+	fresh bool             // the server had caught up just before
 }
 
 // dependency is our interest in the session while the node is there.
@@ -64,7 +64,7 @@ func newPause() backoff.BackOff {
 }
 
 func newKeeper(n *Node) *keeper {
-	k := &keeper{Node: n, number: -1, pause: newPause(), former: make(map[int64]bool)}
+	k := &keeper{Node: n, number: -1, pause: newPause()}
 	if !n.cfg.protected && !n.cfg.sequential {
 		k.path = n.asked
 	}
@@ -74,7 +74,7 @@ func newKeeper(n *Node) *keeper {
 // run keeps the node, in one session after the other, and deletes it at the end.
 func (k *keeper) run() {
 	defer close(k.done)
-	defer k.claimed.release()
+	defer k.releaseClaim()
 	for k.ctx.Err() == nil {
 		err := k.connect()
 		if errors.Is(err, framework.ErrClosed) {
@@ -131,8 +131,7 @@ func (k *keeper) leaveSession() {
 	k.release()
 	k.view = view{}
 	if err := k.session.Err(); err != nil {
-		k.former[k.session.ID()] = true
-		k.claimed.release()
+		k.releaseClaim()
 		if k.Err() == nil { // nobody told us, since we did not depend on the session
 			k.missing(err)
 		}
@@ -148,11 +147,18 @@ var errAgain = errors.New("look again")
 // round does what is to be done now: makes the node, looks at it, writes to it. It returns nil when there is
 // nothing more to do until something happens.
 func (k *keeper) round(ctx context.Context) error {
+	if k.path != "" {
+		if alone, err := k.claim(ctx); !alone {
+			return err
+		}
+	}
 	if k.absent {
 		if err := k.create(ctx); err != nil && !errors.Is(err, zk.ErrNodeExists) {
 			return err
 		}
-		k.absent = false
+		if k.absent = false; !k.claimed {
+			return errAgain // the path is known only now
+		}
 	}
 	if err := k.look(ctx); err != nil {
 		return err
@@ -165,8 +171,12 @@ func (k *keeper) round(ctx context.Context) error {
 		return errAgain
 	case k.ours(stat):
 		return k.hold(ctx)
-	case k.former[stat.EphemeralOwner]:
+	case k.former(stat.EphemeralOwner):
 		k.lose(framework.ErrSessionLost)
+		if !k.view.fresh { // a server that lags behind shows it when another's may be there
+			k.view, k.unsure = view{}, true
+			return errAgain
+		}
 		return k.replace(ctx)
 	case k.cfg.sequential && !k.kept:
 		k.absent = true
@@ -177,83 +187,47 @@ func (k *keeper) round(ctx context.Context) error {
 	taken := &framework.OpError{Op: "keep", Path: k.path, Err: takenBy(stat)}
 	k.lose(taken)
 	k.log(taken)
+	k.unclaim()
 	return nil
 }
 
 // look looks at the node, unless nothing has happened since it was looked at.
 func (k *keeper) look(ctx context.Context) error {
-	if w := k.view.watch; w != nil {
-		select {
-		case <-w.Done():
-		default:
-			return nil
-		}
+	if k.view.watch != nil && !k.stale() {
+		return nil
 	}
 	k.view = view{}
+	fresh := k.unsure
+	if fresh {
+		if err := k.catchUp(ctx); err != nil {
+			return err
+		}
+	}
 	found, stat, watch, err := k.client.ExistsW(ctx, k.path)
 	if err != nil {
 		return err
 	}
-	k.view = view{found, stat, watch}
+	k.view = view{found, stat, watch, fresh}
 	return nil
 }
 
-// ours reports whether the node that was seen is the one that we keep.
+// stale reports whether something has happened to the node since it was looked at.
+func (k *keeper) stale() bool {
+	select {
+	case <-k.view.watch.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// ours reports whether the node that was seen is the one that we keep. That no other Keep of this client has made it is
+// for the claim to say.
 func (k *keeper) ours(stat *zk.Stat) bool {
 	if k.cfg.persistent {
 		return stat.EphemeralOwner == 0
 	}
-	return stat.EphemeralOwner == k.session.ID() && k.claimed.take(k.Node, k.session, stat.Czxid)
-}
-
-// hold is for the node that is there and ours: it gets its data, and its touch.
-func (k *keeper) hold(ctx context.Context) error {
-	if stat := k.view.stat; stat.Czxid != k.czxid {
-		k.czxid, k.written, k.touched = stat.Czxid, k.made, time.Now()
-	}
-	k.made, k.sent, k.unsure = content{}, true, false
-	trouble := k.write(ctx)
-	if trouble == nil {
-		trouble = k.touch(ctx)
-	}
-	if errors.Is(trouble, errAgain) || k.written.number == 0 || !k.lives() {
-		return trouble
-	}
-	if err := k.appear(trouble); err != nil {
-		return err
-	}
-	return trouble
-}
-
-// write brings the data up to date.
-func (k *keeper) write(ctx context.Context) error {
-	want := k.wanted()
-	if want.number == k.written.number {
-		return nil
-	}
-	// With its version, so that data are not written to a node that has come in its place.
-	stat, err := k.client.Set(ctx, k.path, want.data, k.view.stat.Version)
-	switch {
-	case err == nil:
-		k.written, k.view.stat = want, stat
-		return nil
-	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion):
-		k.view = view{} // also after a reply of ours that was lost
-		return errAgain
-	case refusal(err):
-		k.set(func() { k.refused = refused{want.number, err} })
-	}
-	return err
-}
-
-// refusal reports whether err is the answer of a server that was reached.
-func refusal(err error) bool {
-	return err != nil && !retry.Retryable(err) && !errors.Is(err, context.Canceled) && !inDoubt(err)
-}
-
-// inDoubt reports whether err says that the connection is in trouble.
-func inDoubt(err error) bool {
-	return errors.Is(err, framework.ErrSuspended) || errors.Is(err, framework.ErrSessionLost) || errors.Is(err, framework.ErrClosed)
+	return stat.EphemeralOwner == k.session.ID()
 }
 
 // appear makes it known that the node is there, and what is in the way nevertheless, if anything. It fails
@@ -272,13 +246,14 @@ func (k *keeper) appear(trouble error) error {
 		d.stop, k.depends = stop, d
 	}
 	k.kept = true
+	claims.seen(k.key(), k.Node)
 	k.mu.Lock()
 	same := k.present && text(k.err) == text(trouble) && k.shown.number == k.written.number && k.shown.mzxid == k.view.stat.Mzxid
 	k.mu.Unlock()
 	if same {
 		return nil
 	}
-	d, shown := k.depends, record{k.written, k.view.stat.Mzxid, k.session.ID()}
+	d, shown := k.depends, record{k.written, k.view.stat.Mzxid}
 	k.set(func() {
 		k.Node.path, k.shown = k.path, shown
 		if !d.told {
@@ -315,8 +290,7 @@ func (d *dependency) isTold(mu *sync.Mutex) bool {
 // lose notes that the node that is there, if any, is not ours.
 func (k *keeper) lose(reason error) {
 	k.release()
-	k.claimed.release()
-	k.sent, k.made = false, content{}
+	k.sent, k.made, k.czxid = false, content{}, 0
 	if (k.kept || errors.Is(reason, ErrTaken)) && text(k.Err()) != text(reason) {
 		k.missing(reason)
 	}
@@ -351,6 +325,7 @@ func (k *keeper) rest(over <-chan struct{}, err error) {
 	select {
 	case <-timer:
 	case <-watch:
+	case <-k.blocked:
 	case <-over:
 	case <-k.wake:
 	case <-k.ctx.Done():

@@ -14,17 +14,16 @@ import (
 // leave deletes the node. The error is what the server refuses.
 func (k *keeper) leave() error {
 	k.release()
-	switch {
-	case k.cfg.ttl > 0, k.path == "", !k.sent && !k.kept:
-		return nil // there is none, or it goes by itself
-	case k.cfg.persistent:
+	if k.cfg.ttl > 0 || k.path == "" || k.session == nil || !k.answers() {
+		return nil // there is none, or it goes by itself, or with another Keep
+	}
+	if k.cfg.persistent {
 		return k.leavePersistent()
 	}
 	// A session that is over takes its nodes along, whenever they were made.
 	ctx := framework.InSession(k.session.Context(), k.session)
-	unseen := k.unsure || k.made.number != 0
 	for {
-		err := k.removeOwn(ctx, unseen)
+		err := k.removeOwn(ctx)
 		switch {
 		case err == nil, k.session.Err() != nil:
 			return nil
@@ -40,26 +39,64 @@ func (k *keeper) leave() error {
 	}
 }
 
-// removeOwn deletes the node if it is ours, or that of an earlier session of ours. unseen says that there may
-// be one that we have not seen yet.
-func (k *keeper) removeOwn(ctx context.Context, unseen bool) error {
-	if k.unsure {
-		// A write: it is carried out after all creates of the session, and what is read after it
-		// shows them.
-		_, err := k.client.Multi(ctx, &zk.CheckVersionRequest{Path: "/", Version: -1})
-		if retry.Retryable(err) || retry.Unknown(err) {
+// answers reports whether it is for us to see that no node stays. If another Keep of this client has the claim, it is
+// for that one.
+func (k *keeper) answers() bool {
+	for !k.claimed {
+		held, leaving := claims.withdraw(k.key(), k.Node)
+		switch {
+		case held: // we were given it, with what there is
+			k.claimed, k.sent = true, true
+			return true
+		case !k.sent && !k.kept:
+			return false
+		case leaving != nil:
+			select {
+			case <-leaving:
+			case <-k.session.Done():
+				return true
+			}
+			continue
+		}
+		ok, _, _, _ := claims.take(k.key(), k.Node, false)
+		if k.claimed = ok; !ok {
+			return false
+		}
+	}
+	return k.sent || k.kept
+}
+
+// catchUp returns when what is read next shows all creates of this session: it is a write, and carried out
+// after them.
+func (k *keeper) catchUp(ctx context.Context) error {
+	_, err := k.client.Multi(ctx, &zk.CheckVersionRequest{Path: "/", Version: -1})
+	if retry.Retryable(err) || retry.Unknown(err) || ctx.Err() != nil {
+		return err
+	}
+	k.unsure = false
+	return nil
+}
+
+// removeOwn deletes the node if it is ours, or that of an earlier session of ours.
+func (k *keeper) removeOwn(ctx context.Context) error {
+	fresh := k.unsure
+	if fresh {
+		if err := k.catchUp(ctx); err != nil {
 			return err
 		}
-		k.unsure = false
 	}
 	found, stat, err := k.client.Exists(ctx, k.path)
 	if err != nil || !found {
 		return err
 	}
-	// The owner alone does not tell it from the node of another Keep of this client.
-	mine := k.claimed.key.czxid == stat.Czxid || unseen && k.ours(stat)
-	if !mine && !k.former[stat.EphemeralOwner] {
-		return nil
+	if !k.ours(stat) {
+		if !k.former(stat.EphemeralOwner) {
+			return nil
+		}
+		if !fresh { // as in round
+			k.unsure = true
+			return errAgain
+		}
 	}
 	err = k.client.Delete(ctx, k.path, stat.Version)
 	switch {

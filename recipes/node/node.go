@@ -46,6 +46,7 @@ type Node struct {
 	err     error
 	changed chan struct{} // closed when any of this changes, and replaced
 	shown   record
+	mine    map[int64]bool // ids of the sessions whose node at the path is ours, of all of our sessions
 	refused refused
 	left    error // why the node could not be deleted; once done is closed
 }
@@ -60,7 +61,6 @@ type content struct {
 type record struct {
 	content
 	mzxid int64
-	owner int64
 }
 
 // refused is a server's word that it will not write a content.
@@ -92,6 +92,7 @@ func Keep(ctx context.Context, client *framework.Client, path string, data []byt
 	n := &Node{
 		client: client, cfg: cfg, asked: path,
 		wake: make(chan struct{}, 1), done: make(chan struct{}), changed: make(chan struct{}),
+		mine: make(map[int64]bool),
 	}
 	n.want = content{1, n.dataOf(data)}
 	n.ctx, n.stop = context.WithCancelCause(context.Background())

@@ -28,7 +28,8 @@ const (
 	// Wait waits until the other's node is gone. It is the default.
 	Wait Taken = iota
 
-	// Replace deletes the other's node and makes ours, an ephemeral one in the same transaction. It does so until our
+	// Replace deletes the other's node and makes ours, an ephemeral one in the same transaction. The node of another Keep
+	// of this client is taken over as it is, and gets our data. It does so until our
 	// node is there for the first time. If somebody replaces our node later, we wait: whoever
 	// came last has the path, and two with the same path do not fight.
 	Replace
@@ -38,8 +39,8 @@ const (
 	Fail
 )
 
-// IfTaken says what to do when there is a node at the path that does not belong to our session.
-// While that is so, [Node.Err] is [ErrTaken].
+// IfTaken says what to do when there is a node at the path that does not belong to our session, or
+// belongs to another Keep of this client. One that another Keep is about to delete is waited for in any case. While that is so, [Node.Err] is [ErrTaken].
 func IfTaken(taken Taken) Option {
 	return func(c *config) error {
 		if taken < Wait || taken > Fail {

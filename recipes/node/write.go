@@ -1,0 +1,82 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
+)
+
+// hold is for the node that is there and ours: it gets its data, and its touch.
+func (k *keeper) hold(ctx context.Context) error {
+	stat := k.view.stat
+	if (stat.Czxid != k.czxid || k.wanted().number != k.written.number) && k.stale() {
+		k.view = view{} // perhaps it is another's by now
+		return errAgain
+	}
+	if stat.Czxid != k.czxid {
+		k.czxid, k.written, k.touched = stat.Czxid, k.made, time.Now()
+	}
+	k.made, k.sent, k.unsure = content{}, true, false
+	trouble := k.write(ctx)
+	if trouble == nil {
+		trouble = k.touch(ctx)
+	}
+	if errors.Is(trouble, errAgain) || k.written.number == 0 || !k.lives() {
+		return trouble
+	}
+	err := k.appear(trouble)
+	switch {
+	case err == nil:
+		return trouble
+	case errors.Is(err, framework.ErrSessionLost) && k.lives():
+		// The last word of the leader is older than the session timeout: this process was slow. A write is its next
+		// word. Nobody asks for one as long as nobody depends on the session.
+		if err = k.catchUp(ctx); err == nil {
+			return errAgain
+		}
+	}
+	return err
+}
+
+// write brings the data up to date.
+func (k *keeper) write(ctx context.Context) error {
+	want := k.wanted()
+	if want.number == k.written.number {
+		return nil
+	}
+	// With its version, so that data are not written to a node that has come in its place, unless that one has the same
+	// version.
+	stat, err := k.client.Set(ctx, k.path, want.data, k.view.stat.Version)
+	switch {
+	case err == nil && stat.Czxid != k.czxid:
+		k.view = view{}
+		if !k.ours(stat) {
+			k.client.Logger().Error("another's node was overwritten, after ours was deleted", "path", k.path, "reason", takenBy(stat))
+		}
+		return errAgain
+	case err == nil:
+		k.written, k.view.stat = want, stat
+		return nil
+	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion):
+		k.view = view{} // also after a reply of ours that was lost
+		return errAgain
+	case refusal(err):
+		k.set(func() { k.refused = refused{want.number, err} })
+	}
+	return err
+}
+
+// refusal reports whether err is the answer of a server that was reached.
+func refusal(err error) bool {
+	return err != nil && !retry.Retryable(err) && !errors.Is(err, context.Canceled) && !inDoubt(err)
+}
+
+// inDoubt reports whether err says that the connection is in trouble.
+func inDoubt(err error) bool {
+	return errors.Is(err, framework.ErrSuspended) || errors.Is(err, framework.ErrSessionLost) || errors.Is(err, framework.ErrClosed)
+}
