@@ -16,6 +16,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/internal/ctxerr"
 )
 
@@ -40,6 +41,7 @@ type Cache struct {
 	wg    sync.WaitGroup // every goroutine of the cache
 	inbox inbox
 	reads atomic.Int64
+	loops uint32 // that there have been; for run only
 
 	mu      sync.RWMutex // guards what follows; only run changes it, except for fresh and since
 	tree    tree
@@ -65,7 +67,7 @@ func New(client *framework.Client, path string, opts ...Option) (*Cache, error) 
 	if client == nil {
 		return nil, fmt.Errorf("cache: %w: nil client", framework.ErrBadArgument)
 	}
-	return newCache(client, path, opts)
+	return newCache(live{client}, path, opts)
 }
 
 func newCache(client requests, path string, opts []Option) (*Cache, error) {
@@ -145,8 +147,8 @@ func (c *Cache) Children(path string) iter.Seq[Node] {
 		var list []held
 		c.mu.RLock()
 		if n := c.tree.find(path); n != nil {
-			list = make([]held, 0, len(n.children))
-			for _, child := range n.children {
+			list = make([]held, 0, n.children.len())
+			for child := range n.children.all() {
 				list = append(list, held{child, child.value})
 			}
 		}
@@ -378,10 +380,17 @@ type requests interface {
 	State() connstate.State
 	AddWatch(ctx context.Context, path string, mode framework.WatchMode, f func(zk.Event)) (*framework.PersistentWatch, error)
 	Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error)
-	Get(ctx context.Context, path string) ([]byte, *zk.Stat, error)
+	Read(ctx context.Context, path string, f func(data []byte, stat *zk.Stat, err error)) // see clientapi.Read
 	GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *framework.Watch, error)
 	Exists(ctx context.Context, path string) (bool, *zk.Stat, error)
 	ExistsW(ctx context.Context, path string) (bool, *zk.Stat, *framework.Watch, error)
 	Children(ctx context.Context, path string) ([]string, *zk.Stat, error)
 	ChildrenW(ctx context.Context, path string) ([]string, *zk.Stat, *framework.Watch, error)
+}
+
+// live is a real client.
+type live struct{ *framework.Client }
+
+func (l live) Read(ctx context.Context, path string, f func(data []byte, stat *zk.Stat, err error)) {
+	clientapi.Read(ctx, l.Client, path, f)
 }

@@ -77,7 +77,7 @@ func (b *inbox) take() []message {
 }
 
 // maxSpare is how many messages an inbox keeps room for.
-const maxSpare = 4096
+const maxSpare = 256
 
 // Pauses between two attempts to follow a connection, and between two attempts to read a node that a
 // server refuses.

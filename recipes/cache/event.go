@@ -32,7 +32,7 @@ func (l *loop) event(e zk.Event) {
 		if n == nil {
 			return
 		}
-		if len(n.children) > 0 {
+		if n.children.len() > 0 {
 			l.want(e.Path, ask{node: true}, nil) // its children went first, so it is there again or will be checked
 			return
 		}
@@ -66,7 +66,7 @@ func (l *loop) rootEvent(e zk.Event) {
 	a.deep = recursive && reading && !l.pathsAreRight
 	t := l.want(l.c.path, a, nil)
 	if root != nil && e.Type == zk.EventNodeDeleted {
-		root.read, t.doubted = nil, t.reads
+		root.read, t.doubted = 0, t.reads
 	}
 	if recursive && !reading && root != nil {
 		t.expects = root.value

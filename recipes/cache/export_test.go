@@ -1,8 +1,12 @@
 package cache
 
+import "github.com/gocurator/curator/framework"
+
 // What tests need to put something between a cache and its client.
 
 type Requests = requests
+
+func Live(client *framework.Client) Requests { return live{client} }
 
 func NewOn(client Requests, path string, opts ...Option) (*Cache, error) {
 	return newCache(client, path, opts)

@@ -27,7 +27,7 @@ type follower struct {
 }
 
 func newFollower(client *framework.Client) *follower {
-	return &follower{Requests: client, answers: make(map[string]any)}
+	return &follower{Requests: cache.Live(client), answers: make(map[string]any)}
 }
 
 func (f *follower) fallBehind(forGood bool) {
@@ -71,10 +71,11 @@ func old[T any](f *follower, kind, path string, now read[T]) read[T] {
 	return now
 }
 
-func (f *follower) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
-	data, stat, err := f.Requests.Get(ctx, path)
-	r := old(f, "get", path, read[[]byte]{data, stat, err})
-	return r.value, r.stat, r.err
+func (f *follower) Read(ctx context.Context, path string, answer func([]byte, *zk.Stat, error)) {
+	f.Requests.Read(ctx, path, func(data []byte, stat *zk.Stat, err error) {
+		r := old(f, "get", path, read[[]byte]{data, stat, err})
+		answer(r.value, r.stat, r.err)
+	})
 }
 
 func (f *follower) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *framework.Watch, error) {

@@ -25,7 +25,7 @@ type holding struct {
 }
 
 func newHolding(client *framework.Client, path string) *holding {
-	return &holding{Requests: client, path: path, arrived: make(chan struct{}, 100), open: make(chan struct{})}
+	return &holding{Requests: cache.Live(client), path: path, arrived: make(chan struct{}, 100), open: make(chan struct{})}
 }
 
 func (h *holding) hold(ctx context.Context, path string) {
@@ -39,10 +39,17 @@ func (h *holding) hold(ctx context.Context, path string) {
 	}
 }
 
-func (h *holding) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
-	data, stat, err := h.Requests.Get(ctx, path)
-	h.hold(ctx, path)
-	return data, stat, err
+func (h *holding) Read(ctx context.Context, path string, f func([]byte, *zk.Stat, error)) {
+	h.Requests.Read(ctx, path, func(data []byte, stat *zk.Stat, err error) {
+		if path != h.path {
+			f(data, stat, err)
+			return
+		}
+		go func() { // ends with the epoch
+			h.hold(ctx, path)
+			f(data, stat, err)
+		}()
+	})
 }
 
 func (h *holding) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *framework.Watch, error) {
@@ -145,14 +152,17 @@ type moving struct {
 	asked, answer chan struct{}
 }
 
-func (m *moving) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
+func (m *moving) Read(ctx context.Context, path string, f func([]byte, *zk.Stat, error)) {
 	if path != "/r/x" || m.asked == nil {
-		return m.Requests.Get(ctx, path)
+		m.Requests.Read(ctx, path, f)
+		return
 	}
 	close(m.asked)
 	m.asked = nil
-	<-m.answer
-	return nil, nil, zk.ErrNoNode
+	go func() { // ends with the test
+		<-m.answer
+		f(nil, nil, zk.ErrNoNode)
+	}()
 }
 
 // TestAnswerOfAnotherConnectionIsNotUsed: it came before that one's server has caught up.
@@ -162,7 +172,7 @@ func TestAnswerOfAnotherConnectionIsNotUsed(t *testing.T) {
 		bed, dial := testbed.On(server), framework.WithDialer(server.DialContext)
 		subject, other := bed.Client(t, dial), bed.Client(t, dial)
 		create(t, other, "/r", "/r/x")
-		m, busy := &moving{Requests: subject}, make(chan struct{})
+		m, busy := &moving{Requests: cache.Live(subject)}, make(chan struct{})
 		c, err := cache.NewOn(m, "/r", cache.Filter(func(path string) bool {
 			if path == "/r/busy" {
 				<-busy // the cache does not see that the connection has ended

@@ -8,6 +8,7 @@ import "github.com/gocurator/curator/framework"
 type loop struct {
 	c        *Cache
 	e        *epoch
+	number   uint32 // different from that of any other loop of the cache, and not 0
 	oneShot  bool
 	tasks    map[string]*task         // of all nodes that are to be read, are being read, or cannot be read
 	ready    []*task                  // in order
@@ -26,7 +27,8 @@ type loop struct {
 }
 
 func newLoop(c *Cache, e *epoch) *loop {
-	return &loop{c: c, e: e, oneShot: e.watch == nil, tasks: make(map[string]*task),
+	c.loops++
+	return &loop{c: c, e: e, number: c.loops, oneShot: e.watch == nil, tasks: make(map[string]*task),
 		blocked: make(map[string][]blockedTask), armed: make(map[*node]watchPair)}
 }
 
@@ -102,13 +104,7 @@ func (l *loop) start() {
 		t.reads++
 		t.asked, t.wanted = t.wanted, ask{}
 		l.inFlight++
-		q := l.query(t)
-		l.c.wg.Go(func() { // ends with the request, which ends with the epoch
-			r := q.run()
-			if l.e.alive() { // otherwise it may have been answered on another connection
-				l.c.inbox.post(message{l.e, func(l *loop) { l.settle(t, r) }})
-			}
-		})
+		l.send(t)
 	}
 	if len(l.ready) == 0 {
 		l.ready = nil

@@ -173,8 +173,7 @@ func (w *world) trouble(ctx context.Context, t *testing.T, r *rand.Rand) {
 		time.Sleep(upTo(r, 300*time.Millisecond))
 	}
 	for _, m := range w.members {
-		m.Thaw()
-		m.Resume()
+		m.ClearFaults() // also those that no request has met
 		require.NoError(t, m.Restart())
 	}
 	if w.cluster != nil {

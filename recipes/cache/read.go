@@ -1,9 +1,9 @@
 package cache
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
@@ -11,7 +11,7 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// query is what a task asks the servers, on a goroutine of its own.
+// query is what a task asks the servers.
 type query struct {
 	ctx         context.Context
 	client      requests
@@ -48,13 +48,50 @@ func (l *loop) query(t *task) query {
 	}
 }
 
+// send asks what a task is to ask. The read of a node, which is what nearly all tasks ask, takes no goroutine: what the
+// connection's goroutine gets it hands to the cache's.
+func (l *loop) send(t *task) {
+	q := l.query(t)
+	if !q.ask.node || q.oneShot || q.withoutData {
+		l.c.wg.Go(func() { l.answered(t, q.run()) }) // ends with the request, which ends with the epoch
+		return
+	}
+	q.reads.Add(1)
+	q.client.Read(q.ctx, q.path, func(data []byte, stat *zk.Stat, err error) {
+		r := answer{err: err}
+		if err == nil {
+			r.value, r.hasData = &value{data, *stat}, true
+		}
+		if !q.needsList(&r) {
+			l.answered(t, r)
+			return
+		}
+		l.tell(func(l *loop) {
+			l.c.wg.Go(func() { // ends as above
+				q.list(&r)
+				l.answered(t, r)
+			})
+		})
+	})
+}
+
+// answered has the loop take in an answer.
+func (l *loop) answered(t *task, r answer) { l.tell(func(l *loop) { l.settle(t, r) }) }
+
+// tell has the loop do what follows from an answer, unless that may have come on another connection.
+func (l *loop) tell(do func(l *loop)) {
+	if l.e.alive() {
+		l.c.inbox.post(message{l.e, do})
+	}
+}
+
 func (q query) run() (r answer) {
 	for {
 		r = answer{}
 		if q.ask.node {
 			q.node(&r)
 		}
-		if r.err == nil && (q.ask.list || q.ask.deep) && q.lists {
+		if q.needsList(&r) {
 			q.list(&r)
 		}
 		if !q.waits || !isMissing(r.err) {
@@ -74,7 +111,7 @@ func (q query) run() (r answer) {
 	}
 }
 
-// node reads data and stat.
+// node reads data and stat, where [loop.send] does not.
 func (q query) node(r *answer) {
 	q.reads.Add(1)
 	var data []byte
@@ -85,27 +122,29 @@ func (q query) node(r *answer) {
 		there, stat, r.watches.data, r.err = q.client.ExistsW(q.ctx, q.path)
 	case q.withoutData:
 		there, stat, r.err = q.client.Exists(q.ctx, q.path)
-	case q.oneShot:
-		data, stat, r.watches.data, r.err = q.client.GetW(q.ctx, q.path)
 	default:
-		data, stat, r.err = q.client.Get(q.ctx, q.path)
+		data, stat, r.watches.data, r.err = q.client.GetW(q.ctx, q.path)
 	}
 	if r.err == nil && !there {
 		r.err = zk.ErrNoNode
 	}
 	if r.err == nil {
-		// A copy, since data are part of a larger answer.
-		r.value, r.hasData = &value{bytes.Clone(data), *stat}, true
+		r.value, r.hasData = &value{data, *stat}, true
 	}
 }
 
-// list reads the names of the children. With a persistent watch it need not be asked for if there are none: a
-// child that is created after the node was read has an event of its own.
-func (q query) list(r *answer) {
-	if r.hasData && r.value.stat.NumChildren == 0 && !q.oneShot {
-		r.listed = true
-		return
+// needsList reports whether the list of children has to be asked for. With a persistent watch it need not be if there are
+// none: a child that is created after the node was read has an event of its own.
+func (q query) needsList(r *answer) bool {
+	if r.err != nil || !q.ask.list && !q.ask.deep || !q.lists {
+		return false
 	}
+	r.listed = r.hasData && r.value.stat.NumChildren == 0 && !q.oneShot
+	return !r.listed
+}
+
+// list reads the names of the children.
+func (q query) list(r *answer) {
 	q.reads.Add(1)
 	var stat *zk.Stat
 	if q.oneShot {
@@ -150,7 +189,7 @@ func (l *loop) found(t *task, a ask, r answer) {
 		l.replace(t, n, r)
 	}
 	if r.hasData && t.reads > t.doubted {
-		n.gone, n.read = false, l
+		n.gone, n.read = false, l.number
 	}
 	if p := n.parent; p != nil && p.gone {
 		l.want(p.path(), ask{node: true}, t.now)
@@ -191,7 +230,7 @@ func (l *loop) tooEarly(t *task, r answer) bool {
 	if p == nil || n != nil && n.value.stat.Czxid == czxid || t.czxid == czxid {
 		return false
 	}
-	if p.read == l && !fired(l.armed[p].data) {
+	if p.read == l.number && !fired(l.armed[p].data) {
 		return false
 	}
 	t.czxid = czxid
@@ -220,9 +259,7 @@ func (l *loop) replace(t *task, n *node, r answer) {
 		v = &value{old.data, v.stat} // only what is said of children and ACL is new
 	}
 	if another { // what was below the old one went before it
-		for _, child := range n.children {
-			l.removeAll(child)
-		}
+		l.removeBelow(n)
 		if !r.listed && c.lists(t.path) {
 			l.want(t.path, ask{list: true}, t.now)
 		}
@@ -238,19 +275,23 @@ func (l *loop) replace(t *task, n *node, r answer) {
 // children has those children read of which the list says something new. It neither makes nor removes a node: that
 // takes an answer about the node itself.
 func (l *loop) children(t *task, a ask, n *node, names []string) {
-	listed := make(map[string]struct{}, min(len(names), len(n.children)))
+	listed := make(map[string]struct{}, min(len(names), n.children.len()))
 	for _, name := range names {
-		child := n.children[name]
+		child := n.children.get(name)
 		if child != nil {
 			listed[name] = struct{}{}
 		}
-		if path := framework.Join(t.path, name); (child == nil || a.deep) && (l.c.cfg.filter == nil || l.c.cfg.filter(path)) {
+		path := framework.Join(t.path, name)
+		// Without an event for a node that is made again, only this list tells that an answer which is under way, that
+		// there is none, is out of date.
+		again := l.oneShot && l.tasks[path] != nil && l.tasks[path].state == reading
+		if (child == nil || a.deep || again) && (l.c.cfg.filter == nil || l.c.cfg.filter(path)) {
 			l.want(path, ask{node: true, list: true, deep: a.deep}, t.now)
 		}
 	}
-	for name := range n.children {
-		if _, found := listed[name]; !found {
-			l.want(framework.Join(t.path, name), ask{node: true}, t.now)
+	for child := range n.children.all() {
+		if _, found := listed[child.name]; !found {
+			l.want(framework.Join(t.path, child.name), ask{node: true}, t.now)
 		}
 	}
 }
@@ -266,13 +307,13 @@ func (l *loop) missing(t *task, r answer) {
 	if n == nil {
 		return
 	}
-	if len(n.children) == 0 {
+	if n.children.len() == 0 {
 		l.remove(n, t.now)
 		return
 	}
-	n.gone, n.read = true, nil
-	for name := range n.children {
-		l.want(framework.Join(t.path, name), ask{node: true}, t.now)
+	n.gone, n.read = true, 0
+	for child := range n.children.all() {
+		l.want(framework.Join(t.path, child.name), ask{node: true}, t.now)
 	}
 }
 
@@ -285,7 +326,7 @@ func (l *loop) remove(n *node, waits []*wait) {
 	c.publish(path, n.value, nil)
 	c.mu.Unlock()
 	delete(l.armed, n)
-	if p := n.parent; p != nil && p.gone && len(p.children) == 0 {
+	if p := n.parent; p != nil && p.gone && p.children.len() == 0 {
 		p.gone = false
 		l.want(p.path(), ask{node: true}, waits)
 	}
@@ -308,10 +349,14 @@ func (l *loop) refuse(t *task) {
 
 // removeAll takes out a node and all below it.
 func (l *loop) removeAll(n *node) {
-	for _, child := range n.children {
+	l.removeBelow(n)
+	l.remove(n, nil)
+}
+
+func (l *loop) removeBelow(n *node) {
+	for _, child := range slices.Collect(n.children.all()) {
 		l.removeAll(child)
 	}
-	l.remove(n, nil)
 }
 
 func (l *loop) setRootErr(err error) {

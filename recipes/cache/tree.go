@@ -22,12 +22,12 @@ type node struct {
 	parent   *node
 	name     string // of the root: its path
 	value    *value
-	children map[string]*node // nil if there are none
+	children *children // nil if there are none
 
-	// The rest is for the cache's goroutine only. gone is set when the server had no such node while it has
-	// children in the tree: those are checked first. read is the loop in which the node was last found.
+	// The rest is for the cache's goroutine only. read is the number of the loop in which the node was last found. gone
+	// is set when the server had no such node while it has children in the tree: those are checked first.
+	read uint32
 	gone bool
-	read *loop
 }
 
 // value is what is known of a node. It is never changed.
@@ -74,7 +74,7 @@ func (t *tree) find(path string) *node {
 	for rel != "" && n != nil {
 		var name string
 		name, rel, _ = strings.Cut(rel, "/")
-		n = n.children[name]
+		n = n.children.get(name)
 	}
 	return n
 }
@@ -91,9 +91,9 @@ func (t *tree) add(path string, v *value) *node {
 	parent := t.find(dir)
 	n := &node{parent: parent, name: strings.Clone(name), value: v}
 	if parent.children == nil {
-		parent.children = make(map[string]*node)
+		parent.children = &children{}
 	}
-	parent.children[n.name] = n
+	parent.children.add(n)
 	return n
 }
 
@@ -111,8 +111,8 @@ func (t *tree) remove(n *node) {
 		t.root = nil
 		return
 	}
-	delete(n.parent.children, n.name)
-	if len(n.parent.children) == 0 {
+	n.parent.children.remove(n.name)
+	if n.parent.children.len() == 0 {
 		n.parent.children = nil
 	}
 }
@@ -139,7 +139,7 @@ func (t *tree) all() []held {
 	list := make([]held, 1, t.nodes)
 	list[0] = held{t.root, t.root.value}
 	for i := 0; i < len(list); i++ {
-		for _, child := range list[i].node.children {
+		for child := range list[i].node.children.all() {
 			list = append(list, held{child, child.value})
 		}
 	}
