@@ -13,7 +13,9 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/gocurator/curator/observe/otelobserve"
+	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/node"
 )
 
 // TestTheDashboardServesThisToo: exported to Prometheus, the metrics have the names that
@@ -36,13 +38,39 @@ func TestTheDashboardServesThisToo(t *testing.T) {
 		return nil
 	}))
 
+	holdAgainst(t, "../../docs/dashboard.json", registry)
+}
+
+// TestTheDashboardOfCachesServesThisToo does the same with caches and kept nodes.
+func TestTheDashboardOfCachesServesThisToo(t *testing.T) {
+	registry := prom.NewRegistry()
+	exporter, err := prometheus.New(prometheus.WithRegisterer(registry))
+	require.NoError(t, err)
+	meters := otelobserve.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter)))
+	client := newBed(t).client(t)
+	c, err := cache.New(client, "/config")
+	require.NoError(t, err)
+	defer c.Close()
+	n, err := node.Keep(within(t), client, "/workers/7", nil)
+	require.NoError(t, err)
+	defer n.Close()
+	_, err = otelobserve.ObserveCache(c, "configuration", meters)
+	require.NoError(t, err)
+	_, err = otelobserve.ObserveNode(n, "worker", meters)
+	require.NoError(t, err)
+	holdAgainst(t, "../../docs/dashboard-caches.json", registry)
+}
+
+// holdAgainst checks that everything that a dashboard asks for is exported.
+func holdAgainst(t *testing.T, path string, registry *prom.Registry) {
+	t.Helper()
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	exported := map[string]bool{}
 	for _, f := range families {
 		exported[f.GetName()] = true
 	}
-	file, err := os.ReadFile("../../docs/dashboard.json")
+	file, err := os.ReadFile(path)
 	require.NoError(t, err)
 	names := regexp.MustCompile(`\bcurator_\w+`).FindAllString(string(file), -1)
 	require.NotEmpty(t, names)

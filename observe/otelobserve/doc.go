@@ -27,6 +27,22 @@
 // is there if [WithLockLabel] is given. Exported to Prometheus, the names are those of package
 // observe/promobserve, and docs/dashboard.json of the library works with both.
 //
+// # Caches and kept nodes
+//
+// An observer is not told of caches and kept nodes. Each is observed under a name:
+//
+//	registration, err := otelobserve.ObserveCache(cache, "configuration") // also ObserveNode, ObserveMember
+//	defer registration.Unregister()
+//
+//	curator.cache.nodes    gauge      nodes in the copy; cache
+//	curator.cache.bytes    gauge, By  bytes of their data; cache
+//	curator.cache.age      gauge, s   how long the copy may have been out of date, 0 while it is fresh; cache
+//	curator.cache.reads    counter    requests sent to read nodes and lists; cache
+//	curator.cache.resyncs  counter    how often everything was read, the first time included; cache
+//	curator.node.present   gauge      1 while a kept node or a member of a group is there, otherwise 0; node
+//
+// docs/dashboard-caches.json of the library works with these, exported to Prometheus.
+//
 // # Spans
 //
 //	your span ── lock acquire ── zookeeper create, children, get, ...

@@ -94,20 +94,11 @@ func WithServerAddress(address string) Option {
 // New returns an observer for [framework.WithObserver]. It may be given to any number of clients. Errors
 // are [framework.ErrBadArgument] and those of the meter provider.
 func New(opts ...Option) (framework.Observer, error) {
-	cfg := config{
-		meters:    otel.GetMeterProvider(),
-		tracers:   otel.GetTracerProvider(),
-		lockLabel: func(string, string) string { return "" },
+	cfg, err := configure(opts)
+	if err != nil {
+		return framework.Observer{}, err
 	}
-	for _, opt := range opts {
-		if opt == nil {
-			return framework.Observer{}, fmt.Errorf("otelobserve: %w: nil option", framework.ErrBadArgument)
-		}
-		if err := opt(&cfg); err != nil {
-			return framework.Observer{}, fmt.Errorf("otelobserve: %w", err)
-		}
-	}
-	m, err := newMetrics(cfg.meters.Meter(scope, metric.WithInstrumentationVersion(version())))
+	m, err := newMetrics(cfg.meter())
 	if err != nil {
 		return framework.Observer{}, fmt.Errorf("otelobserve: %w", err)
 	}
@@ -126,6 +117,28 @@ func New(opts ...Option) (framework.Observer, error) {
 		NotAcquired: o.notAcquired,
 		Ended:       o.ended,
 	}, nil
+}
+
+// configure puts options on top of the defaults.
+func configure(opts []Option) (config, error) {
+	cfg := config{
+		meters:    otel.GetMeterProvider(),
+		tracers:   otel.GetTracerProvider(),
+		lockLabel: func(string, string) string { return "" },
+	}
+	for _, opt := range opts {
+		if opt == nil {
+			return cfg, fmt.Errorf("otelobserve: %w: nil option", framework.ErrBadArgument)
+		}
+		if err := opt(&cfg); err != nil {
+			return cfg, fmt.Errorf("otelobserve: %w", err)
+		}
+	}
+	return cfg, nil
+}
+
+func (c config) meter() metric.Meter {
+	return c.meters.Meter(scope, metric.WithInstrumentationVersion(version()))
 }
 
 // observer records each event as a metric, with the context that the span is in, so that samples

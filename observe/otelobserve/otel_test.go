@@ -34,6 +34,7 @@ const patience = 30 * time.Second
 type bed struct {
 	server   *zktest.Server
 	reader   *sdkmetric.ManualReader
+	meters   *sdkmetric.MeterProvider
 	tracers  *sdktrace.TracerProvider
 	recorder *tracetest.SpanRecorder
 	observer framework.Observer
@@ -43,9 +44,10 @@ func newBed(t *testing.T, opts ...otelobserve.Option) *bed {
 	t.Helper()
 	b := &bed{server: zktest.NewServer(t), reader: sdkmetric.NewManualReader(), recorder: tracetest.NewSpanRecorder()}
 	b.tracers = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(b.recorder))
+	b.meters = sdkmetric.NewMeterProvider(sdkmetric.WithReader(b.reader))
 	var err error
 	b.observer, err = otelobserve.New(append(opts,
-		otelobserve.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(b.reader))), otelobserve.WithTracerProvider(b.tracers))...)
+		otelobserve.WithMeterProvider(b.meters), otelobserve.WithTracerProvider(b.tracers))...)
 	require.NoError(t, err)
 	return b
 }
@@ -87,6 +89,18 @@ func (b *bed) value(t *testing.T, name string, attrs ...string) (v, sum float64,
 				for _, p := range data.DataPoints {
 					if p.Attributes.Equals(&want) {
 						return float64(p.Value), 0, true
+					}
+				}
+			case metricdata.Gauge[int64]:
+				for _, p := range data.DataPoints {
+					if p.Attributes.Equals(&want) {
+						return float64(p.Value), 0, true
+					}
+				}
+			case metricdata.Gauge[float64]:
+				for _, p := range data.DataPoints {
+					if p.Attributes.Equals(&want) {
+						return p.Value, 0, true
 					}
 				}
 			case metricdata.Histogram[int64]:
