@@ -149,6 +149,24 @@ var mutations = []mutation{
 		pkg:   "recipes/lock", test: "TestLossThatComesTooLate",
 	},
 	{
+		name:  "a group ends after its hold",
+		file:  "recipes/lock/hold.go",
+		edits: []edit{{old: "\tendAll(groups, ErrReleased)", new: "\tgo endAll(groups, ErrReleased)"}},
+		pkg:   "recipes/lock", test: "TestGroupEndsBeforeAReleaseIsSent",
+	},
+	{
+		name:  "Close deletes nodes before all holders are told",
+		file:  "framework/run.go",
+		edits: []edit{{old: "\t\t<-session.told // close", new: "\t\t// close"}},
+		pkg:   "framework", test: "TestCloseTellsEverybodyBeforeTheServers",
+	},
+	{
+		name:  "the reader of a downgrade has an ACL of its own",
+		file:  "recipes/rwlock/rwlock.go",
+		edits: []edit{{old: "DefaultACL(client, w.Path())", new: "DefaultACL(client, framework.Join(base, name+sequence))"}},
+		pkg:   "recipes/rwlock", test: "TestReaderOfADowngradeIsNoSecret",
+	},
+	{
 		name:  "WithMaxHold has no effect after a suspension",
 		file:  "recipes/lock/lease.go",
 		edits: []edit{{old: "if l.maxHold != nil && !errors.Is(cause, ErrSuspended) {", new: "if l.maxHold != nil {"}},
@@ -221,6 +239,30 @@ var mutations = []mutation{
 		pkg:   "internal/conn", test: "TestAnAnswerToSomethingElseEndsTheConnection",
 	},
 	{
+		name:  "a forgotten request gets no nudge",
+		file:  "internal/conn/nudge.go",
+		edits: []edit{{old: "if c.nudges && !c.looking {", new: "if false {"}},
+		pkg:   "framework", test: "TestARequestThatTheServerHasForgottenIsAnsweredSoon",
+	},
+	{
+		name:  "a server that is down gets one nudge after the other",
+		file:  "internal/conn/nudge.go",
+		edits: []edit{{old: "left <= 0 && c.syncs == 0", new: "left <= 0"}},
+		pkg:   "framework", test: "TestAServerThatAnswersNothingGetsOneNudge",
+	},
+	{
+		name:  "a slow leader gets a nudge behind each heartbeat",
+		file:  "internal/conn/nudge.go",
+		edits: []edit{{old: "left <= 0 && c.syncs == 0", new: "left <= 0 && (c.syncs == 0 || oldest.op == proto.OpSync)"}},
+		pkg:   "framework", test: "TestIdleSessionLives",
+	},
+	{
+		name:  "a heartbeat is sent although a nudge is not answered",
+		file:  "framework/client.go",
+		edits: []edit{{old: "if !l.conn.Syncing() {", new: "if true {"}},
+		pkg:   "framework", test: "TestNudgesDoNotBringTheDeadlineNear",
+	},
+	{
 		name:  "a session timeout of 0 is accepted",
 		file:  "internal/conn/open.go",
 		edits: []edit{{old: "case reply.Timeout <= 0:", new: "case false:"}},
@@ -261,8 +303,8 @@ var mutations = []mutation{
 	},
 	{
 		name:  "a read's watch replaces a persistent one",
-		file:  "framework/watch.go",
-		edits: []edit{{old: "return w, false, ws.standing[key.path] == nil", new: "return w, false, true"}},
+		file:  "framework/watches.go",
+		edits: []edit{{old: "return w, false, ws.requestLocked(key)", new: "return w, false, true"}},
 		pkg:   "framework", test: "TestWatchesOnOnePathDoNotDisturbEachOther",
 	},
 	{
@@ -279,7 +321,7 @@ var mutations = []mutation{
 	},
 	{
 		name:  "a retry does not start early when the connection is back",
-		file:  "framework/ops.go",
+		file:  "framework/attempts.go",
 		edits: []edit{{old: "		if l != nil && l != used && l.up() {", new: "		if false && l != used {"}},
 		pkg:   "framework", test: "TestAPauseEndsWhenTheConnectionIsBack",
 	},

@@ -12,7 +12,7 @@ func (w *World) propose(i int) {
 	all, next := w.nodes(int8(len(w.log)))
 	x := txn{kind: 'D', id: r.node, owner: int8(i), session: p.session, found: has(all, r.node)}
 	if r.kind == 'C' || r.kind == 'R' {
-		x = txn{kind: 'C', id: w.nextID, num: max(next, 0), owner: int8(i), session: p.session, anew: next < 0, hidden: w.cfg.Clients[i].Hidden}
+		x = txn{kind: 'C', id: w.nextID, num: max(next, 0), owner: int8(i), session: p.session, anew: next < 0}
 		if r.kind == 'R' {
 			x.num, x.reader = p.gs[r.by].num, true
 		}
@@ -54,7 +54,6 @@ func (w *World) events(i int, x txn, before []node) {
 	if v.phase < 3 {
 		return
 	}
-	secret := x.hidden && x.owner != int8(i)
 	switch x.kind {
 	case 'C':
 		if x.anew {
@@ -64,13 +63,17 @@ func (w *World) events(i int, x txn, before []node) {
 			}
 			v.exists, v.next = true, 0
 		}
-		if secret {
+		if w.secret(i, x.owner) {
 			return
 		}
 		v.children = append(v.children, child{x.id, x.num, v.next})
 		v.next++
 	case 'D':
-		v.drop(x.id)
+		for _, n := range before {
+			if n.id == x.id && !w.secret(i, n.owner) {
+				v.drop(x.id)
+			}
+		}
 	case 'P':
 		if len(v.children) > 0 {
 			w.endView(i)
@@ -79,11 +82,17 @@ func (w *World) events(i int, x txn, before []node) {
 		v.exists, v.next = false, -1
 	case 'E':
 		for _, n := range before {
-			if n.owner == x.owner && n.session == x.session {
+			if n.owner == x.owner && n.session == x.session && !w.secret(i, n.owner) {
 				v.drop(n.id)
 			}
 		}
 	}
+}
+
+// secret reports whether a client may not read the nodes of another. It is told neither of their creation nor of their
+// end, and cannot watch them.
+func (w *World) secret(i int, owner int8) bool {
+	return owner != int8(i) && w.cfg.Clients[owner].Hidden
 }
 
 func (v *picture) drop(id int8) {
@@ -153,11 +162,16 @@ func (w *World) answerRead(i int) {
 		g.ahead, g.first = ahead(all, g.node, g.num)
 		g.pc = listed
 	case 'W':
-		if has(all, r.node) {
-			g.pc, g.predGone, g.watchLost = watching, false, false
-		} else {
+		k := slices.IndexFunc(all, func(n node) bool { return n.id == r.node })
+		switch {
+		case k < 0:
 			g.pc = listing
 			w.send(i, request{'L', r.by, g.node, -1})
+		case w.secret(i, all[k].owner): // the read is refused, and the acquire fails
+			g.pc = deleting
+			w.send(i, request{'D', r.by, g.node, -1})
+		default:
+			g.pc, g.predGone, g.watchLost = watching, false, false
 		}
 	}
 }
@@ -176,7 +190,7 @@ func (w *World) send(i int, r request) { w.ps[i].queue = append(w.ps[i].queue, r
 // reconnect is a lost connection. The next server has at least what the client has seen; requests are sent again.
 func (w *World) reconnect(i int, to int8) {
 	p := &w.ps[i]
-	if w.cfg.Weaken != OldView {
+	if w.cfg.Weaken != OldView && w.cfg.Weaken != NoOwn {
 		w.endView(i)
 	}
 	p.armed = false

@@ -201,7 +201,7 @@ func (m mover) look(n *World, p *process, g *goroutine) string {
 	switch {
 	case count == 0:
 		g.pc = granted
-	case seen:
+	case seen || n.cfg.Weaken == Unseen:
 		g.pc, g.pred = waiting, pred
 	default:
 		m.watch(n, g, pred)
@@ -267,11 +267,9 @@ func (w *World) admit(i int, g *goroutine) bool {
 	}
 	c := v.find(g.node)
 	switch {
-	case w.cfg.Weaken == OldView:
-		g.inView = true
 	case c == nil:
-		g.inView = false
-	case g.inView || c.count < 0 || c.count == g.num || w.cfg.Weaken != Nothing && w.cfg.Weaken != Memory:
+		g.inView = w.cfg.Weaken == NoOwn
+	case g.inView || c.count < 0 || c.count == g.num || w.cfg.Weaken == NoCount:
 		g.inView = true
 	case c.count < g.num:
 		w.endView(i)

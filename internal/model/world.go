@@ -36,6 +36,8 @@ const (
 	NoCount   Weaken = "numbers are not counted"
 	Memory    Weaken = "a memory decides" // whoever is woken holds, without looking again
 	OldView   Weaken = "the view outlives its connection"
+	NoOwn     Weaken = "the view outlives its connection, and need not have our node"
+	Unseen    Weaken = "nodes of the first list are waited for in the view"
 )
 
 // Program counters of a goroutine.
@@ -63,9 +65,9 @@ var names = []string{"idle", "creating", "created", "granted", "listing", "liste
 
 // txn is a transaction of the leader.
 type txn struct {
-	kind                        byte // 'C' create, 'D' delete, 'P' the parent goes, 'E' a session ends
-	id, num, owner, session     int8
-	hidden, reader, found, anew bool
+	kind                    byte // 'C' create, 'D' delete, 'P' the parent goes, 'E' a session ends
+	id, num, owner, session int8
+	reader, found, anew     bool
 }
 
 // request is one of a client, in the order of its connection.
