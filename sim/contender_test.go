@@ -11,6 +11,7 @@ import (
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/revocable"
 	"github.com/gocurator/curator/recipes/rwlock"
 	"github.com/gocurator/curator/recipes/semaphore"
 	"github.com/gocurator/curator/retry"
@@ -67,7 +68,7 @@ func (c *contender) contend() {
 		}
 		c.round()
 		pause := upTo(c.random, 10*time.Second)
-		if c.Eager {
+		if c.Eager && !c.quiet.Load() { // there is nothing to find in holds without faults
 			pause = upTo(c.random, 900*time.Millisecond)
 		}
 		c.sleep(pause, c.over)
@@ -127,23 +128,7 @@ func (c *contender) use(holds []*held) {
 	for i := len(holds) - 1; i >= 0; i-- {
 		h := holds[i]
 		c.work(h)
-		guard := func() *zk.CheckVersionRequest { return nil }
-		if h.guard != nil && c.random.IntN(4) == 0 {
-			g := h.guard()
-			guard = func() *zk.CheckVersionRequest { return g }
-		}
-		cause := context.Cause(h.ctx)
-		err := h.release()
-		c.monitor.leave(h)
-		switch {
-		case cause != nil:
-			c.monitor.count("lost: " + reason(cause))
-		case err != nil:
-			c.monitor.count("release failed: " + reason(err))
-		}
-		if g := guard(); err == nil && g != nil {
-			c.releasedGuard(h, g)
-		}
+		c.end(h, len(holds) == 1)
 	}
 }
 
@@ -167,7 +152,17 @@ func (c *contender) work(h *held) {
 	if c.calm.Load() {
 		stay = min(stay, time.Second)
 	}
+	if c.MaxHold > 0 && c.random.IntN(4) == 0 {
+		stay = max(0, c.MaxHold-time.Since(h.since)) // it releases at the moment at which its time is over
+	}
 	c.sleep(stay, h.ctx.Done())
+	if pinned := c.monitor.pinOf(h); pinned != nil {
+		select {
+		case <-pinned:
+		case <-h.revoked:
+		case <-h.ctx.Done():
+		}
+	}
 	if writes && h.ctx.Err() != nil {
 		// What a holder does that does not look at its context. The guard decides.
 		blind, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -189,15 +184,6 @@ func (c *contender) write(ctx context.Context, h *held) {
 	}
 }
 
-// releasedGuard requires that the guard of a released lock lets nothing through.
-func (c *contender) releasedGuard(h *held, guard *zk.CheckVersionRequest) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if _, err := c.client.Multi(ctx, guard, &zk.CheckVersionRequest{Path: counter, Version: -1}); err == nil {
-		c.monitor.fail("stale write", "the guard of %s with %s lets through after its release", h.who, h.node)
-	}
-}
-
 // reason is the part of an error that is worth counting.
 func reason(err error) string {
 	for _, known := range []error{
@@ -213,10 +199,20 @@ func reason(err error) string {
 
 // of is a hold of the library.
 func (c *contender) of(h *lock.Hold, owner int64, shared bool, node string) *held {
-	return &held{
+	out := &held{
 		who: c.name, owner: int(owner), shared: shared, ctx: h.Context(), session: h.Session().ID(), timeout: h.Session().Timeout(),
-		node: node, release: h.Release, token: h.FencingToken, guard: h.Guard,
+		node: node, since: time.Now(), release: h.Release, token: h.FencingToken, guard: h.Guard, hold: h,
+		watches: true,
 	}
+	if c.Revocable {
+		r, err := revocable.Watch(h)
+		if err != nil {
+			c.monitor.fail("simulation", "%v", err)
+			return out
+		}
+		out.revoked = r.Revoked()
+	}
+	return out
 }
 
 // withNode returns a context that learns the path of the lock's node from the observer: to ask the hold for it
@@ -229,6 +225,9 @@ func withNode(ctx context.Context) (context.Context, *string) {
 func (c *contender) options() (opts []lock.Option) {
 	if c.MaxHold > 0 {
 		opts = append(opts, lock.WithMaxHold(c.MaxHold))
+	}
+	if c.Async {
+		opts = append(opts, lock.WithAsyncRelease())
 	}
 	if c.HandOff > 0 {
 		opts = append(opts, lock.WithLocalHandOff(c.HandOff, 5*time.Second))
@@ -324,7 +323,7 @@ func makeLeader(c *contender) (acquirer, error) {
 		}
 		h := &held{
 			who: c.name, owner: int(c.owners.Add(1)), ctx: term.Context(), node: term.Path(), timeout: c.Session,
-			release: term.Resign, token: term.FencingToken, guard: term.Guard,
+			release: term.Resign, token: term.FencingToken, guard: term.Guard, watches: true,
 		}
 		// The term does not tell its session; the one that the client has now may be the next already, and then
 		// the term ends with no help of ours.

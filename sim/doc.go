@@ -1,4 +1,4 @@
-// Package sim tries the locks in worlds of their own: a [zktest.Cluster] in memory, clients, faults and time, all in one
+// Package sim tries locks, caches and kept nodes in worlds of their own: a [zktest.Cluster] in memory, clients, faults and time, all in one
 // testing/synctest bubble, and all random choices drawn from one seed. An hour there takes seconds.
 //
 //	make sim SEEDS=100000     # many worlds; it prints the table of docs/SIMULATION.md

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"time"
@@ -16,9 +15,23 @@ func (w *world) makeFaults() {
 	began := time.Now()
 	for _, f := range w.Faults {
 		time.Sleep(time.Until(began.Add(f.At)))
+		if t := w.trapOf(f); t != nil {
+			w.monitor.arm(t)
+			continue
+		}
+		if f.Kind == loseCreate {
+			w.healing.Go(func() { // ends some time later
+				kind := nothingToHit
+				if w.loseCreate(f) {
+					kind = "fault: " + f.Kind.String()
+				}
+				w.monitor.count(kind)
+			})
+			continue
+		}
 		heal, done := w.fault(f)
 		if !done {
-			w.monitor.count("faults that found nothing to hit")
+			w.monitor.count(nothingToHit)
 			continue
 		}
 		w.monitor.count("fault: " + f.Kind.String())
@@ -33,6 +46,9 @@ func (w *world) makeFaults() {
 		})
 	}
 	time.Sleep(time.Until(began.Add(w.Length)))
+	for range w.monitor.disarm() {
+		w.monitor.count(nothingToHit)
+	}
 	w.healing.Wait()
 	w.cluster.Heal()
 	for _, member := range w.cluster.Members() {
@@ -106,15 +122,7 @@ func (w *world) check(err error) {
 }
 
 // sessionOf is the session of a client, or 0.
-func (w *world) sessionOf(f fault) int64 {
-	now, cancel := context.WithCancel(context.Background())
-	cancel()
-	s, err := w.clients[f.Target%len(w.clients)].client.Session(now)
-	if err != nil {
-		return 0
-	}
-	return s.ID()
-}
+func (w *world) sessionOf(f fault) int64 { return w.clients[f.Target%len(w.clients)].session() }
 
 // freezeSession cuts one client off from all members.
 func (w *world) freezeSession(f fault) (thaw func(), done bool) {
@@ -122,14 +130,8 @@ func (w *world) freezeSession(f fault) (thaw func(), done bool) {
 	if id == 0 {
 		return nil, false
 	}
-	for _, member := range w.cluster.Members() {
-		member.Freeze(id)
-	}
-	return func() {
-		for _, member := range w.cluster.Members() {
-			member.Thaw(id)
-		}
-	}, true
+	w.freeze(id)
+	return func() { w.thaw(id) }, true
 }
 
 // deleteNode deletes somebody's node by hand.
@@ -148,22 +150,42 @@ func (w *world) deleteNode(f fault) bool {
 	}
 	path := framework.Join(dir, names[f.Target%len(names)])
 	w.monitor.delete(path)
-	return leader.Delete(path) == nil
+	if leader.Delete(path) != nil {
+		return false
+	}
+	w.monitor.isGone(path)
+	return true
 }
 
 // jumpSequence brings the numbers near to where the library makes them begin again.
 func (w *world) jumpSequence() bool {
 	const near = 1<<30 - 3
 	leader, err := w.cluster.Leader()
-	if err != nil || w.jumped {
-		return false // to go back would be none of ZooKeeper's faults
+	if err != nil {
+		return false
 	}
 	dir := lockPath
 	if sub := recipes[w.Recipe].dirs; len(sub) > 0 {
 		dir = framework.Join(dir, sub[0])
 	}
-	w.jumped = leader.SetSequence(dir, near) == nil
-	return w.jumped
+	for _, n := range leader.Dump() {
+		if n.Path == dir && n.Sequence >= near {
+			return false // to go back would be none of ZooKeeper's faults
+		}
+	}
+	jumped := leader.SetSequence(dir, near) == nil
+	if jumped {
+		// Views begin anew while the numbers are at their end.
+		for i := range time.Duration(4) {
+			w.healing.Go(func() { // ends soon
+				time.Sleep(i * 150 * time.Millisecond)
+				for _, member := range w.cluster.Members() {
+					member.CutConnections()
+				}
+			})
+		}
+	}
+	return jumped
 }
 
 // throttled makes an answer one of a server that has too much to do.

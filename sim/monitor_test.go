@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/recipes/lock"
 )
 
 // held is a lock as its holder sees it.
@@ -21,19 +24,35 @@ type held struct {
 	session int64
 	timeout time.Duration // of the session
 	node    string        // path
+	since   time.Time     // when it was acquired, about
 	release func() error
 	token   func(context.Context) (int64, error)
 	guard   func() *zk.CheckVersionRequest
+	hold    *lock.Hold      // nil: not one of the library
+	revoked <-chan struct{} // closed when somebody asks for a release; nil: that is not watched
+	believe func() bool     // instead of ctx; nil: ctx
+	again   bool            // by Requeue
+	watches bool            // the holder is told when its node is deleted
 
 	// Guarded by monitor.mu.
 	serial int
-	known  int64 // the token, once it is known
-	judged bool  // it was believed in when it began, and nothing excused it
+	known  int64         // the token, once it is known
+	judged bool          // it was believed in when it began, and nothing excused it
+	pinned chan struct{} // closed when the holder may release; nil: it may
+}
+
+// live reports whether the holder believes in its lock.
+func (h *held) live() bool {
+	if h.believe != nil {
+		return h.believe()
+	}
+	return h.ctx.Err() == nil
 }
 
 // monitor is told by all who hold, and says what must not be.
 type monitor struct {
-	most  int // holders at a time that are not shared
+	most  int      // holders at a time that are not shared
+	base  *monitor // knows what was done by force; nil: this one
 	began time.Time
 	trace bool
 
@@ -42,6 +61,9 @@ type monitor struct {
 	all     []*held
 	forced  map[int64]time.Time  // sessions that were ended by force
 	deleted map[string]time.Time // nodes that were deleted by hand
+	gone    map[string]time.Time // the same, once that was done
+	traps   []*trap              // for holders to come
+	strange []*held              // their nodes were deleted by somebody, though not by hand
 	writes  []write
 	history []string
 	counts  map[string]int
@@ -57,7 +79,8 @@ type write struct {
 func newMonitor(most int, trace bool) *monitor {
 	return &monitor{
 		most: most, began: time.Now(), trace: trace,
-		forced: make(map[int64]time.Time), deleted: make(map[string]time.Time), counts: make(map[string]int),
+		forced: make(map[int64]time.Time), deleted: make(map[string]time.Time), gone: make(map[string]time.Time),
+		counts: make(map[string]int),
 	}
 }
 
@@ -112,12 +135,31 @@ func (m *monitor) delete(path string) {
 	m.deleted[path] = time.Now()
 }
 
+// isGone says that a node was deleted by hand.
+func (m *monitor) isGone(path string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.gone[path] = time.Now()
+}
+
+// goneSince is when a node was deleted by hand.
+func (m *monitor) goneSince(path string) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.gone[path]
+}
+
 // excused reports whether a holder cannot know that it holds no more: that was by force, and a moment ago. Excuses end:
 // of the end of its session a holder knows by its deadline at the latest, and of a deletion when the server has told it,
 // and the callbacks of observers which delay that have returned.
 func (m *monitor) excused(h *held) bool {
+	if m.base != nil {
+		m.base.mu.Lock()
+		defer m.base.mu.Unlock()
+		return m.base.excused(h)
+	}
 	within := func(at time.Time, d time.Duration) bool { return !at.IsZero() && time.Since(at) < d }
-	return within(m.forced[h.session], h.timeout+10*time.Second) || within(m.deleted[h.node], 2*h.timeout+time.Minute)
+	return within(m.forced[h.session], h.timeout+10*time.Second) || within(m.deleted[h.node], toldWithin(h.timeout))
 }
 
 // enter is told that somebody holds. Two who exclude each other must not both believe at an instant.
@@ -127,7 +169,7 @@ func (m *monitor) enter(h *held) {
 	h.serial = len(m.all)
 	m.all = append(m.all, h)
 	m.counts["holds"]++
-	m.live = slices.DeleteFunc(m.live, func(o *held) bool { return o.ctx.Err() != nil })
+	m.live = slices.DeleteFunc(m.live, func(o *held) bool { return !o.live() })
 	var others []*held
 	for _, o := range m.live {
 		if o.owner != h.owner && (!o.shared || !h.shared) && !m.excused(o) {
@@ -137,7 +179,7 @@ func (m *monitor) enter(h *held) {
 	m.live = append(m.live, h)
 	excused := m.excused(h)
 	// Those were live, so if this one is now, it was together with them.
-	h.judged = h.ctx.Err() == nil && !excused
+	h.judged = h.live() && !excused
 	m.noteLocked("%s holds %s (session %#x, shared %v, judged %v)", h.who, h.node, h.session, h.shared, h.judged)
 	if excused {
 		m.counts["holds that force excuses"]++
@@ -149,6 +191,7 @@ func (m *monitor) enter(h *held) {
 	if h.judged && len(others) >= most {
 		m.failLocked("overlap", "%s with %s beside %s", h.who, h.node, describe(others))
 	}
+	m.spring(h)
 }
 
 func describe(holds []*held) string {
@@ -164,6 +207,9 @@ func (m *monitor) leave(h *held) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.noteLocked("%s has released %s", h.who, h.node)
+	if errors.Is(context.Cause(h.ctx), lock.ErrNodeDeleted) && m.deleted[h.node].IsZero() && m.forced[h.session].IsZero() && h.session != 0 {
+		m.strange = append(m.strange, h)
+	}
 	m.live = slices.DeleteFunc(m.live, func(o *held) bool { return o == h })
 }
 
@@ -234,6 +280,26 @@ func (m *monitor) tokens() {
 		}
 		if !h.shared && h.known > alone.known {
 			alone = *h
+		}
+	}
+}
+
+// wrongOwner is told of a node that was created, as it seems, by a session that was over at that time.
+func (m *monitor) wrongOwner(who, path string, owner, lives int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.forced[owner].IsZero() {
+		m.failLocked("node of an old session", "%s made %s, of session %#x, in session %#x", who, path, owner, lives)
+	}
+}
+
+// vanished lists the holders whose nodes were deleted although nobody did that by hand and their sessions still live.
+func (m *monitor) vanished(lives map[int64]bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, h := range m.strange {
+		if lives[h.session] {
+			m.failLocked("node vanished", "%s with %s, whose session lives", h.who, h.node)
 		}
 	}
 }

@@ -23,32 +23,58 @@ type plainClient struct{ *contender }
 // errQueueLost means that our node has gone while we waited.
 var errQueueLost = errors.New("the node is gone")
 
-// node is one of ours in a queue.
-type node struct {
+// place is a node of ours in a queue.
+type place struct {
 	client  *framework.Client
 	session *framework.Session
 	path    string
 }
 
 // enqueue makes a node.
-func (p *plainClient) enqueue(ctx context.Context, dir, name string) (*node, error) {
-	session, err := p.client.Session(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (p *plainClient) enqueue(ctx context.Context, dir, name string) (*place, error) {
 	opts := []framework.CreateOption{framework.As(framework.EphemeralSequential), framework.Protected(), framework.ContainerParents()}
 	if p.Kind == hidden {
 		opts = append(opts, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "auth"}}))
+	}
+	if p.Loose {
+		return p.enqueueLoosely(ctx, framework.Join(dir, name), opts)
+	}
+	session, err := p.client.Session(ctx)
+	if err != nil {
+		return nil, err
 	}
 	path, err := p.client.Create(framework.InSession(ctx, session), framework.Join(dir, name), nil, opts...)
 	if err != nil {
 		return nil, err
 	}
-	return &node{p.client, session, path}, nil
+	return &place{p.client, session, path}, nil
+}
+
+// enqueueLoosely makes a node in whatever session there is: a create that is repeated may be so in another. The node must
+// belong to the session that lives when the create returns.
+func (p *plainClient) enqueueLoosely(ctx context.Context, path string, opts []framework.CreateOption) (*place, error) {
+	marked, lives := withSession(ctx)
+	path, err := p.client.Create(marked, path, nil, opts...)
+	if err != nil {
+		return nil, err
+	}
+	found, stat, err := p.client.Exists(ctx, path)
+	if err == nil && found && *lives != 0 && stat.EphemeralOwner != *lives {
+		p.monitor.wrongOwner(p.name, path, stat.EphemeralOwner, *lives)
+	}
+	session, again := p.client.Session(ctx)
+	if err = errors.Join(err, again); err == nil && (!found || stat.EphemeralOwner != session.ID()) {
+		err = errQueueLost
+	}
+	if err != nil {
+		_, _ = p.client.DeleteGuaranteed(ctx, path) // goes on until it is gone
+		return nil, err
+	}
+	return &place{p.client, session, path}, nil
 }
 
 // leave deletes the node.
-func (n *node) leave() error {
+func (n *place) leave() error {
 	_, err := n.client.DeleteGuaranteed(n.session.Context(), n.path)
 	return err
 }
@@ -57,7 +83,7 @@ func (n *node) leave() error {
 func sequence(name string) string { return name[max(0, len(name)-10):] }
 
 // ahead lists the nodes of these kinds that are ahead of ours, in order.
-func (n *node) ahead(ctx context.Context, kinds ...string) ([]string, error) {
+func (n *place) ahead(ctx context.Context, kinds ...string) ([]string, error) {
 	dir, own := framework.Split(n.path)
 	children, _, err := n.client.Children(framework.InSession(ctx, n.session), dir)
 	if err != nil {
@@ -74,7 +100,7 @@ func (n *node) ahead(ctx context.Context, kinds ...string) ([]string, error) {
 }
 
 // wait waits until nobody of these kinds is ahead, or returns errWouldWait.
-func (n *node) wait(ctx context.Context, wait bool, kinds ...string) error {
+func (n *place) wait(ctx context.Context, wait bool, kinds ...string) error {
 	for {
 		ahead, err := n.ahead(ctx, kinds...)
 		if err != nil || len(ahead) == 0 {
@@ -113,7 +139,7 @@ func pause(ctx context.Context, fired <-chan struct{}) error {
 }
 
 // hold believes in the node for as long as its session lives.
-func (p *plainClient) hold(n *node, shared bool) (*held, error) {
+func (p *plainClient) hold(n *place, shared bool) (*held, error) {
 	ctx, end := context.WithCancelCause(context.Background())
 	stop, err := n.session.Depend(connstate.Session, func(cause error) { end(cause) })
 	if err != nil {
@@ -207,7 +233,7 @@ func (p *plainClient) semaphore(ctx context.Context, _ bool) ([]*held, error) {
 }
 
 // waitRoom waits until there are no more leases than there may be.
-func (n *node) waitRoom(ctx context.Context) error {
+func (n *place) waitRoom(ctx context.Context) error {
 	dir, own := framework.Split(n.path)
 	for {
 		children, _, watch, err := n.client.ChildrenW(framework.InSession(ctx, n.session), dir)

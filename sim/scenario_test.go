@@ -20,9 +20,22 @@ type scenario struct {
 	SyncTimeout   time.Duration
 	ReapEvery     time.Duration
 	Length        time.Duration // of the time with faults
+	Weather       weather
 	Clients       []clientPlan
+	Watchers      []watcherPlan
+	Keepers       []keeperPlan
 	Faults        []fault
 }
+
+// weather is how many faults there are.
+type weather int
+
+const (
+	calmWeather weather = iota // up to 24 faults, some of which last
+	stormy                     // up to 150 that are short
+)
+
+func (w weather) String() string { return [...]string{"calm", "stormy"}[w] }
 
 // clientPlan is one client and who uses it.
 type clientPlan struct {
@@ -38,6 +51,9 @@ type clientPlan struct {
 	DelayMost  time.Duration
 	Eager      bool // it pauses for less than a second between two locks
 	StayMost   time.Duration
+	Async      bool // lock.WithAsyncRelease
+	Revocable  bool // holders watch for those who ask them to release
+	Loose      bool // foreign contenders: a create may be repeated in another session
 }
 
 type clientKind int
@@ -78,13 +94,19 @@ const (
 	failRequest
 	throttle
 	jumpSequence
+	isolateHolder
+	cutOffHolder
+	deleteHolder
+	revokeHolder
+	loseCreate
 	faultKinds
 )
 
 var faultNames = [faultKinds]string{
 	"member paused", "member stopped", "member cut off", "member lags", "connections cut", "link frozen", "session frozen",
 	"connections refused", "session ended", "node deleted", "containers reaped", "reply lost", "request failed", "reads throttled",
-	"sequence near its end",
+	"sequence near its end", "holder isolated", "holder's follower cut off", "holder's node deleted", "holder asked to release",
+	"create and session lost",
 }
 
 func (k faultKind) String() string { return faultNames[k] }
@@ -107,7 +129,18 @@ func (f fault) String() string {
 var weights = [faultKinds]int{
 	pauseMember: 4, stopMember: 4, cutOffMember: 5, lagMember: 4, cutConnections: 5, freezeMember: 3, freezeSession: 5, refuseConnections: 1,
 	expireSession: 6, deleteNode: 5, reapContainers: 8, loseReply: 8, failRequest: 3, throttle: 1, jumpSequence: 1,
+	isolateHolder: 2, cutOffHolder: 2, deleteHolder: 2, revokeHolder: 2, loseCreate: 2,
 }
+
+// totalWeight is the sum of weights.
+var totalWeight = func() (sum int) {
+	for _, w := range weights {
+		sum += w
+	}
+	return sum
+}()
+
+const maxClients = 5
 
 // pick is a random one of a few.
 func pick[T any](random *rand.Rand, from ...T) T { return from[random.IntN(len(from))] }
@@ -138,17 +171,47 @@ func draw(seed uint64, only string) scenario {
 	if only != "" {
 		s.Recipe = only
 	}
-	for range 2 + random.IntN(4) {
+	for range 2 + random.IntN(maxClients-1) {
 		s.Clients = append(s.Clients, drawClient(random, s.Recipe))
 	}
 	if s.Clients[0].Kind != library {
 		s.Clients[0].Kind = library
 	}
-	for range random.IntN(25) {
-		s.Faults = append(s.Faults, drawFault(random, s.Length))
+	if random.IntN(4) == 0 {
+		for range 1 + random.IntN(2) {
+			s.Watchers = append(s.Watchers, drawWatcher(random, len(s.Clients)))
+		}
+	}
+	if random.IntN(4) == 0 && *keepers {
+		for i := range 2 + random.IntN(4) {
+			s.Keepers = append(s.Keepers, drawKeeper(random, i, len(s.Clients)))
+		}
+	}
+	s.Weather = pick(random, calmWeather, calmWeather, stormy)
+	faults, longest := random.IntN(25), 20*time.Second
+	if s.Weather == stormy {
+		// Short faults, or nobody would acquire between two of them.
+		s.Length = 40 * time.Second
+		faults, longest = 40+random.IntN(111), pick(random, time.Second, 3*time.Second, 8*time.Second)
+	}
+	for range faults {
+		s.Faults = append(s.Faults, drawFault(random, s.Length, longest))
+	}
+	if random.IntN(12) == 0 && *hiddenNodes {
+		s.nearTheEnd(random)
 	}
 	slices.SortStableFunc(s.Faults, func(a, b fault) int { return cmp.Compare(a.At, b.At) })
 	return s
+}
+
+// nearTheEnd makes it a world in which the numbers of nodes come to their end several times, while nodes are made that the
+// others may not read. Such nodes are known by the numbers only.
+func (s *scenario) nearTheEnd(random *rand.Rand) {
+	last := &s.Clients[len(s.Clients)-1]
+	last.Kind, last.Eager, last.Goroutines = hidden, true, 3
+	for range 4 + random.IntN(8) {
+		s.Faults = append(s.Faults, fault{At: time.Duration(random.Int64N(int64(s.Length))), Kind: jumpSequence})
+	}
 }
 
 func drawClient(random *rand.Rand, recipe string) clientPlan {
@@ -167,9 +230,13 @@ func drawClient(random *rand.Rand, recipe string) clientPlan {
 	if random.IntN(6) == 0 {
 		c.MaxHold = 200 * time.Millisecond
 	}
+	c.Async, c.Revocable, c.Loose = random.IntN(4) == 0, random.IntN(5) == 0, random.IntN(2) == 0
 	if recipe == "mutex" && random.IntN(3) == 0 {
 		c.HandOff = 1 + random.IntN(10)
 		c.Goroutines++
+		if random.IntN(2) == 0 {
+			c.MaxHold = 200 * time.Millisecond // its end may meet a hand-off
+		}
 	}
 	return c
 }
@@ -184,12 +251,8 @@ func drawKind(random *rand.Rand) clientKind {
 	return library
 }
 
-func drawFault(random *rand.Rand, length time.Duration) fault {
-	total := 0
-	for _, w := range weights {
-		total += w
-	}
-	n, kind := random.IntN(total), faultKind(0)
+func drawFault(random *rand.Rand, length, longest time.Duration) fault {
+	n, kind := random.IntN(totalWeight), faultKind(0)
 	for n >= weights[kind] {
 		n -= weights[kind]
 		kind++
@@ -203,9 +266,9 @@ func drawFault(random *rand.Rand, length time.Duration) fault {
 	}
 	switch kind {
 	case pauseMember, stopMember, cutOffMember, freezeMember, freezeSession, lagMember:
-		f.For = upTo(random, 20*time.Second)
+		f.For = upTo(random, longest)
 	case refuseConnections, throttle:
-		f.For = upTo(random, 5*time.Second)
+		f.For = upTo(random, min(longest, 5*time.Second))
 	}
 	return f
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +26,7 @@ var (
 	patience    = flag.Duration("sim.patience", 2*time.Minute, "how long a world may take, by the real clock")
 	cut         = flag.Bool("sim.cut", true, "drop faults of a seed that fails, as long as it does")
 	hiddenNodes = flag.Bool("sim.hidden", true, "with contenders whose nodes nobody else may read")
+	keepers     = flag.Bool("sim.keepers", true, "with kept nodes and members of groups")
 	progress    = flag.Int("sim.progress", 0, "say how far it is after so many worlds; 0: never")
 )
 
@@ -49,6 +51,9 @@ func TestWorlds(t *testing.T) {
 		runOne(t, draw(*oneSeed, *recipe))
 		return
 	}
+	// Worlds are small and make much garbage: a quarter of the time went into collecting it. Some are not small.
+	defer debug.SetGCPercent(debug.SetGCPercent(1000))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(2 << 30))
 	all := totals{counts: make(map[string]int)}
 	began := time.Now()
 	var next atomic.Uint64
@@ -90,6 +95,7 @@ func (a *totals) add(s scenario, r result) {
 		a.counts[kind] += n
 	}
 	a.counts["worlds: "+s.Recipe]++
+	a.counts["worlds: "+s.Weather.String()]++
 	if len(r.wrong) > 0 {
 		a.failures = append(a.failures, failure{s, r.wrong})
 	}
@@ -148,6 +154,13 @@ func cutDown(t *testing.T, s scenario) string {
 			}
 		}
 	}
+	for _, drop := range []func(*scenario){func(s *scenario) { s.Watchers = nil }, func(s *scenario) { s.Keepers = nil }} {
+		less := s
+		drop(&less)
+		if _, failed := fails(t, less, false); failed {
+			s = less
+		}
+	}
 	for i := len(s.Clients) - 1; i > 0; i-- {
 		less := s
 		less.Clients = slices.Delete(slices.Clone(s.Clients), i, i+1)
@@ -169,6 +182,12 @@ func describeScenario(s scenario) string {
 		s.Recipe, s.Members, s.Latency, s.MemberLatency, s.Lag, s.SyncTimeout, s.ReapEvery)
 	for i, c := range s.Clients {
 		fmt.Fprintf(&b, "client %d: %+v\n", i, c)
+	}
+	for i, k := range s.Keepers {
+		fmt.Fprintf(&b, "keeper %d: %+v\n", i, k)
+	}
+	for i, x := range s.Watchers {
+		fmt.Fprintf(&b, "cache %d: %+v\n", i, x)
 	}
 	for _, f := range s.Faults {
 		fmt.Fprintf(&b, "%v\n", f)

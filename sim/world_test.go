@@ -43,13 +43,14 @@ type world struct {
 	monitor *monitor
 	cluster *zktest.Cluster
 	clients []*user
+	keepers []*keeper
+	rivals  *monitor      // of those who keep the same node
 	calm    atomic.Bool   // there will be no more faults
 	over    chan struct{} // closed when calm is set
 	quiet   atomic.Bool   // the last fault is over
 	owners  atomic.Int64
 
 	healing sync.WaitGroup
-	jumped  bool // the numbers have been near their end
 }
 
 // user is a client and those who use it.
@@ -138,6 +139,15 @@ func (w *world) run() (err error) {
 			}
 		}
 	}
+	watchers, err := w.follow(&wg)
+	defer func() {
+		for _, x := range watchers {
+			x.close()
+		}
+	}()
+	if err != nil {
+		return err
+	}
 	w.makeFaults()
 	w.quiet.Store(true)
 	time.Sleep(30 * time.Second) // clients come back, dead sessions end
@@ -151,9 +161,28 @@ func (w *world) run() (err error) {
 		w.monitor.fail("stuck", "contenders do not end:\n%s", stacks())
 		return nil
 	}
-	w.checkOrphans()
-	w.monitor.conclude(w.counterValue())
+	w.conclude(watchers)
 	return nil
+}
+
+// follow starts those who keep nodes, and the caches.
+func (w *world) follow(wg *sync.WaitGroup) (watchers []*watcher, err error) {
+	w.rivals = newMonitor(1, false)
+	w.rivals.base = w.monitor
+	for i, plan := range w.Keepers {
+		k := w.newKeeper(i, plan)
+		w.keepers = append(w.keepers, k)
+		wg.Go(k.run)
+	}
+	for i, plan := range w.Watchers {
+		x, err := w.newWatcher(i, plan)
+		if err != nil {
+			return watchers, err
+		}
+		watchers = append(watchers, x)
+		wg.Go(x.watch)
+	}
+	return watchers, nil
 }
 
 // within waits for f. It reports false if that takes longer than d.
@@ -231,8 +260,11 @@ func (w *world) delays(u *user) framework.Observer {
 		}
 	}
 	return framework.Observer{
-		Operation: func(_ context.Context, e framework.OperationEvent) {
-			if e.Op != "sync" {
+		Operation: func(ctx context.Context, e framework.OperationEvent) {
+			if id, ok := ctx.Value(sessionKey{}).(*int64); ok && e.Op == "create" {
+				*id = u.session()
+			}
+			if e.Op != "sync" && ctx.Value(promptKey{}) == nil {
 				delay(e.Op)
 			}
 		},
@@ -252,6 +284,29 @@ func (w *world) delays(u *user) framework.Observer {
 
 // nodeKey is for a context that takes the path of a lock's node.
 type nodeKey struct{}
+
+// sessionKey is for a context that takes the session in which a create has ended.
+type sessionKey struct{}
+
+func withSession(ctx context.Context) (context.Context, *int64) {
+	id := new(int64)
+	return context.WithValue(ctx, sessionKey{}, id), id
+}
+
+// session is that of a client which is connected, or 0.
+func (u *user) session() int64 {
+	// With a connection it is there at once.
+	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), promptKey{}, true), time.Millisecond)
+	defer cancel()
+	s, err := u.client.Session(ctx)
+	if err != nil {
+		return 0
+	}
+	return s.ID()
+}
+
+// promptKey is for a context whose callbacks are not delayed.
+type promptKey struct{}
 
 // watchServers has the history show what clients ask for.
 func (w *world) watchServers() {
@@ -277,37 +332,6 @@ func (w *world) leader() *zktest.Server {
 		return w.cluster.Members()[0]
 	}
 	return leader
-}
-
-// checkOrphans requires that no node stays of contenders that have all released, while their clients live.
-func (w *world) checkOrphans() {
-	var left []string
-	for range 60 {
-		left = left[:0]
-		for _, n := range w.leader().Dump() {
-			if n.Owner != 0 && strings.HasPrefix(n.Path, lockPath) {
-				left = append(left, fmt.Sprintf("%s of session %#x", n.Path, n.Owner))
-			}
-		}
-		if len(left) == 0 {
-			return
-		}
-		time.Sleep(time.Second)
-	}
-	w.monitor.fail("orphan", "%s", strings.Join(left, ", "))
-}
-
-func (w *world) counterValue() int {
-	data, err := w.leader().Get(counter)
-	if err != nil {
-		w.monitor.fail("simulation", "%v", err)
-		return 0
-	}
-	value, err := strconv.Atoi(string(data))
-	if err != nil {
-		w.monitor.fail("simulation", "%v", err)
-	}
-	return value
 }
 
 // guardedWrite changes the counter if the guard lets it. It reports the value and whether it was confirmed.

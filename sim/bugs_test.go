@@ -1,0 +1,113 @@
+package sim
+
+const (
+	entryFile = "recipes/lock/entry.go"
+	viewFile  = "recipes/lock/view.go"
+	leaseFile = "recipes/lock/lease.go"
+	againFile = "recipes/lock/again.go"
+	nodeFile  = "recipes/node/keeper.go"
+)
+
+var bugs = []planted{
+	{"one holder too many", []edit{{"recipes/lock/driver.go", "if i < maxLeases {", "if i <= maxLeases {"}}},
+	{"a woken waiter holds without looking again", []edit{{
+		entryFile,
+		"if err := e.await(ctx, turn.Watch, changed); err != nil { // 4\n\t\t\t\treturn nil, err\n\t\t\t}",
+		"if err := e.await(ctx, turn.Watch, changed); err != nil {\n\t\t\t\treturn nil, err\n\t\t\t}\n\t\t\treturn newHold(ctx, e)",
+	}}},
+	{"a view may miss nodes that were created", []edit{
+		{viewFile, "c.number == number)", "c.number <= number)"}, {viewFile, "c.number < number // children", "c.number < -2 // children"},
+	}},
+	{"a view outlives its connection", []edit{{viewFile, "End: func() { v.end(disconnected) }", "End: func() {}"}}},
+	{"a view takes the events for the end of nodes that it may not read", []edit{
+		{viewFile, "if c.number < 0 {\n\t\t\treturn nil, false", "if c.number < -1 {\n\t\t\treturn nil, false"},
+	}},
+	{"a node that is gone and may not be read stays in the view", []edit{{viewFile, "if all {\n\t\tv.end(missed)", "if all && false {\n\t\tv.end(missed)"}}},
+	{"numbers near 2^30 are not known to a view", []edit{
+		{viewFile, "int64((uint32(stat.Cversion) + uint32(stat.NumChildren)) / 2)", "(int64(stat.Cversion) + int64(stat.NumChildren)) / 2"},
+	}},
+	{"the list of a view is read before its watch is set", []edit{
+		{"framework/watchchildren.go", "\tif err := w.add(ctx); err != nil {\n\t\treturn nil, err\n\t}\n", ""},
+		{"framework/watchchildren.go", "\treturn w.Remove, nil\n", "\tif err := w.add(ctx); err != nil {\n\t\treturn nil, err\n\t}\n\treturn w.Remove, nil\n"},
+	}},
+	{"the node is deleted before the holder is told", []edit{
+		{leaseFile, "\tl.finish(ErrReleased)\n\tif l.tellEnded", "\tdefer l.finish(ErrReleased)\n\tif l.tellEnded"},
+		{"recipes/lock/hold.go", "\th.cancel(ErrReleased)\n\terr := lost", "\tdefer h.cancel(ErrReleased)\n\terr := lost"},
+	}},
+	{"the context ends after 4/3 of the session timeout", []edit{
+		{"internal/session/deadline.go", "heard.Add((d.timeout - d.timeout/margin) / 100 * d.percent)", "heard.Add(d.timeout * 4 / 3)"},
+	}},
+	{"a follower's answer counts as the leader's", []edit{{"internal/session/deadline.go", "heard = d.proven", "heard = d.last"}}},
+	{"the session is counted from the answer, not from the request", []edit{
+		{"internal/session/deadline.go", "d.last = later(d.last, sent)\n\tif", "d.last = later(d.last, received)\n\tif"},
+		{"internal/session/deadline.go", "d.keep(sample{sent, received})", "d.keep(sample{received, received})"},
+	}},
+	{"whoever has the number after one that we released holds", []edit{
+		{entryFile, "\tjoined := false\n\tfor {", "\tjoined := false\n\tif last, ok := lastReleased.Load(e.queue); ok && last.(int64)+1 == e.number() {\n\t\treturn newHold(ctx, e)\n\t}\n\tfor {"},
+		{entryFile, "\tif err == nil {\n\t\te.queue.rewind(ctx, e.path)", "\tif err == nil && e.lease != nil {\n\t\tlastReleased.Store(e.queue, e.number())\n\t}\n\tif err == nil {\n\t\te.queue.rewind(ctx, e.path)"},
+		{entryFile, "func (e *entry) number() int64 {", "var lastReleased sync.Map\n\nfunc (e *entry) number() int64 {"},
+	}},
+	{"a holder does not hear that its session is lost", []edit{
+		{leaseFile, "Depend(e.queue.cfg.policy, l.lose)", "Depend(e.queue.cfg.policy, func(error) {})"},
+	}},
+	{"whoever gives up leaves its node", []edit{
+		{"recipes/lock/acquire.go", "\t\te.leave()\n\t}\n\treturn nil, q.whyNot", "\t}\n\treturn nil, q.whyNot"},
+	}},
+	{"the guard checks another node", []edit{
+		{"recipes/lock/hold.go", "CheckVersionRequest{Path: path, Version: -1}", "CheckVersionRequest{Path: path[:1], Version: -1}"},
+	}},
+	{"a node whose token the holder has read is handed off", []edit{{"recipes/lock/handoff.go", "local == nil || l.shown || ", "local == nil || "}}},
+	{"a loss deletes a node that was handed off", []edit{{leaseFile, "if l.released || l.lost != nil {", "if l.lost != nil {"}}},
+	{"one holder of several is watched", []edit{
+		{"recipes/lock/driver.go", "Watch: children[i-maxLeases : i]", "Watch: children[i-maxLeases : i-maxLeases+1]"},
+	}},
+	{"a node of an old session is accepted", []edit{
+		{"framework/create.go", "if maybe && node.session == l.session {", "if maybe {"},
+		{"framework/create.go", "owner != 0 && owner != l.session.ID()", "false && owner != 0"},
+	}},
+	{"two writers hold at the same time", []edit{{"recipes/rwlock/rwlock.go", "!(isRead(own) && isRead(child))", "isRead(own) != isRead(child)"}}},
+	{"a reader that was a writer has a token of its own", []edit{
+		{"recipes/rwlock/rwlock.go", "\t\tlockapi.SetToken(ctx, stat.Czxid)\n", "\t\tlockapi.SetToken(ctx, stat.Czxid*0)\n"},
+	}},
+	{"a failed AcquireN keeps some leases", []edit{{"recipes/semaphore/semaphore.go", "\t\tlockapi.Leave(h)\n", "\t\t_ = h\n"}}},
+	{"nobody watches a holder's node", []edit{{leaseFile, "if e.inView() == nil {\n\t\te.watch(watchAfter)", "if false {\n\t\te.watch(watchAfter)"}}},
+	{"a session is counted from the answer to its connect request", []edit{
+		{"framework/session.go", "s.deadline.Attached(g.Timeout, sent)", "s.deadline.Attached(g.Timeout, time.Now())"},
+	}},
+	{"a requeue goes on although its node is gone", []edit{{
+		againFile, "next, err := q.join(hints, session, v, true)\n",
+		"next, err := q.join(hints, session, v, true)\n\tif errors.Is(err, zk.ErrNoNode) {\n\t\tnext, err = q.join(framework.InSession(ctx, session), session, v, true)\n\t}\n",
+	}}},
+	{"a requeue holds without looking", []edit{
+		{againFile, "h, err := next.hold(framework.InSession(ctx, session), true)", "h, err := newHold(ctx, next)"},
+	}},
+	{"a requeue that fails leaves its node", []edit{{againFile, "return nil, old.notReplaced(ctx, err)", "old.removed()\n\t\treturn nil, err"}}},
+	{"a requeue with a local hand-off takes a suspended lease for a good one", []edit{{againFile, "\tif err := h.Release(); err != nil {\n\t\treturn err\n\t}\n\tl.mu.Lock()\n\tdefer l.mu.Unlock()\n\treturn l.lost\n", "\treturn h.Release()\n"}}},
+	{"the lost delete of an asynchronous release is not repeated", []edit{
+		{"framework/delete.go", "\t\t\tlater(retry.Unknown(err))\n", "\t\t\tf(true, nil)\n"},
+	}},
+	{"a release with a transaction that fails leaves its node", []edit{
+		{againFile, "_ = l.remove(leaving) // the first error is the news", "_ = leaving\n\t\tl.removed()"},
+	}},
+	{"a release with a transaction writes although its node is gone", []edit{
+		{againFile, "&zk.DeleteRequest{Path: e.path, Version: -1})\n\tonce", "&zk.CheckVersionRequest{Path: \"/\", Version: -1})\n\tonce"},
+		{againFile, "\tl.removed()\n\treturn responses[:len(ops)], nil", "\t_ = l.remove(e.session.Context())\n\treturn responses[:len(ops)], nil"},
+	}},
+	{"a message to a holder is not looked for again after a lost connection", []edit{
+		{"recipes/revocable/revocable.go", "continue // out of reach; whether that is trouble is for the session to say", "return"},
+	}},
+	{"a cache takes whatever it reads", []edit{
+		{"recipes/cache/read.go", "return n != nil && n.value.compare(&r.value.stat) > 0", "return false && n == nil"},
+		{"recipes/cache/read.go", "newer := old.compare(&v.stat) < 0", "newer := old.compare(&v.stat) != 0"},
+	}},
+	{"a cache reads without a barrier", []edit{{"recipes/cache/epoch.go", "\t\terr = c.barrier(e.ctx)\n", "\t\terr = nil\n"}}},
+	{"a cache does not read again on a new connection", []edit{{"recipes/cache/loop.go", "ask{node: true, list: true, deep: true}, []*wait{load})", "ask{node: true, list: l.c.resyncs == 0, deep: l.c.resyncs == 0}, []*wait{load})"}}},
+	{"a node of an old session is taken for the kept one", []edit{
+		{nodeFile, "return stat.EphemeralOwner == k.session.ID()\n", "return stat.EphemeralOwner == k.session.ID() || k.former(stat.EphemeralOwner)\n"},
+	}},
+	{"a kept node seems to be there after its session", []edit{{nodeFile, "k.present, k.err = false, cause\n", "k.err = cause\n"}}},
+	{"a kept node has the data of its beginning when it is made again", []edit{{"recipes/node/write.go", "k.czxid, k.written, k.touched = stat.Czxid, k.made, time.Now()", "k.czxid, k.written, k.touched = stat.Czxid, k.wanted(), time.Now()"}}},
+	{"a kept node that may be there is not deleted", []edit{{"recipes/node/leave.go", "if !k.ours(stat) {\n", "if !k.kept {\n\t\treturn nil\n\t}\n\tif !k.ours(stat) {\n"}}},
+	{"a Keep takes the node of another Keep of the client", []edit{{"recipes/node/claim.go", "\tcase c == nil:\n\t\tr.byKey[key] =", "\tcase c == nil || c.holder != n:\n\t\tr.byKey[key] ="}}},
+	{"a group takes an older list", []edit{{"recipes/node/follow.go", "if stat.Pzxid < g.pzxid {", "if false && stat.Pzxid < g.pzxid {"}}},
+}

@@ -1,0 +1,299 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/zktest"
+)
+
+// keeperPlan is a client that keeps a node.
+type keeperPlan struct {
+	Client     int
+	Name       string // below keptPath; several may want the same
+	Member     bool   // of a group: node.Join
+	Protected  bool
+	Sequential bool
+	Replace    bool // another's node is replaced
+}
+
+// rival is the name that several may want.
+const rival = "rival"
+
+func drawKeeper(random *rand.Rand, i, clients int) keeperPlan {
+	k := keeperPlan{Client: random.IntN(clients), Name: fmt.Sprintf("n%d-", i)}
+	switch random.IntN(4) {
+	case 0:
+		k.Name = rival
+	case 1, 2:
+		k.Member = true
+	default:
+		k.Protected, k.Sequential = random.IntN(2) == 0, random.IntN(2) == 0
+	}
+	k.Replace = k.Name != rival && random.IntN(3) == 0
+	return k
+}
+
+// kept is a node that is kept, or a membership.
+type kept interface {
+	Present() (bool, <-chan struct{})
+	Set(ctx context.Context, data []byte) error
+	Close() error
+}
+
+// keeper keeps nodes, one after the other, and checks what node promises.
+type keeper struct {
+	*world
+	keeperPlan
+	client  *framework.Client
+	name    string
+	random  *rand.Rand
+	rivals  *monitor // of those who want the same
+	current kept
+	node    *node.Node   // current, if it is one
+	member  *node.Member // the same
+	data    []byte       // that were set last
+	version int
+}
+
+func (w *world) newKeeper(i int, plan keeperPlan) *keeper {
+	plan.Client %= len(w.clients) // there are fewer in a scenario that was cut down
+	return &keeper{
+		world: w, keeperPlan: plan, client: w.clients[plan.Client].client, name: fmt.Sprintf("keeper %d.%d", plan.Client, i),
+		random: rand.New(rand.NewPCG(w.Seed, uint64(i+1)<<40)), rivals: w.rivals,
+	}
+}
+
+// next is what the node is to hold from now on.
+func (k *keeper) next() []byte {
+	k.version++
+	k.data = []byte(fmt.Sprintf("%s %d", k.name, k.version))
+	return k.data
+}
+
+// keep begins to keep a node.
+func (k *keeper) keep(ctx context.Context) (err error) {
+	var opts []node.Option
+	if k.Replace {
+		opts = append(opts, node.IfTaken(node.Replace))
+	}
+	if k.Protected {
+		opts = append(opts, node.Protected())
+	}
+	if k.Sequential {
+		opts = append(opts, node.Sequential())
+	}
+	k.node, k.member, k.current = nil, nil, nil
+	if k.Member {
+		if k.member, err = node.Join(ctx, k.client, groupPath, k.Name, k.next(), opts...); err == nil {
+			k.current = k.member
+		}
+	} else if k.node, err = node.Keep(ctx, k.client, framework.Join(keptPath, k.Name), k.next(), opts...); err == nil {
+		k.current = k.node
+	}
+	return err
+}
+
+// run keeps a node again and again. It returns when all is well: then the node is there and stays, unless others want
+// it as well.
+func (k *keeper) run() {
+	for !k.calm.Load() {
+		if k.keepFor(upTo(k.random, 40*time.Second), upTo(k.random, 30*time.Second)) && k.calm.Load() && k.Name != rival {
+			return // it goes on to be kept
+		}
+		k.pause(upTo(k.random, 3*time.Second), k.over)
+	}
+	if !k.keepFor(long, 100*time.Millisecond) {
+		k.monitor.fail("stuck", "%s cannot keep %s after all is well", k.name, k.Name)
+	}
+}
+
+// stop is what ends a pause while a node is kept: rivals keep it also when all is well.
+func (k *keeper) stop() <-chan struct{} {
+	if k.Name == rival && k.calm.Load() {
+		return nil
+	}
+	return k.over
+}
+
+// pause returns at the end of d or of stop.
+func (k *keeper) pause(d time.Duration, stop <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-stop:
+	}
+}
+
+// keepFor keeps a node for a while, and closes it unless all is well then. It reports whether it was there at all.
+func (k *keeper) keepFor(wait, stay time.Duration) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	if err := k.keep(ctx); err != nil {
+		k.monitor.count("keep failed: " + reason(err))
+		return false
+	}
+	k.monitor.count("nodes kept")
+	k.monitor.note("%s keeps %s", k.name, k.Name)
+	done := make(chan struct{})
+	if k.Name == rival {
+		go k.claim(k.current, done) // ends with done
+	}
+	defer close(done)
+	for end := time.Now().Add(stay); time.Now().Before(end) && (k.Name == rival || !k.calm.Load()); {
+		k.pause(min(upTo(k.random, 3*time.Second)+time.Millisecond, time.Until(end)), k.stop())
+		if k.random.IntN(3) == 0 {
+			k.set(5 * time.Second)
+		}
+		k.checkMember()
+	}
+	if k.calm.Load() && k.Name != rival {
+		return true
+	}
+	k.close()
+	return true
+}
+
+func (k *keeper) set(wait time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	if err := k.current.Set(ctx, k.next()); err != nil {
+		k.monitor.count("sets of a kept node that failed") // and are made up for later
+	} else {
+		k.monitor.count("sets of a kept node")
+	}
+}
+
+func (k *keeper) close() {
+	if k.current == nil {
+		return
+	}
+	if err := k.current.Close(); err != nil {
+		k.monitor.fail("kept node", "%s: %v", k.name, err)
+	}
+	k.monitor.note("%s has closed %s", k.name, k.Name)
+	k.current = nil
+}
+
+// claim tells the monitor of the rivals each time the node comes to be there, until done.
+func (k *keeper) claim(n kept, done <-chan struct{}) {
+	owner := int(k.owners.Add(1))
+	for was := false; ; {
+		there, changed := n.Present()
+		if there && !was {
+			timeout := k.Clients[k.Client].Session
+			k.rivals.enter(&held{
+				who: k.name, owner: owner, node: framework.Join(keptPath, rival), timeout: timeout, ctx: context.Background(),
+				session: k.clients[k.Client].session(),
+				believe: func() bool { there, _ := n.Present(); return there },
+			})
+			k.monitor.count("terms of rivals for a node")
+		}
+		was = there
+		select {
+		case <-changed:
+		case <-done:
+			return
+		}
+	}
+}
+
+// checkMember requires that a member sees itself exactly while its node is there.
+func (k *keeper) checkMember() {
+	if k.member == nil {
+		return
+	}
+	there, changed := k.member.Present()
+	_, seen := k.member.Members()[k.Name]
+	select {
+	case <-changed:
+	default:
+		if there != seen {
+			k.monitor.fail("member", "%s: present %v, and among the members %v", k.name, there, seen)
+		}
+	}
+}
+
+const (
+	keptPath  = "/sim/kept"
+	groupPath = "/sim/kept/group"
+)
+
+// checkKept requires that what is kept is there once with the data that were set last, that nothing else is, and that members
+// know each other.
+func (w *world) checkKept() {
+	if wrong := w.eventually(w.keptWrong); wrong != "" {
+		w.monitor.fail("kept node", "%s", wrong)
+	}
+	for _, k := range w.keepers {
+		k.close()
+	}
+	if wrong := w.eventually(w.keptWrong); wrong != "" {
+		w.monitor.fail("kept node", "after the end: %s", wrong)
+	}
+	w.rivals.mu.Lock()
+	defer w.rivals.mu.Unlock()
+	for _, wrong := range w.rivals.wrong {
+		w.monitor.fail("two keep a node", "%s", wrong)
+	}
+}
+
+// eventually repeats a check for a minute, or until it finds nothing wrong.
+func (w *world) eventually(check func() string) (wrong string) {
+	for range 60 {
+		if wrong = check(); wrong == "" {
+			break
+		}
+		time.Sleep(time.Second)
+	}
+	return wrong
+}
+
+// keptWrong says what is not as those who keep it want it; empty: nothing.
+func (w *world) keptWrong() string {
+	there, members := make(map[string]zktest.Node), make(map[string]string)
+	for _, n := range w.leader().Dump() {
+		if n.Owner != 0 && strings.HasPrefix(n.Path, keptPath) {
+			there[n.Path] = n
+			if id, ok := strings.CutPrefix(n.Path, groupPath+"/"); ok {
+				members[id] = string(n.Data)
+			}
+		}
+	}
+	for _, k := range w.keepers {
+		if k.current == nil {
+			continue
+		}
+		path := framework.Join(groupPath, k.Name)
+		if k.node != nil {
+			path = k.node.Path()
+		}
+		n, ok := there[path]
+		if present, _ := k.current.Present(); !present || !ok || string(n.Data) != string(k.data) {
+			return fmt.Sprintf("%s: %s is there: %v, as it thinks: %v, with %q, not %q", k.name, path, ok, present, n.Data, k.data)
+		}
+		delete(there, path)
+		if k.member == nil {
+			continue
+		}
+		seen := make(map[string]string)
+		for id, data := range k.member.Members() {
+			seen[id] = string(data)
+		}
+		if !maps.Equal(seen, members) {
+			return fmt.Sprintf("%s sees the members %v, not %v", k.name, seen, members)
+		}
+	}
+	if len(there) > 0 {
+		return fmt.Sprintf("nobody keeps %v", slices.Sorted(maps.Keys(there)))
+	}
+	return ""
+}
