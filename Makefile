@@ -12,7 +12,7 @@ SEED        := 1
 # All packages of all modules that go.work lists.
 PACKAGES = $(shell go list -m -f '{{.Dir}}/...')
 
-.PHONY: test race model chaos sim sim-mutations bench bench-caches lint tidy
+.PHONY: test race model chaos sim sim-mutations bench bench-network bench-caches bench-elections lint tidy
 
 test:
 	@scripts/test.sh -race -timeout $(TIMEOUT) $(PACKAGES)
@@ -37,7 +37,7 @@ sim:
 	@go test -v -count=1 -timeout 24h -run TestWorlds ./sim -sim.seeds $(SEEDS) -sim.progress 5000 -sim.recipe '$(RECIPE)' \
 		$(if $(findstring command,$(origin SEED)),-sim.seed $(SEED))
 
-# Bugs put back one by one: after how many worlds is each found? BUG= is a part of a name.
+# Bugs put back one by one: after how many worlds is each found? BUG= is an expression for names.
 sim-mutations:
 	@go test -v -count=1 -timeout 24h -run TestPlantedBugs ./sim -sim.mutations -sim.mutation '$(BUG)'
 
@@ -48,10 +48,21 @@ bench:
 	@scripts/zookeeper-image.sh >/dev/null && scripts/peer-image.sh >/dev/null && scripts/rivals-image.sh >/dev/null
 	@cd bench && go run . -servers 1,3 -with java,kazoo,etcd,redis -run '$(RUN)' -out ../docs
 
+# The same with 1 ms of network each way.
+bench-network: RUN := ^uncontended|^2 waiters|^10 waiters
+bench-network:
+	@scripts/zookeeper-image.sh >/dev/null && scripts/peer-image.sh >/dev/null && scripts/rivals-image.sh >/dev/null
+	@cd bench && go run . -servers 1,3 -network 1ms -with java,kazoo,etcd,redis -run '$(RUN)' -out ../docs
+
 # Our caches beside Java's CuratorCache, on one server: the table in docs/PERFORMANCE.md.
 bench-caches:
 	@scripts/zookeeper-image.sh >/dev/null && scripts/peer-image.sh >/dev/null
 	@cd bench && go run . -caches -with java -rounds 3
+
+# Our elections beside Java's LeaderLatch: how long nobody leads.
+bench-elections:
+	@scripts/zookeeper-image.sh >/dev/null && scripts/peer-image.sh >/dev/null
+	@cd bench && go run . -elections -servers 1,3 -with java
 
 lint:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"encoding/xml"
+	"math"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,7 +23,7 @@ import (
 func TestEverySystemWorks(t *testing.T) {
 	kinds := map[kind]bool{}
 	for _, w := range workloads() {
-		if kinds[w.kind] && !w.hold || w.waiters*w.locks > 12 && w.kind != handedOn {
+		if kinds[w.kind] && !w.hold && w.kind != requeues || w.waiters*w.locks > 12 && w.kind != handedOn {
 			continue
 		}
 		kinds[w.kind] = true
@@ -30,19 +32,198 @@ func TestEverySystemWorks(t *testing.T) {
 			for _, sys := range systems(w, nil) {
 				e, err := enter(t.Context(), s, sys, w)
 				require.NoError(t, err, sys.name)
+				handsOn := w.hold && w.waiters > 1 && w.kind == mutexes
 				m, err := e.turn(t.Context(), s, 20*time.Millisecond)
+				for d := 40 * time.Millisecond; err == nil && handsOn && len(m.handOffs) == 0 && d < 5*time.Second; d *= 2 {
+					m, err = e.turn(t.Context(), s, d) // the machine was busy
+				}
 				e.close()
 				require.NoError(t, err, sys.name)
 				assert.Positive(t, m.cycles, sys.name)
 				assert.Positive(t, m.requests, sys.name)
 				assert.Positive(t, m.bytes, sys.name)
-				if w.hold && w.waiters > 1 && w.kind == mutexes {
+				assert.Greater(t, m.allocs, uint64(m.cycles), sys.name)
+				assert.Greater(t, m.allocBytes, m.allocs, sys.name)
+				if handsOn {
 					assert.NotEmpty(t, m.handOffs, sys.name)
 				}
 			}
 		})
 	}
-	assert.Len(t, kinds, 7, "all kinds of work")
+	assert.Len(t, kinds, 10, "all kinds of work")
+}
+
+// busyTurn is a turn of so many cycles that what else happens does not count.
+func busyTurn(t *testing.T, e *entrant, s *servers) measure {
+	t.Helper()
+	for d := 50 * time.Millisecond; ; d *= 2 {
+		m, err := e.turn(t.Context(), s, d)
+		require.NoError(t, err)
+		if m.cycles >= 30 {
+			return m
+		}
+	}
+}
+
+// TestRequestsOfACycle has each kind of release, and counts: they differ in that.
+func TestRequestsOfACycle(t *testing.T) {
+	want := map[kind]map[string]float64{
+		mutexes:       {"floor": 2, "zk.Lock": 3, "ours": 2},
+		asyncReleases: {"floor": 2, "zk.Lock": 3, "ours, plain": 2, "ours": 2},
+		requeues:      {"floor": 2, "zk.Lock": 3, "ours, plain": 2, "ours": 1},
+		published:     {"floor": 3, "ours, plain": 3, "ours": 2},
+	}
+	for _, w := range workloads() {
+		requests, ok := want[w.kind]
+		if !ok || w.waiters > 1 || w.locks > 1 || w.at != anyServer {
+			continue
+		}
+		t.Run(w.name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			s := &servers{addresses: server.Servers()}
+			got := map[string]float64{}
+			for _, sys := range systems(w, nil) {
+				e, err := enter(t.Context(), s, sys, w)
+				require.NoError(t, err, sys.name)
+				busyTurn(t, e, s) // the client learns the queue
+				m := busyTurn(t, e, s)
+				got[sys.name] = math.Round(perCycle(m, float64(m.requests)))
+				e.close()
+			}
+			assert.Equal(t, requests, got)
+			assert.NotContains(t, server.Tree(), "-lock-", "every hold was released")
+		})
+	}
+}
+
+// entered is our side of a workload, ready on a server of its own.
+func entered(t *testing.T, w workload) (*zktest.Server, *servers, *entrant) {
+	t.Helper()
+	server := zktest.NewServer(t)
+	s := &servers{addresses: server.Servers()}
+	e, err := enter(t.Context(), s, system{"ours", enterOurs}, w)
+	require.NoError(t, err)
+	t.Cleanup(e.close)
+	return server, s, e
+}
+
+// TestReleaseWithoutWaiting has a server that answers no delete.
+func TestReleaseWithoutWaiting(t *testing.T) {
+	server, _, e := entered(t, workload{kind: asyncReleases, locks: 1, waiters: 1})
+	release, err := e.contenders[0](0)
+	require.NoError(t, err)
+	gate := server.Block(zktest.OnOp(zktest.OpDelete))
+	require.NoError(t, release(true))
+	<-gate.Arrived()
+	gate.Open()
+}
+
+// TestOneClientRequeues has several goroutines of one client, each with its hold.
+func TestOneClientRequeues(t *testing.T) {
+	server, s, e := entered(t, workload{kind: requeues, locks: 1, waiters: 2})
+	release, err := e.contenders[0](0)
+	require.NoError(t, err)
+	waited := make(chan error, 1)
+	go func() {
+		release, err := e.contenders[1](0)
+		if err == nil {
+			err = release(false)
+		}
+		waited <- err
+	}()
+	require.Eventually(t, func() bool { return strings.Count(server.Tree(), "-lock-") == 2 }, 10*time.Second, time.Millisecond)
+	require.NoError(t, release(false))
+	require.NoError(t, <-waited)
+
+	m, err := e.turn(t.Context(), s, 50*time.Millisecond)
+	require.NoError(t, err)
+	assert.Positive(t, m.cycles)
+	assert.NotContains(t, server.Tree(), "-lock-")
+}
+
+// TestPublishedIsWritten looks at the node that holders write.
+func TestPublishedIsWritten(t *testing.T) {
+	for _, kind := range []kind{written, published} {
+		server, s, e := entered(t, workload{kind: kind, locks: 1, waiters: 1})
+		m, err := e.turn(t.Context(), s, 20*time.Millisecond)
+		require.NoError(t, err)
+		assert.Positive(t, m.cycles)
+		assert.Regexp(t, `-data "x"`, server.Tree())
+	}
+}
+
+// TestClientsConnectToOneServer counts what each server receives.
+func TestClientsConnectToOneServer(t *testing.T) {
+	cluster := zktest.NewCluster(t, 3)
+	lead, err := cluster.WaitLeader(t.Context())
+	require.NoError(t, err)
+	s := &servers{addresses: cluster.Servers()}
+	received := func() (counts []int64) {
+		for _, address := range s.addresses {
+			a, err := ask(t.Context(), address)
+			require.NoError(t, err)
+			counts = append(counts, a.received)
+		}
+		return counts
+	}
+	for _, w := range workloads() {
+		if w.at == anyServer {
+			continue
+		}
+		for _, sys := range systems(w, []string{"etcd", "redis"}) {
+			e, err := enter(t.Context(), s, sys, w)
+			require.NoError(t, err)
+			before := received()
+			busyTurn(t, e, s)
+			e.close()
+			after, busy := received(), []role{}
+			for i, n := range after {
+				if n-before[i] < 40 { // the others are asked by counters, and by received
+					continue
+				}
+				busy = append(busy, map[bool]role{true: atLeader, false: atFollower}[s.addresses[i] == lead.Servers()[0]])
+			}
+			assert.Equal(t, []role{w.at}, busy, "%s, %s", w.name, sys.name)
+		}
+	}
+}
+
+// TestAServerThatDoesNotAnswer has one that is starting, which accepts a connection and says nothing.
+func TestAServerThatDoesNotAnswer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err = ask(ctx, l.Addr().String())
+	assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
+}
+
+func TestOneServerHasNoRole(t *testing.T) {
+	s := &servers{addresses: zktest.NewServer(t).Servers()}
+	_, err := s.forClients(t.Context(), atLeader)
+	assert.ErrorContains(t, err, "none of")
+	o := options{rounds: 1, turn: time.Millisecond, out: t.TempDir(), run: regexp.MustCompile("at the leader$")}
+	require.NoError(t, o.measure(t.Context(), s, "1"))
+	text, err := os.ReadFile(filepath.Join(o.out, "bench-1.md"))
+	require.NoError(t, err)
+	assert.Equal(t, "# Servers: 1\n", string(text))
+}
+
+func TestTable(t *testing.T) {
+	turn := measure{cycles: 10, took: time.Millisecond, requests: 20, bytes: 3000, allocs: 120, allocBytes: 4560}
+	other := measure{cycles: 10, took: 2 * time.Millisecond} // in another process
+	columns := []column{{"floor", []measure{turn}}, {"Curator", []measure{other}}}
+	var text strings.Builder
+	table{workload{name: "work"}, columns}.print(&text)
+	assert.Equal(t, `
+work
+
+| | a cycle | × floor | 99 % | requests | bytes | CPU client | CPU servers | allocations | allocated bytes |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+| floor | 100 µs | 1.00 | 1.00 | 2.0 | 300 | 0.0 µs | 0.0 µs | 12 | 456 |
+| Curator | 200 µs | 2.00 | 2.00 | 0.0 |  | 0.0 µs | 0.0 µs |  |  |
+`, text.String())
 }
 
 func TestOutput(t *testing.T) {

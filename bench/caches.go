@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	_ "embed"
 	"errors"
@@ -51,7 +50,7 @@ type cacheColumn struct {
 }
 
 // run gives each peer its turns and returns what came of them. The first round is for warming up.
-func (b *cacheBench) run(ctx context.Context, peers []*cachePeer) (columns []cacheColumn, err error) {
+func (b *cacheBench) run(ctx context.Context, peers []*peer) (columns []cacheColumn, err error) {
 	client, err := framework.New(b.servers.addresses, framework.WithSessionTimeout(sessionTimeout))
 	if err != nil {
 		return nil, err
@@ -102,7 +101,7 @@ const (
 )
 
 // turn is everything that one system does in a round.
-func (b *cacheBench) turn(ctx context.Context, p *cachePeer) (figures []figure, err error) {
+func (b *cacheBench) turn(ctx context.Context, p *peer) (figures []figure, err error) {
 	for _, n := range b.loads {
 		loaded, err := p.load(b.load(n))
 		if err != nil {
@@ -127,7 +126,7 @@ func (b *cacheBench) turn(ctx context.Context, p *cachePeer) (figures []figure, 
 
 // delays writes at a rate to some nodes while all caches follow, so that what disturbs the machine disturbs all of them.
 // Each write says when it was sent.
-func (b *cacheBench) delays(ctx context.Context, peers []*cachePeer) (figures [][]figure, err error) {
+func (b *cacheBench) delays(ctx context.Context, peers []*peer) (figures [][]figure, err error) {
 	for _, p := range peers {
 		if _, err := p.load(b.delayed()); err != nil {
 			return nil, err
@@ -168,7 +167,7 @@ func (b *cacheBench) delays(ctx context.Context, peers []*cachePeer) (figures []
 }
 
 // reads counts the requests of a cache while one node is written. Pings are among them: one in some seconds.
-func (b *cacheBench) reads(ctx context.Context, p *cachePeer) (f figure, err error) {
+func (b *cacheBench) reads(ctx context.Context, p *peer) (f figure, err error) {
 	if _, err := p.load(b.flooded()); err != nil {
 		return f, err
 	}
@@ -283,33 +282,6 @@ func short(v float64) string {
 	return strconv.FormatFloat(v, 'f', 0, 64)
 }
 
-// cachePeer is a program that has caches. It is asked in lines.
-type cachePeer struct {
-	system string
-	in     io.WriteCloser
-	lines  *bufio.Reader
-	stop   func() error // ends it, and says why it has ended
-}
-
-func (p *cachePeer) ask(line string) ([]int64, error) {
-	if _, err := fmt.Fprintln(p.in, line); err != nil {
-		return nil, fmt.Errorf("%s: %w", line, errors.Join(err, p.stop()))
-	}
-	answer, err := p.lines.ReadString('\n')
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", line, errors.Join(err, p.stop()))
-	}
-	var numbers []int64
-	for _, field := range strings.Fields(answer) {
-		n, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("%s: the peer says %q", line, answer)
-		}
-		numbers = append(numbers, n)
-	}
-	return numbers, nil
-}
-
 // loaded is what a load says.
 type loaded struct {
 	took  time.Duration
@@ -317,7 +289,7 @@ type loaded struct {
 	nodes int
 }
 
-func (p *cachePeer) load(path string) (loaded, error) {
+func (p *peer) load(path string) (loaded, error) {
 	numbers, err := p.ask("load " + path)
 	if err == nil && len(numbers) != 3 {
 		err = fmt.Errorf("load: the peer says %v", numbers)
@@ -326,30 +298,6 @@ func (p *cachePeer) load(path string) (loaded, error) {
 		return loaded{}, err
 	}
 	return loaded{time.Duration(numbers[0]), numbers[1], int(numbers[2])}, nil
-}
-
-// startCachePeer starts a command that is asked in lines.
-func startCachePeer(system string, cmd *exec.Cmd) (*cachePeer, error) {
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	var said strings.Builder
-	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	return &cachePeer{system, in, bufio.NewReader(out), sync.OnceValue(func() error {
-		in.Close() // ends it
-		if err := cmd.Wait(); err != nil {
-			return fmt.Errorf("%w: %s", err, said.String())
-		}
-		return nil
-	})}, nil
 }
 
 // caches compares caches and prints what came of it.
@@ -366,14 +314,14 @@ func (o *options) caches(ctx context.Context, s *servers) error {
 		commands = []*exec.Cmd{exec.CommandContext(ctx, "docker", slices.Concat(run, serve)...),
 			peerCommand(ctx, s, javaCaches, javaCommand, servers)}
 	}
-	var peers []*cachePeer
+	var peers []*peer
 	defer func() {
 		for _, p := range peers {
 			_ = p.stop()
 		}
 	}()
 	for i, cmd := range commands {
-		p, err := startCachePeer([]string{"ours", "CuratorCache"}[i], cmd)
+		p, err := startPeer([]string{"ours", "CuratorCache"}[i], cmd)
 		if err != nil {
 			return err
 		}

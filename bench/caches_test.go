@@ -17,7 +17,7 @@ import (
 )
 
 // ourCaches is our program in this process.
-func ourCaches(t *testing.T, s *servers) *cachePeer {
+func ourCaches(t *testing.T, s *servers) *peer {
 	t.Helper()
 	in, asked := io.Pipe()
 	answers, out := io.Pipe()
@@ -28,7 +28,7 @@ func ourCaches(t *testing.T, s *servers) *cachePeer {
 		out.Close()
 		ended <- err
 	}()
-	p := &cachePeer{"ours", asked, bufio.NewReader(answers), func() error {
+	p := &peer{"ours", asked, bufio.NewReader(answers), func() error {
 		asked.Close()
 		err := <-ended
 		ended <- err
@@ -42,7 +42,7 @@ func TestCachesAreCompared(t *testing.T) {
 	server := zktest.NewServer(t)
 	s := &servers{addresses: server.Servers()}
 	b := cacheBench{servers: s, rounds: 2, loads: []int{10, 1500}, rate: 500, writing: 200 * time.Millisecond, burst: 300}
-	columns, err := b.run(context.Background(), []*cachePeer{ourCaches(t, s), ourCaches(t, s)})
+	columns, err := b.run(context.Background(), []*peer{ourCaches(t, s), ourCaches(t, s)})
 	require.NoError(t, err)
 	require.Len(t, columns, 2)
 	assert.NotContains(t, server.Tree(), "caches", "nothing stays on servers that are not ours")

@@ -2,9 +2,14 @@
 // cannot do without (the floor), go-zookeeper's own Lock, Java's Curator, kazoo, and locks in etcd and Redis.
 //
 //	go run . -servers 1,3 -with java,kazoo,etcd,redis -out ../docs
+//	go run . -servers 1,3 -network 1ms -with java,kazoo,etcd,redis -out ../docs
 //	go run . -caches -with java
+//	go run . -elections -servers 1,3 -with java
+//	go run . -tail -servers 3 -rounds 10 -turn 1m
 //
-// The second line puts caches beside Java's CuratorCache.
+// In the second line there is a network with a delay between clients and servers. The third line puts caches beside Java's
+// CuratorCache, and the fourth elections beside its LeaderLatch. The last one measures how long the slowest requests
+// take with and without nudges.
 //
 // Systems take turns in each round, so that what disturbs the machine disturbs all of them; what counts is the
 // ratio within a round. Servers run in Docker, from images that scripts/ of this repository builds. With -zookeeper they
@@ -15,6 +20,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -37,7 +43,13 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 5, "how often each system has its turn")
 	flag.DurationVar(&o.turn, "turn", time.Second, "how long a turn is")
 	flag.BoolVar(&o.caching, "caches", false, "compare caches instead of locks; of the other systems only java has one")
+	flag.DurationVar(&o.network, "network", 0, "a `delay`, each way, between clients and servers")
+	flag.StringVar(&o.proxy, "proxy", "", "be the network to the addresses that follow, and listen at this `host`; -network starts it")
+	flag.BoolVar(&o.tail, "tail", false, "measure the slowest requests of two clients on an ensemble that nobody else uses, with and without nudges; needs -servers 3")
 	flag.BoolVar(&o.cachePeer, "cache-peer", false, "be the side of -caches that uses this library, on -zookeeper; -caches starts it")
+	flag.BoolVar(&o.electing, "elections", false, "compare elections instead of locks; of the other systems only java takes part")
+	flag.DurationVar(&o.session, "session", 4*time.Second, "the session `timeout` of -elections, which the servers must grant")
+	flag.StringVar(&o.electionPeer, "election-peer", "", "be a candidate, `ours or floor`, on -zookeeper; -elections starts it")
 	flag.StringVar(&o.out, "out", "", "a `directory` for results.md and a plot for each size of ensemble")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -57,8 +69,15 @@ type options struct {
 	rounds    int
 	turn      time.Duration
 	out       string
+	network   time.Duration
+	proxy     string
 	caching   bool
+	tail      bool
 	cachePeer bool
+
+	electing     bool
+	session      time.Duration
+	electionPeer string
 }
 
 func (o *options) sizes(text string) error {
@@ -91,6 +110,15 @@ func (o *options) main(ctx context.Context) error {
 	if o.cachePeer {
 		return serveCaches(ctx, o.zookeeper, os.Stdin, os.Stdout)
 	}
+	if o.electionPeer != "" {
+		return serveElections(ctx, o.electionPeer, strings.Split(o.zookeeper, ","), o.session, os.Stdin, os.Stdout)
+	}
+	if o.proxy != "" {
+		return serveNetwork(ctx, o.proxy, o.network, flag.Args(), os.Stdin, os.Stdout)
+	}
+	if o.caching && o.network > 0 {
+		return errors.New("-caches has no -network")
+	}
 	if o.zookeeper != "" {
 		return o.measure(ctx, &servers{addresses: strings.Split(o.zookeeper, ",")}, "there")
 	}
@@ -116,22 +144,39 @@ func (o *options) measure(ctx context.Context, s *servers, name string) error {
 	if o.caching {
 		return o.caches(ctx, s)
 	}
+	if o.tail {
+		return o.followTail(ctx, s, os.Stdout)
+	}
+	file, remark := "bench-"+name, ""
+	if o.network > 0 {
+		stop, err := s.addNetwork(ctx, o.network)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = stop() }()
+		file += fmt.Sprintf("-network-%v", o.network)
+		remark = fmt.Sprintf("; %v of network each way", o.network)
+	}
+	if o.electing {
+		return o.elections(ctx, s, remark)
+	}
 	var tables []table
 	for _, w := range workloads() {
-		if o.run != nil && !o.run.MatchString(w.name) {
+		if o.run != nil && !o.run.MatchString(w.name) || w.at != anyServer && len(s.addresses) == 1 {
 			continue
 		}
 		t, err := o.compare(ctx, s, w)
 		if err != nil {
 			return fmt.Errorf("%s: %w", w.name, err)
 		}
+		t.workload.name += remark
 		t.print(os.Stdout)
 		tables = append(tables, t)
 	}
 	if o.out == "" {
 		return nil
 	}
-	return write(filepath.Join(o.out, "bench-"+name), name, tables)
+	return write(filepath.Join(o.out, file), name+remark, tables)
 }
 
 // compare gives each system its turns with one workload.

@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
 	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -32,7 +34,16 @@ const javaCommand = `printf %s "$PROGRAM" >/tmp/Program.java && exec java -XX:+U
 
 // peerCommand runs a command in a container in the network of the servers, with the text of a program in $PROGRAM.
 func peerCommand(ctx context.Context, s *servers, program, command string, args ...string) *exec.Cmd {
-	run := []string{"run", "-i", "--rm", "--network", s.network, "-e", "PROGRAM", peersImage, "sh", "-c", command, "peer"}
+	return namedPeerCommand(ctx, s, "", program, command, args...)
+}
+
+// namedPeerCommand is peerCommand in a container with a name; Docker makes one up for "".
+func namedPeerCommand(ctx context.Context, s *servers, name, program, command string, args ...string) *exec.Cmd {
+	run := []string{"run", "-i", "--rm", "--network", s.network, "-e", "PROGRAM"}
+	if name != "" {
+		run = append(run, "--name", name)
+	}
+	run = append(run, peersImage, "sh", "-c", command, "peer")
 	cmd := exec.CommandContext(ctx, "docker", slices.Concat(run, args)...)
 	cmd.Env = append(cmd.Environ(), "PROGRAM="+program)
 	return cmd
@@ -81,7 +92,7 @@ func enterPeer(ctx context.Context, s *servers, w workload, path, program, comma
 }
 
 // kindNames are what peers call a kind.
-var kindNames = map[kind]string{mutexes: "mutex", handedOn: "mutex", readers: "read", writers: "write", mostRead: "mostread", leases: "semaphore"}
+var kindNames = map[kind]string{mutexes: "mutex", handedOn: "mutex", asyncReleases: "mutex", requeues: "mutex", readers: "read", writers: "write", mostRead: "mostread", leases: "semaphore"}
 
 // readMeasure reads the result of a turn: cycles, nanoseconds, nanoseconds of CPU, and the nanoseconds of
 // hand-offs.
@@ -109,4 +120,67 @@ func readMeasure(lines *bufio.Reader) (m measure, err error) {
 		m.handOffs = append(m.handOffs, time.Duration(n))
 	}
 	return m, nil
+}
+
+// peer is a program that is asked in lines.
+type peer struct {
+	system string
+	in     io.WriteCloser
+	lines  *bufio.Reader
+	stop   func() error // ends it, and says why it has ended
+}
+
+func (p *peer) ask(line string) ([]int64, error) {
+	if _, err := fmt.Fprintln(p.in, line); err != nil {
+		return nil, fmt.Errorf("%s: %w", line, errors.Join(err, p.stop()))
+	}
+	answer, err := p.lines.ReadString('\n')
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", line, errors.Join(err, p.stop()))
+	}
+	var numbers []int64
+	for _, field := range strings.Fields(answer) {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%s: the peer says %q", line, answer)
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers, nil
+}
+
+// number asks for one number.
+func (p *peer) number(line string) (int64, error) {
+	numbers, err := p.ask(line)
+	if err == nil && len(numbers) != 1 {
+		err = fmt.Errorf("%s: the peer says %v", line, numbers)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return numbers[0], nil
+}
+
+// startPeer starts a command that is asked in lines.
+func startPeer(system string, cmd *exec.Cmd) (*peer, error) {
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	var said strings.Builder
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return &peer{system, in, bufio.NewReader(out), sync.OnceValue(func() error {
+		in.Close() // ends it
+		if err := cmd.Wait(); err != nil {
+			return fmt.Errorf("%w: %s", err, said.String())
+		}
+		return nil
+	})}, nil
 }

@@ -61,7 +61,8 @@ func (t table) print(w io.Writer) {
 	if t.workload.hold {
 		what, f = "hand-off", handOff
 	}
-	fmt.Fprintf(w, "\n%s\n\n| | %s | × %s | 99 %% | requests | bytes | CPU client | CPU servers |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n",
+	fmt.Fprintf(w, "\n%s\n\n| | %s | × %s | 99 %% | requests | bytes | CPU client | CPU servers | allocations | allocated bytes |\n"+
+		"| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
 		t.workload.name, what, t.columns[0].system)
 	for i, c := range t.columns {
 		ratios := t.ratios(i, f)
@@ -69,13 +70,18 @@ func (t table) print(w io.Writer) {
 		if n := medianOf(c.turns, func(m measure) float64 { return perCycle(m, float64(m.bytes)) }); n > 0 {
 			bytes = fmt.Sprintf("%.0f", n)
 		}
+		allocs, allocBytes := "", ""
+		if n := medianOf(c.turns, func(m measure) float64 { return perCycle(m, float64(m.allocs)) }); n > 0 {
+			allocs = fmt.Sprintf("%.0f", n)
+			allocBytes = fmt.Sprintf("%.0f", medianOf(c.turns, func(m measure) float64 { return perCycle(m, float64(m.allocBytes)) }))
+		}
 		serverCPU := micros(medianOf(c.turns, func(m measure) float64 { return perCycle(m, float64(m.server)) }))
 		if c.system == "etcd" || c.system == "redsync" {
 			requests, serverCPU = "", "" // the counters are ZooKeeper's
 		}
-		fmt.Fprintf(w, "| %s | %s | %.2f | %.2f | %s | %s | %s | %s |\n", c.system, micros(medianOf(c.turns, f)),
+		fmt.Fprintf(w, "| %s | %s | %.2f | %.2f | %s | %s | %s | %s | %s | %s |\n", c.system, micros(medianOf(c.turns, f)),
 			quantile(ratios, 0.5), quantile(ratios, 0.99), requests, bytes,
-			micros(medianOf(c.turns, func(m measure) float64 { return perCycle(m, float64(m.client)) })), serverCPU)
+			micros(medianOf(c.turns, func(m measure) float64 { return perCycle(m, float64(m.client)) })), serverCPU, allocs, allocBytes)
 	}
 }
 
@@ -100,7 +106,7 @@ func write(file, ensemble string, tables []table) error {
 	var lines []series
 	for _, t := range tables {
 		w := t.workload
-		if w.kind != mutexes || w.waiters < 2 || w.hold {
+		if w.kind != mutexes || w.waiters < 2 || w.hold || w.at != anyServer {
 			continue
 		}
 		for _, c := range t.columns {

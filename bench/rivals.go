@@ -66,8 +66,8 @@ func enterEtcd(ctx context.Context, s *servers, w workload, path string) (*entra
 			}
 			e.onClose(func() { session.Close() })
 			m := concurrency.NewMutex(session, path)
-			return func(int) (func() error, error) {
-				return func() error { return m.Unlock(ctx) }, m.Lock(ctx)
+			return func(int) (release, error) {
+				return always(func() error { return m.Unlock(ctx) }), m.Lock(ctx)
 			}, nil
 		}, nil
 	})
@@ -86,8 +86,8 @@ func enterRedis(ctx context.Context, s *servers, w workload, path string) (*entr
 		rs := redsync.New(pools...)
 		return func(path string) (contender, error) {
 			m := rs.NewMutex(path, redsync.WithExpiry(sessionTimeout), redsync.WithTries(1<<30))
-			return func(int) (func() error, error) {
-				return func() error { _, err := m.UnlockContext(ctx); return err }, m.LockContext(ctx)
+			return func(int) (release, error) {
+				return always(func() error { _, err := m.UnlockContext(ctx); return err }), m.LockContext(ctx)
 			}, nil
 		}, nil
 	})

@@ -23,6 +23,7 @@ type servers struct {
 	redis      []string
 	containers []string
 	network    string
+	through    map[string]string // the address that clients use instead, if there is a network between
 }
 
 // Images that scripts/ of this repository builds.
@@ -71,7 +72,7 @@ func (s *servers) startZooKeeper(ctx context.Context, n int) error {
 		s.pids = append(s.pids, pid)
 	}
 	for _, address := range s.addresses {
-		if err := until(ctx, func() error { _, err := srvr(ctx, address); return err }); err != nil {
+		if err := until(ctx, func() error { _, err := ask(ctx, address); return err }); err != nil {
 			return err
 		}
 	}
@@ -137,11 +138,11 @@ type counters struct {
 
 func (s *servers) counters(ctx context.Context) (c counters, err error) {
 	for _, address := range s.addresses {
-		n, err := srvr(ctx, address)
+		a, err := ask(ctx, address)
 		if err != nil {
 			return c, err
 		}
-		c.requests += n
+		c.requests += a.received
 	}
 	for _, pid := range s.pids {
 		c.cpu += cpuOf(pid)
@@ -149,27 +150,62 @@ func (s *servers) counters(ctx context.Context) (c counters, err error) {
 	return c, nil
 }
 
-var received = regexp.MustCompile(`(?m)^Received: (\d+)`)
+// forClients returns the servers as clients are told of them: of ZooKeeper's servers one with this role, if it is
+// not any.
+func (s *servers) forClients(ctx context.Context, at role) (*servers, error) {
+	told := *s
+	told.addresses, told.etcd, told.redis = s.reached(s.addresses), s.reached(s.etcd), s.reached(s.redis)
+	if at == anyServer {
+		return &told, nil
+	}
+	for _, address := range s.addresses {
+		a, err := ask(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		if a.role == at {
+			told.addresses = s.reached([]string{address})
+			return &told, nil
+		}
+	}
+	return nil, fmt.Errorf("none of %v is %s", s.addresses, at)
+}
 
-// srvr asks a server how many packets it has received.
-func srvr(ctx context.Context, address string) (int64, error) {
+// answer is what a server says of itself.
+type answer struct {
+	received int64 // packets
+	role     role
+}
+
+var answered = regexp.MustCompile(`(?ms)^Received: (\d+)$.*^Mode: (\w+)$`)
+
+// ask asks a server of ZooKeeper with the word srvr.
+func ask(ctx context.Context, address string) (a answer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
-		return 0, err
+		return a, err
 	}
 	defer conn.Close()
+	deadline, _ := ctx.Deadline()
+	if err := conn.SetDeadline(deadline); err != nil { // a server that is starting may never answer
+		return a, err
+	}
 	if _, err := io.WriteString(conn, "srvr"); err != nil {
-		return 0, err
+		return a, err
 	}
 	text, err := io.ReadAll(conn)
 	if err != nil {
-		return 0, err
+		return a, err
 	}
-	m := received.FindSubmatch(text)
+	m := answered.FindSubmatch(text)
 	if m == nil {
-		return 0, fmt.Errorf("%s is not ready: %q", address, text)
+		return a, fmt.Errorf("%s is not ready: %q", address, text)
 	}
-	return strconv.ParseInt(string(m[1]), 10, 64)
+	a.role = role(m[2])
+	a.received, err = strconv.ParseInt(string(m[1]), 10, 64)
+	return a, err
 }
 
 // cpuOf is what a process has used; 0 if that is not known.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,20 +31,21 @@ type system struct {
 // systems returns those that can do a workload. The first one is the one that all others are compared with.
 func systems(w workload, with []string) []system {
 	all := []system{{"floor", enterFloor}}
-	if w.kind == mutexes {
-		all = append(all, system{"zk.Lock", enterZkLock})
-	}
 	if w.kind == mostRead || w.kind == leases && w.waiters > 1 || w.kind == handedOn {
 		all = nil // no floor
 	}
-	if w.kind == handedOn {
-		w.kind = mutexes
+	p, special := plain[w.kind]
+	if w.kind == mutexes || p == mutexes && w.kind != handedOn {
+		all = append(all, system{"zk.Lock", enterZkLock})
+	}
+	if special {
+		w.kind = p
 		all = append(all, system{"ours, plain", func(ctx context.Context, s *servers, _ workload, path string) (*entrant, error) {
 			return enterOurs(ctx, s, w, path)
 		}})
 	}
 	all = append(all, system{"ours", enterOurs})
-	if w.kind == tries {
+	if w.kind == tries || w.kind == written {
 		return all
 	}
 	if slices.Contains(with, "java") {
@@ -51,6 +53,9 @@ func systems(w workload, with []string) []system {
 	}
 	if slices.Contains(with, "kazoo") && w.kind == mutexes && w.waiters*w.locks <= 100 {
 		all = append(all, system{"kazoo", enterKazoo})
+	}
+	if w.at != anyServer {
+		return all // the others have no such servers
 	}
 	if slices.Contains(with, "etcd") && w.kind == mutexes && !(w.each && w.waiters > 10) {
 		all = append(all, system{"etcd", enterEtcd})
@@ -81,6 +86,10 @@ func (e *entrant) close() {
 var paths atomic.Int64
 
 func enter(ctx context.Context, s *servers, sys system, w workload) (*entrant, error) {
+	s, err := s.forClients(ctx, w.at)
+	if err != nil {
+		return nil, err
+	}
 	return sys.enter(ctx, s, w, fmt.Sprintf("/bench-%d-%d", time.Now().UnixNano(), paths.Add(1)))
 }
 
@@ -95,8 +104,12 @@ func (e *entrant) turn(ctx context.Context, s *servers, turn time.Duration) (mea
 	if e.drive != nil {
 		m, err = e.drive(ctx, turn)
 	} else {
+		var memBefore, memAfter runtime.MemStats
+		runtime.ReadMemStats(&memBefore)
 		m, err = drive(ctx, e.workload, e.contenders, turn)
 		m.client = ownCPU() - ownBefore
+		runtime.ReadMemStats(&memAfter)
+		m.allocs, m.allocBytes = memAfter.Mallocs-memBefore.Mallocs, memAfter.TotalAlloc-memBefore.TotalAlloc
 	}
 	if err != nil {
 		return m, err
@@ -166,7 +179,7 @@ func enterOurs(ctx context.Context, s *servers, w workload, path string) (*entra
 		}
 		made := map[string]contender{} // goroutines of one client share a lock, as users have it
 		return func(path string) (contender, error) {
-			if c := made[path]; c != nil {
+			if c := made[path]; c != nil && w.kind != requeues { // which remembers its hold
 				return c, nil
 			}
 			c, err := ourContender(ctx, client, w, path)
@@ -178,12 +191,12 @@ func enterOurs(ctx context.Context, s *servers, w workload, path string) (*entra
 
 func ourContender(ctx context.Context, client *framework.Client, w workload, path string) (contender, error) {
 	plain := func(acquire func(context.Context) (*lock.Hold, error)) contender {
-		return func(int) (func() error, error) {
+		return func(int) (release, error) {
 			hold, err := acquire(ctx)
 			if err != nil {
 				return nil, err
 			}
-			return hold.Release, nil
+			return always(hold.Release), nil
 		}
 	}
 	switch w.kind {
@@ -205,7 +218,7 @@ func ourContender(ctx context.Context, client *framework.Client, w workload, pat
 		case writers:
 			return write, nil
 		}
-		return func(n int) (func() error, error) {
+		return func(n int) (release, error) {
 			if n%10 == 9 {
 				return write(n)
 			}
@@ -213,26 +226,78 @@ func ourContender(ctx context.Context, client *framework.Client, w workload, pat
 		}, nil
 	}
 	var opts []lock.Option
-	if w.kind == handedOn {
+	switch w.kind {
+	case handedOn:
 		opts = append(opts, lock.WithLocalHandOff(1000, 100*time.Millisecond))
+	case asyncReleases:
+		opts = append(opts, lock.WithAsyncRelease())
 	}
 	l, err := mutex.New(client, path, opts...)
 	if err != nil {
 		return nil, err
 	}
-	if w.kind == tries {
+	switch w.kind {
+	case tries:
 		if _, err := l.Acquire(ctx); err != nil {
 			return nil, err
 		}
-		return func(int) (func() error, error) {
+		return func(int) (release, error) {
 			_, err := l.TryAcquire(ctx)
 			if !errors.Is(err, lock.ErrNotAcquired) {
 				return nil, fmt.Errorf("try: %w", err)
 			}
-			return func() error { return nil }, nil
+			return always(func() error { return nil }), nil
 		}, nil
+	case requeues:
+		return requeue(ctx, l), nil
+	case written, published:
+		_, err := client.Create(ctx, path+"-data", nil)
+		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			return nil, err
+		}
+		return publish(ctx, client, l, path+"-data", w.kind == published), nil
 	}
 	return plain(l.Acquire), nil
+}
+
+// requeue keeps its hold for the next cycle.
+func requeue(ctx context.Context, l *mutex.Mutex) contender {
+	var hold *lock.Hold
+	return func(int) (_ release, err error) {
+		if hold == nil {
+			if hold, err = l.Acquire(ctx); err != nil {
+				return nil, err
+			}
+		}
+		return func(again bool) (err error) {
+			if again {
+				hold, err = hold.Requeue(ctx)
+				return err
+			}
+			last := hold
+			hold = nil
+			return last.Release()
+		}, nil
+	}
+}
+
+// publish sets the node at path before it releases, or in the same transaction.
+func publish(ctx context.Context, client *framework.Client, l *mutex.Mutex, path string, together bool) contender {
+	return func(int) (release, error) {
+		hold, err := l.Acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		set := &zk.SetDataRequest{Path: path, Data: []byte("x"), Version: -1}
+		return always(func() error {
+			if together {
+				_, err := hold.ReleaseWith(ctx, set)
+				return err
+			}
+			_, err := client.Multi(ctx, hold.Guard(), set)
+			return errors.Join(err, hold.Release())
+		}), nil
+	}
 }
 
 // dial connects go-zookeeper.
@@ -267,13 +332,13 @@ func enterZkLock(_ context.Context, s *servers, w workload, path string) (*entra
 		}
 		return func(path string) (contender, error) {
 			l := zk.NewLock(conn, path, zk.WorldACL(zk.PermAll))
-			return func(int) (func() error, error) { return l.Unlock, l.Lock() }, nil
+			return func(int) (release, error) { return always(l.Unlock), l.Lock() }, nil
 		}, nil
 	})
 }
 
 // enterFloor is the least that ZooKeeper needs: create and delete, and in a queue a watch on the node ahead,
-// which is known by its number, because nobody here gives up. A try is one list.
+// which is known by its number, because nobody here gives up. A try is one list. A holder that publishes sets a node.
 func enterFloor(_ context.Context, s *servers, w workload, path string) (*entrant, error) {
 	e, bytes := new(entrant), new(atomic.Int64)
 	return population(w, path, bytes, e, func() (func(string) (contender, error), error) {
@@ -286,28 +351,33 @@ func enterFloor(_ context.Context, s *servers, w workload, path string) (*entran
 				return nil, err
 			}
 			if w.kind == tries {
-				return func(int) (func() error, error) {
+				return func(int) (release, error) {
 					_, _, err := conn.Children(path)
-					return func() error { return nil }, err
+					return always(func() error { return nil }), err
 				}, nil
 			}
-			return floorContender(conn, path, w.waiters > 1), nil
+			return floorContender(conn, path, w), nil
 		}, nil
 	})
 }
 
-func floorContender(conn *zk.Conn, path string, queue bool) contender {
-	return func(int) (func() error, error) {
+func floorContender(conn *zk.Conn, path string, w workload) contender {
+	return func(int) (release, error) {
 		node, err := conn.Create(path+"/n-", []byte("x"), zk.FlagEphemeralSequential, zk.WorldACL(zk.PermAll))
 		if err != nil {
 			return nil, err
 		}
-		if queue {
+		if w.waiters > 1 {
 			if err := awaitAhead(conn, node); err != nil {
 				return nil, err
 			}
 		}
-		return func() error { return conn.Delete(node, -1) }, nil
+		if w.kind == published {
+			if _, err := conn.Set(path, []byte("x"), -1); err != nil {
+				return nil, err
+			}
+		}
+		return always(func() error { return conn.Delete(node, -1) }), nil
 	}
 }
 

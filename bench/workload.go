@@ -17,18 +17,35 @@ type workload struct {
 	waiters int  // for each lock
 	each    bool // waiters have a client each; otherwise one client is for all
 	hold    bool // for 2 to 5 ms; otherwise not at all
+	at      role // of the server that all clients connect to
 }
 
 type kind int
 
 const (
-	mutexes  kind = iota
-	readers       // the read side of a read/write lock
-	writers       // the write side
-	mostRead      // nine of ten cycles read
-	leases        // a semaphore of one lease for each of four waiters, at least one
-	tries         // a try on a lock that is held
-	handedOn      // a mutex with local hand-off
+	mutexes       kind = iota
+	readers            // the read side of a read/write lock
+	writers            // the write side
+	mostRead           // nine of ten cycles read
+	leases             // a semaphore of one lease for each of four waiters, at least one
+	tries              // a try on a lock that is held
+	handedOn           // a mutex with local hand-off
+	asyncReleases      // a mutex whose release does not wait
+	requeues           // a mutex that is released and acquired again in one write
+	written            // a mutex; the holder sets a node with the guard and then releases
+	published          // the same, with set and release in one write
+)
+
+// plain is what a user does without what a kind shows.
+var plain = map[kind]kind{handedOn: mutexes, asyncReleases: mutexes, requeues: mutexes, published: written}
+
+// role is what a server is in an ensemble, as it says itself.
+type role string
+
+const (
+	anyServer  role = ""
+	atLeader   role = "leader"
+	atFollower role = "follower" // one of them
 )
 
 func workloads() []workload {
@@ -38,6 +55,9 @@ func workloads() []workload {
 		{name: "uncontended, write lock", kind: writers, locks: 1, waiters: 1},
 		{name: "uncontended, semaphore", kind: leases, locks: 1, waiters: 1},
 		{name: "try on a held lock", kind: tries, locks: 1, waiters: 1},
+		{name: "uncontended, release without waiting", kind: asyncReleases, locks: 1, waiters: 1},
+		{name: "uncontended, requeue in a loop", kind: requeues, locks: 1, waiters: 1},
+		{name: "uncontended, set a node and release; the floor is create, set, delete", kind: published, locks: 1, waiters: 1},
 	}
 	for _, n := range []int{8, 64, 512} {
 		all = append(all, workload{name: fmt.Sprintf("%d locks, one client", n), kind: mutexes, locks: n, waiters: 1})
@@ -51,7 +71,13 @@ func workloads() []workload {
 			all = append(all, workload{name: fmt.Sprintf("%d waiters, one client, %s", n, doing), kind: mutexes, locks: 1, waiters: n, hold: hold})
 		}
 	}
+	for _, at := range []role{atLeader, atFollower} {
+		all = append(all,
+			workload{name: fmt.Sprintf("uncontended, mutex, at the %s", at), kind: mutexes, locks: 1, waiters: 1, at: at},
+			workload{name: fmt.Sprintf("2 waiters, a client each, no hold, at the %s", at), kind: mutexes, locks: 1, waiters: 2, each: true, at: at})
+	}
 	return append(all,
+		workload{name: "10 waiters, a client each, requeue", kind: requeues, locks: 1, waiters: 10, each: true},
 		workload{name: "100 waiters, one client, handed on", kind: handedOn, locks: 1, waiters: 100},
 		workload{name: "semaphore, 12 waiters for 3", kind: leases, locks: 1, waiters: 12, each: true},
 		workload{name: "read/write lock, 10 clients, 9 of 10 read", kind: mostRead, locks: 1, waiters: 10, each: true, hold: true},
@@ -62,7 +88,13 @@ func workloads() []workload {
 func (w workload) leasesOf() int { return max(1, w.waiters/4) }
 
 // contender acquires, and returns how to release. n counts its cycles.
-type contender func(n int) (release func() error, err error)
+type contender func(n int) (release, error)
+
+// release ends a hold. again says that the contender will acquire again.
+type release func(again bool) error
+
+// always is a release for which it makes no difference what comes next.
+func always(f func() error) release { return func(bool) error { return f() } }
 
 // measure is what one system did in one turn.
 type measure struct {
@@ -73,6 +105,9 @@ type measure struct {
 	server   time.Duration   // CPU of the servers
 	requests int64           // that the servers have received
 	bytes    int64           // to and from the client; 0: not known
+
+	// Of a client in this process, on the heap.
+	allocs, allocBytes uint64
 }
 
 func (m measure) perCycle() time.Duration { return m.took / time.Duration(max(1, m.cycles)) }
@@ -82,21 +117,21 @@ func drive(ctx context.Context, w workload, contenders []contender, turn time.Du
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var (
-		m       measure
-		mu      sync.Mutex // guards m.handOffs
-		wg      sync.WaitGroup
-		cycles  atomic.Int64
-		over    atomic.Bool
-		release = make([]atomic.Int64, w.locks) // when the last release of a lock was called
+		m      measure
+		mu     sync.Mutex // guards m.handOffs
+		wg     sync.WaitGroup
+		cycles atomic.Int64
+		over   atomic.Bool
+		lasts  = make([]atomic.Int64, w.locks) // when the last release of a lock was called
 	)
 	began := time.Now()
 	timer := time.AfterFunc(turn, func() { over.Store(true) })
 	defer timer.Stop()
 	for i, acquire := range contenders {
-		last := &release[i/w.waiters]
+		last := &lasts[i/w.waiters]
 		wg.Go(func() {
-			for n := 0; !over.Load() && ctx.Err() == nil; n++ {
-				let, err := acquire(n)
+			for n, again := 0, true; again; n++ {
+				release, err := acquire(n)
 				if err != nil {
 					cancel(err)
 					return
@@ -110,8 +145,9 @@ func drive(ctx context.Context, w workload, contenders []contender, turn time.Du
 				if w.hold && !over.Load() {
 					time.Sleep(2*time.Millisecond + rand.N(3*time.Millisecond))
 				}
+				again = !over.Load() && ctx.Err() == nil
 				last.Store(time.Now().UnixNano())
-				if err := let(); err != nil {
+				if err := release(again); err != nil {
 					cancel(err)
 					return
 				}

@@ -42,7 +42,9 @@ public class Bench {
     }
 
     static CuratorFramework connect() throws Exception {
-        CuratorFramework client = CuratorFrameworkFactory.newClient(servers, 20_000, 20_000, new ExponentialBackoffRetry(100, 10));
+        // With the tracker it would leave the servers that it is told of: the proxy, or one of several.
+        CuratorFramework client = CuratorFrameworkFactory.builder().connectString(servers).sessionTimeoutMs(20_000)
+            .connectionTimeoutMs(20_000).retryPolicy(new ExponentialBackoffRetry(100, 10)).ensembleTracker(false).build();
         client.start();
         client.blockUntilConnected();
         return client;
