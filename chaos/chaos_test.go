@@ -106,7 +106,7 @@ func run(t *testing.T, recipe string) {
 		holds:      make(map[holdKey]hold),
 		sessions:   make(map[int]int64),
 		failed:     make(map[string]int),
-		exceptions: exceptions{Ended: make(map[int64][]time.Duration), Stopped: make(map[int][]span)},
+		exceptions: exceptions{Ended: make(map[int64][]span), Stopped: make(map[int][]span)},
 		running:    make(map[int]*process),
 	}
 	client, err := framework.New(e.Servers())
@@ -275,8 +275,8 @@ func (tr *trial) nemesis(ctx context.Context, duration time.Duration, random *ra
 			if session == 0 {
 				continue // it has not held yet
 			}
-			tr.exceptions.Ended[session] = append(tr.exceptions.Ended[session], now())
 			errs = append(errs, e.KillSession(ctx, session))
+			tr.exceptions.Ended[session] = append(tr.exceptions.Ended[session], span{f.From, now()})
 		}
 		f.To = now()
 		if err := errors.Join(errs...); err != nil {

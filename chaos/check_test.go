@@ -52,16 +52,17 @@ type span struct{ From, To time.Duration }
 
 // exceptions are what holders cannot know of, and so are not blamed for.
 type exceptions struct {
-	// Ended are the instants, or a little earlier, at which a session was ended by force. Its holder gets no
-	// warning: it hears of it when its connection is cut, and the next one may be in by then.
-	Ended map[int64][]time.Duration
+	// Ended are the times in which a session was ended by force: at some instant in them. Its holder gets no
+	// warning: it hears of it when its connection is cut, and the next one may hold by then.
+	Ended map[int64][]span
 
 	// Stopped are the times in which a contender's process stood still. It does not know how late it
 	// is when it goes on, and may have been about to note that it holds.
 	Stopped map[int][]span
 }
 
-// grace is how long after it went on a process that was stopped may note what happened before.
+// grace is how long after it went on a process that was stopped may note what happened before, and how long after its
+// session was ended by force a contender may return from an Acquire that had the lease before.
 const grace = time.Second
 
 // claims are what holders may be blamed for: a hold whose session was ended by force, or whose process was
@@ -69,9 +70,10 @@ const grace = time.Second
 func (e exceptions) claims(holds []hold) (claims []hold, byForce, byStop int) {
 	for _, h := range holds {
 		forced, stopped := false, false
-		for _, at := range e.Ended[h.Session] {
-			if at > h.From && at < h.To { // it may have released before it heard of it
-				h.To, forced = at, true
+		for _, s := range e.Ended[h.Session] {
+			// It may have released before it heard of it, or acquired and not have heard of it yet.
+			if s.From < h.To && h.From < s.To+grace && h.Asked < s.To {
+				h.To, forced = max(h.From, s.From), true
 			}
 		}
 		for _, s := range e.Stopped[h.Contender] {
@@ -177,8 +179,8 @@ func TestCheckerFindsWhatIsWrong(t *testing.T) {
 
 func TestExceptionsExcuseNoMoreThanTheyMust(t *testing.T) {
 	late := []hold{{Contender: 1, Session: 1, From: 2 * ms, To: 5 * ms, Loss: "session lost"}, {Contender: 2, Session: 2, Asked: 1 * ms, From: 3 * ms, To: 9 * ms}}
-	ended := func(session int64, at time.Duration) exceptions {
-		return exceptions{Ended: map[int64][]time.Duration{session: {at}}}
+	ended := func(session int64, from, to time.Duration) exceptions {
+		return exceptions{Ended: map[int64][]span{session: {{from, to}}}}
 	}
 	stopped := func(contender int, from, to time.Duration) exceptions {
 		return exceptions{Stopped: map[int][]span{contender: {{from, to}}}}
@@ -188,7 +190,10 @@ func TestExceptionsExcuseNoMoreThanTheyMust(t *testing.T) {
 		fine bool
 	}{
 		{exceptions{}, false},
-		{ended(1, 3*ms), true}, {ended(2, 3*ms), false}, {ended(1, 4*ms), false}, {ended(1, 6*ms), false}, {ended(1, 1*ms), false},
+		{ended(1, 3*ms, 3*ms), true}, {ended(2, 4*ms, 4*ms), false}, {ended(1, 4*ms, 4*ms), false}, {ended(1, 6*ms, 7*ms), false}, {ended(1, 0, 0), false}, // it asked after that
+		{ended(1, 1*ms, 3*ms), true}, // it took a while, and the hold began meanwhile
+		{ended(1, 1*ms, 2*ms), true}, // it had the lease before
+		{ended(1, 4*ms, 6*ms), false},
 		{stopped(1, 3*ms, 4*ms), true}, {stopped(1, 4*ms, 5*ms), false}, {stopped(2, 6*ms, 7*ms), false},
 		{stopped(1, 0, 1*ms), true},     // what it noted then may have been long ago
 		{stopped(2, 0, 1*ms), false},    // it asked after that

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -129,6 +130,19 @@ func (s *shell) inFront(itself bool) {
 	}, "the terminal changes hands")
 }
 
+// interrupt brings the job to the front, ends it with Ctrl-C, and leaves the shell.
+func (s *shell) interrupt() {
+	s.Helper()
+	s.enter("fg\n")
+	s.inFront(false)
+	s.enter("\x03")
+	s.inFront(true)
+	s.enter("echo exit co''de $?\n")
+	s.read("exit code 130")
+	s.enter("exit\n")
+	assert.Zero(s, s.end())
+}
+
 // holderStops waits until the zklock that holds is stopped.
 func holderStops(t *testing.T, server *zktest.Server) {
 	t.Helper()
@@ -136,38 +150,65 @@ func holderStops(t *testing.T, server *zktest.Server) {
 	require.NoError(t, err)
 	_, pid, _ := strings.Cut(string(queued(t, m, 1)[0].Data), ":")
 	pid, _, _ = strings.Cut(pid, " ")
-	testbed.Eventually(t, func() bool {
-		text, _ := os.ReadFile("/proc/" + pid + "/stat")
-		return strings.Contains(string(text), ") T ")
-	}, "zklock is stopped")
+	testbed.Eventually(t, func() bool { return stateOf(pid) == "T" }, "zklock is stopped")
 }
 
-// counting is a command that counts in a file, which tells whether it runs. It starts nothing: a process that is
+// counter is a command that counts in a file as long as it runs. It starts nothing: a process that is
 // stopped between vfork and exec keeps its parent from stopping, in any shell.
-func counting(t *testing.T) (command string, moves func() bool, size func() int64) {
-	file := filepath.Join(t.TempDir(), "count")
-	size = func() int64 {
-		info, err := os.Stat(file)
-		if err != nil {
-			return 0
-		}
-		return info.Size()
-	}
-	return "env -u " + beZklock + " " + beCounter + "=" + file + " $ZKLOCK", func() bool {
-		before := size()
-		time.Sleep(200 * time.Millisecond)
-		return size() != before
-	}, size
+type counter struct {
+	file string
+	seen int64 // the size of the file when it was last looked at
 }
 
-// beCounter has the test binary be the command of counting.
+func newCounter(t *testing.T) *counter { return &counter{file: filepath.Join(t.TempDir(), "count")} }
+
+func (c *counter) script() string {
+	return "env -u " + beZklock + " " + beCounter + "=" + c.file + " $ZKLOCK"
+}
+
+func (c *counter) size() int64 {
+	info, err := os.Stat(c.file)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// moves reports whether the command has counted since the last call of moves or stopped.
+func (c *counter) moves() bool {
+	before := c.seen
+	c.seen = c.size()
+	return c.seen != before
+}
+
+// stopped reports whether the command is stopped.
+func (c *counter) stopped() bool {
+	stopped := stateOf(c.pid()) == "T"
+	c.seen = c.size()
+	return stopped
+}
+
+func (c *counter) pid() string {
+	pid, _ := os.ReadFile(c.file + ".pid")
+	return string(pid)
+}
+
+// stateOf is what Linux says of a process: "T" if it is stopped, empty if there is none.
+func stateOf(pid string) string {
+	text, _ := os.ReadFile("/proc/" + pid + "/stat")
+	_, rest, _ := strings.Cut(string(text), ") ")
+	state, _, _ := strings.Cut(rest, " ")
+	return state
+}
+
+// beCounter has the test binary be the command of a counter.
 const beCounter = "ZKLOCK_TEST_COUNT"
 
 func count(file string) {
-	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	for err == nil {
+	err := os.WriteFile(file+".pid", []byte(strconv.Itoa(os.Getpid())), 0o600)
+	f, openErr := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	for err = errors.Join(err, openErr); err == nil; time.Sleep(10 * time.Millisecond) { // it is a process of its own
 		_, err = f.WriteString(".")
-		time.Sleep(10 * time.Millisecond)
 	}
 	os.Exit(1)
 }
@@ -183,33 +224,25 @@ func init() {
 func TestStoppedAtTheTerminal(t *testing.T) {
 	server := zktest.NewServer(t)
 	sh := interactive(t, server)
-	script, moves, _ := counting(t)
-	stopped := func() bool { return !moves() }
-
-	sh.enter("$ZKLOCK run /lock " + script + "\n")
+	c := newCounter(t)
+	sh.enter("$ZKLOCK run /lock " + c.script() + "\n")
 	sh.read("begun")
 	sh.enter("\x1a")
 	sh.read("stopped: the lock is lost after")
 	sh.enter("echo the prompt is ba''ck\n")
 	sh.read("the prompt is back")
-	testbed.Eventually(t, stopped, "the command is stopped")
+	testbed.Eventually(t, c.stopped, "the command is stopped")
 
 	sh.enter("fg\n")
-	testbed.Eventually(t, moves, "the command goes on")
+	testbed.Eventually(t, c.moves, "the command goes on")
 	sh.enter("\x1a")
 	sh.read("stopped: the lock is lost after")
 	sh.inFront(true)
+	testbed.Eventually(t, c.stopped, "the command is stopped again")
 	sh.enter("bg; echo in the back''ground\n")
 	sh.read("in the background")
-	testbed.Eventually(t, moves, "the command goes on in the background")
-	sh.enter("fg\n")
-	sh.inFront(false)
-	sh.enter("\x03")
-	sh.inFront(true)
-	sh.enter("echo exit co''de $?\n")
-	sh.read("exit code 130")
-	sh.enter("exit\n")
-	assert.Zero(t, sh.end())
+	testbed.Eventually(t, c.moves, "the command goes on in the background")
+	sh.interrupt()
 	assertNothingStays(t, server, "/lock")
 }
 
@@ -217,27 +250,27 @@ func TestStoppedAtTheTerminal(t *testing.T) {
 func TestStoppedByWhoKnowsTheJob(t *testing.T) {
 	server := zktest.NewServer(t)
 	sh := interactive(t, server)
-	script, moves, _ := counting(t)
-	sh.enter("$ZKLOCK run /lock " + script + " &\n")
-	testbed.Eventually(t, moves, "the command runs")
+	c := newCounter(t)
+	sh.enter("$ZKLOCK run /lock " + c.script() + " &\n")
+	testbed.Eventually(t, c.moves, "the command runs")
 	sh.enter("kill -TSTP %1\n")
 	holderStops(t, server)
-	assert.False(t, moves())
+	assert.True(t, c.stopped())
 	sh.enter("kill -CONT %1\n")
-	testbed.Eventually(t, moves, "the command goes on")
+	testbed.Eventually(t, c.moves, "the command goes on")
 	sh.enter("kill %1\n")
 	m, err := mutex.New(newClient(t, server), "/lock")
 	require.NoError(t, err)
 	queued(t, m, 0)
-	assert.False(t, moves())
+	assert.Empty(t, stateOf(c.pid()), "the command has ended before the lock is free")
 }
 
 // TestLostWhileStopped: a command that was stopped for longer than its lock lasted does not go on.
 func TestLostWhileStopped(t *testing.T) {
 	server := zktest.NewServer(t)
 	sh := interactive(t, server)
-	script, _, size := counting(t)
-	sh.enter("$ZKLOCK run -session 4s -grace 1s /lock " + script + "\n")
+	c := newCounter(t)
+	sh.enter("$ZKLOCK run -session 4s -grace 1s /lock " + c.script() + "\n")
 	sh.read("begun")
 	m, err := mutex.New(newClient(t, server), "/lock")
 	require.NoError(t, err)
@@ -250,14 +283,14 @@ func TestLostWhileStopped(t *testing.T) {
 	require.NoError(t, err, "it is free")
 	server.RefuseConnections(true) // zklock cannot know that
 	server.CutConnections()
-	counted := size()
+	counted := c.size()
 	sh.inFront(true)
 	sh.enter("fg\n")
 	sh.read("lost /lock")
 	sh.inFront(true)
 	sh.enter("echo exit co''de $?\n")
 	sh.read("exit code 70")
-	assert.Equal(t, counted, size(), "the command has not run any more")
+	assert.Equal(t, counted, c.size(), "the command has not run any more")
 	server.RefuseConnections(false)
 	_ = hold.Release() // it may be lost
 	sh.enter("exit\n")
@@ -378,14 +411,7 @@ func TestEachCommandOfElectInheritsTheSameSignals(t *testing.T) {
 	sh.enter("\x1a")
 	sh.read("stopped: the lock is lost after")
 	sh.inFront(true)
-	sh.enter("fg\n")
-	sh.inFront(false)
-	sh.enter("\x03")
-	sh.inFront(true)
-	sh.enter("echo exit co''de $?\n")
-	sh.read("exit code 130")
-	sh.enter("exit\n")
-	assert.Zero(t, sh.end())
+	sh.interrupt()
 	assertNothingStays(t, server, "/lock")
 }
 
@@ -418,4 +444,16 @@ func TestElectIsStoppedWhileItWaits(t *testing.T) {
 	sh.inFront(true)
 	sh.enter("exit 0\n")
 	assert.Zero(t, sh.end())
+}
+
+// TestCommandDiesWithZklock is for Linux, like this file: no other system tells a child that its parent has died.
+func TestCommandDiesWithZklock(t *testing.T) {
+	server := zktest.NewServer(t)
+	file := filepath.Join(t.TempDir(), "pid")
+	p := start(t, prepare(t, server.Servers(), "run", "/lock", "sh", "-c", sayPid(file)+"while :; do sleep 0.01; done"))
+	pid, err := strconv.Atoi(begun(t, file))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+	require.NoError(t, p.Process.Kill())
+	testbed.Eventually(t, func() bool { return syscall.Kill(pid, 0) != nil || zombie(pid) }, "the command is dead")
 }

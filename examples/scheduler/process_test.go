@@ -159,8 +159,15 @@ func TestDeployHandsOver(t *testing.T) {
 			f.works(active)
 			began := time.Now()
 			f.signal(active, syscall.SIGTERM)
-			f.hear("the end of its work", func(id, line string) bool { return id == active && strings.HasPrefix(line, "stops") })
-			next := f.leads(active)
+			var next string
+			stopped := false
+			f.hear("the hand-over", func(id, line string) bool { // lines of two processes come in any order
+				stopped = stopped || id == active && strings.HasPrefix(line, "stops")
+				if line == "leads" && id != active {
+					next = id
+				}
+				return stopped && next != ""
+			})
 			require.Less(t, time.Since(began), session/2, "nobody waits for a session to end")
 			f.exits(active)
 			active = next
