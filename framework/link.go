@@ -18,6 +18,7 @@ type link struct {
 	server  string
 	conn    *conn.Conn
 	down    <-chan struct{} // closed when the connection is of no more use
+	told    chan struct{}   // closed after down, when those who do not trust a session without a connection know
 	began   time.Time
 	useful  atomic.Bool // a request was answered
 	watches watches
@@ -25,7 +26,7 @@ type link struct {
 
 // newLink begins to use a connection, with nudges or without.
 func newLink(s *Session, server string, c *conn.Conn, nudges bool) *link {
-	l := &link{session: s, server: server, conn: c, down: c.Down(), began: time.Now()}
+	l := &link{session: s, server: server, conn: c, down: c.Down(), told: make(chan struct{}), began: time.Now()}
 	l.watches.link = l
 	c.Start(conn.Handlers{
 		Answered: func(a conn.Answer) {
@@ -33,7 +34,10 @@ func newLink(s *Session, server string, c *conn.Conn, nudges bool) *link {
 			s.answered(a)
 		},
 		Event: l.watches.notify,
-		Ended: s.suspend, // whoever learns of it by a request that fails finds that holders were told
+		Ended: func() { // whoever learns of it by a request that fails finds that holders were told
+			s.suspend()
+			close(l.told)
+		},
 		Nudge: nudges,
 	})
 	return l

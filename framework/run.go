@@ -156,6 +156,11 @@ func (c *core) detach(l *link) {
 	c.set(func() { c.link = nil })
 	// Holders first: what follows may take its time.
 	l.session.suspend()
+	select {
+	case <-l.down:
+		<-l.told // its goroutine may be telling holders at this moment
+	default:
+	}
 	if l.session.Err() == nil {
 		c.because(fmt.Errorf("%s: %w", l.server, l.conn.Err()))
 		c.cfg.log.Info("connection suspended", "server", l.server, "session", sessionText(l.session.ID()), "reason", l.conn.Err())

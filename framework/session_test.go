@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,6 +47,33 @@ func heard(t *testing.T, client *framework.Client) func() []connstate.State {
 		defer mu.Unlock()
 		return slices.Clone(states)
 	}
+}
+
+// TestDependentsAreToldBeforeListeners has one of them take its time, whoever notices first that the connection is gone.
+func TestDependentsAreToldBeforeListeners(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		const n = 10
+		var told atomic.Int32
+		for range n {
+			_, err = session.Depend(connstate.Standard, func(error) {
+				time.Sleep(time.Millisecond)
+				told.Add(1)
+			})
+			require.NoError(t, err)
+		}
+		heard := make(chan int32, 1)
+		_, err = client.Listen(func(s connstate.State) {
+			if s == connstate.Suspended {
+				heard <- told.Load()
+			}
+		})
+		require.NoError(t, err)
+		server.CutConnections()
+		require.EqualValues(t, n, <-heard)
+	})
 }
 
 func TestStatesOfALongOutage(t *testing.T) { // CUR-CST-01, -02

@@ -115,9 +115,8 @@ func (g *group) followList() {
 		}
 		pause.Reset()
 		logged = false
-		if g.await(g.ctx, watch) == zk.EventNotWatching {
-			g.set(func() { g.listed = false })
-		}
+		g.await(g.ctx, watch)
+		g.set(func() { g.listed = false }) // also while the next list is under way: the connection may end meanwhile
 	}
 }
 
@@ -192,9 +191,8 @@ func (g *group) followChild(ctx context.Context, id string, e *entry) {
 			return
 		case err == nil:
 			pause.Reset()
-			if g.await(ctx, watch) == zk.EventNotWatching {
-				g.set(func() { e.current = false })
-			}
+			g.await(ctx, watch)
+			g.set(func() { e.current = false })
 			continue
 		case refusal(err) && ctx.Err() == nil:
 			g.set(func() { e.loaded, e.current, e.data = true, true, nil })
@@ -244,13 +242,11 @@ func (g *group) take(e *entry, data []byte, stat *zk.Stat) {
 	})
 }
 
-// await waits until watch fires, or ctx is done, and says what has happened.
-func (g *group) await(ctx context.Context, watch *framework.Watch) zk.EventType {
+// await waits until watch fires, or ctx is done.
+func (g *group) await(ctx context.Context, watch *framework.Watch) {
 	select {
 	case <-watch.Done():
-		return watch.Event().Type
 	case <-ctx.Done():
-		return zk.EventNotWatching
 	}
 }
 

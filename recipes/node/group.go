@@ -90,8 +90,8 @@ func (m *Member) Members() map[string][]byte {
 	return members
 }
 
-// Fresh reports whether Members shows all that this client's server knows. It becomes false when the
-// connection is lost, and true when the group has been read again.
+// Fresh reports whether Members shows all that this client's server knows. It becomes false when something
+// changes or the connection is lost, and true when the group has been read again.
 func (m *Member) Fresh() bool {
 	fresh, _ := m.view.fresh()
 	return fresh && m.node.client.State().IsConnected()

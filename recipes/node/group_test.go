@@ -217,6 +217,37 @@ func TestAMemberListsItselfOnlyWhenItIsThere(t *testing.T) {
 	})
 }
 
+// TestNotFreshBeforeAChangeIsRead: also when the connection ends meanwhile.
+func TestNotFreshBeforeAChangeIsRead(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		m, other := join(t, w.client(), "/group", "a", ""), w.client()
+		w.settle()
+		require.True(t, m.Fresh())
+		for op, change := range map[zktest.Op]func() error{
+			zktest.OpGetChildren2: func() error {
+				_, err := other.Create(t.Context(), "/group/b", []byte("1"))
+				return err
+			},
+			zktest.OpGetData: func() error {
+				_, err := other.Set(t.Context(), "/group/a", []byte("by hand"), -1)
+				return err
+			},
+		} {
+			gate := w.Block(zktest.OnOp(op))
+			require.NoError(t, change())
+			testbed.Receive(t, gate.Arrived(), "the read")
+			synctest.Wait()
+			require.False(t, m.Fresh(), "%v", op)
+			w.CutConnections()
+			time.Sleep(time.Second)
+			require.False(t, m.Fresh(), "%v, on the next connection", op)
+			gate.Open()
+			w.settle()
+			require.True(t, m.Fresh())
+		}
+	})
+}
+
 // TestAMemberThatIsCutOffIsNotListedByItself has its session die while others see that it is gone.
 func TestAMemberThatIsCutOffIsNotListedByItself(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
