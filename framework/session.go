@@ -224,16 +224,10 @@ func (s *Session) wake() {
 // watch ends the session at its deadline and, while somebody depends on it, has it
 // confirmed. It returns when the session is over.
 func (s *Session) watch() {
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(s.Timeout())
 	defer timer.Stop()
 	var lastBeat time.Time
 	for {
-		select {
-		case <-s.Done():
-			return
-		case <-s.kick:
-		case <-timer.C:
-		}
 		now := time.Now()
 		s.mu.Lock()
 		needed := len(s.dependents) > 0
@@ -258,5 +252,11 @@ func (s *Session) watch() {
 			s.core.confirm(s)
 		}
 		timer.Reset(look.Sub(now))
+		select {
+		case <-s.Done():
+			return
+		case <-s.kick:
+		case <-timer.C:
+		}
 	}
 }

@@ -42,7 +42,11 @@ func (c *conn) awaitDue() bool {
 	due := c.arrivals.due[0]
 	c.arrivals.due = c.arrivals.due[1:]
 	c.arrivals.mu.Unlock()
-	timer := time.NewTimer(time.Until(due))
+	left := time.Until(due)
+	if left <= 0 {
+		return true
+	}
+	timer := time.NewTimer(left)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -1,0 +1,9 @@
+//go:build race
+
+package sim
+
+import "runtime"
+
+// The race detector crashes if two goroutines of a bubble look at the same time at timers that have ended already:
+// https://go.dev/issue/78156.
+func init() { runtime.GOMAXPROCS(1) }
