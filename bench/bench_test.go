@@ -1,12 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/xml"
 	"math"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -247,11 +247,21 @@ func TestQuantile(t *testing.T) {
 }
 
 func TestWhatAPeerSays(t *testing.T) {
-	m, err := readMeasure(bufio.NewReader(strings.NewReader("7 1000 500 30 40\n")))
+	turn := func(text string) (measure, error) {
+		p, err := startPeer("peer", exec.Command("sh", "-c", "read line; printf '"+text+"'"))
+		require.NoError(t, err)
+		defer func() { _ = p.stop() }()
+		numbers, err := p.ask("400")
+		if err != nil {
+			return measure{}, err
+		}
+		return newMeasure(numbers)
+	}
+	m, err := turn(`7 1000 500 30 40\n`)
 	require.NoError(t, err)
 	assert.Equal(t, measure{cycles: 7, took: 1000, client: 500, handOffs: []time.Duration{30, 40}}, m)
-	for _, text := range []string{"", "7 1000\n", "Exception in thread\n"} {
-		_, err := readMeasure(bufio.NewReader(strings.NewReader(text)))
+	for _, text := range []string{``, `7 1000\n`, `Exception in thread\n`} {
+		_, err := turn(text)
 		assert.Error(t, err, text)
 	}
 }

@@ -59,34 +59,18 @@ func enterPeer(ctx context.Context, s *servers, w workload, path, program, comma
 	cmd := peerCommand(ctx, s, program, command,
 		strings.Join(s.addresses, ","), path, kindNames[w.kind], strconv.Itoa(w.locks), strconv.Itoa(w.waiters),
 		strconv.FormatBool(w.each), strconv.FormatBool(w.hold), strconv.Itoa(w.leasesOf()))
-	in, err := cmd.StdinPipe()
+	p, err := startPeer("", cmd)
 	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	var said strings.Builder
-	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	e := &entrant{workload: w, bytes: new(atomic.Int64)}
-	e.onClose(func() {
-		in.Close() // ends it
-		_ = cmd.Wait()
-	})
-	lines := bufio.NewReader(out)
+	e.onClose(func() { _ = p.stop() })
 	e.drive = func(_ context.Context, turn time.Duration) (measure, error) {
-		if _, err := fmt.Fprintln(in, turn.Milliseconds()); err != nil {
+		numbers, err := p.ask(strconv.FormatInt(turn.Milliseconds(), 10))
+		if err != nil {
 			return measure{}, err
 		}
-		m, err := readMeasure(lines)
-		if err != nil {
-			err = fmt.Errorf("%w: %s", err, said.String())
-		}
-		return m, err
+		return newMeasure(numbers)
 	}
 	return e, nil
 }
@@ -94,26 +78,11 @@ func enterPeer(ctx context.Context, s *servers, w workload, path, program, comma
 // kindNames are what peers call a kind.
 var kindNames = map[kind]string{mutexes: "mutex", handedOn: "mutex", asyncReleases: "mutex", requeues: "mutex", readers: "read", writers: "write", mostRead: "mostread", leases: "semaphore"}
 
-// readMeasure reads the result of a turn: cycles, nanoseconds, nanoseconds of CPU, and the nanoseconds of
+// newMeasure is what a peer says of a turn: cycles, nanoseconds, nanoseconds of CPU, and the nanoseconds of
 // hand-offs.
-func readMeasure(lines *bufio.Reader) (m measure, err error) {
-	line, err := lines.ReadString('\n')
-	if err == io.EOF {
-		return m, fmt.Errorf("the peer has ended")
-	}
-	if err != nil {
-		return m, err
-	}
-	var numbers []int64
-	for _, field := range strings.Fields(line) {
-		n, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return m, fmt.Errorf("the peer says %q", line)
-		}
-		numbers = append(numbers, n)
-	}
+func newMeasure(numbers []int64) (m measure, err error) {
 	if len(numbers) < 3 {
-		return m, fmt.Errorf("the peer says %q", line)
+		return m, fmt.Errorf("the peer says %v", numbers)
 	}
 	m.cycles, m.took, m.client = int(numbers[0]), time.Duration(numbers[1]), time.Duration(numbers[2])
 	for _, n := range numbers[3:] {

@@ -156,8 +156,10 @@ func TestExport(t *testing.T) {
 	var (
 		mu           sync.Mutex
 		inside, most int
+		full         = make(chan struct{}) // closed when as many are inside as may be
 		wg           sync.WaitGroup
 	)
+	filled := sync.OnceFunc(func() { close(full) })
 	errs := make(chan error, 8)
 	for range 8 {
 		client := newClient(t, server)
@@ -165,9 +167,11 @@ func TestExport(t *testing.T) {
 			errs <- export(within(t), client, func(context.Context) error {
 				mu.Lock()
 				inside++
-				most = max(most, inside)
+				if most = max(most, inside); most == 3 {
+					filled()
+				}
 				mu.Unlock()
-				time.Sleep(10 * time.Millisecond) // so that they meet
+				<-full
 				mu.Lock()
 				inside--
 				mu.Unlock()
@@ -179,8 +183,7 @@ func TestExport(t *testing.T) {
 	for range 8 {
 		require.NoError(t, <-errs)
 	}
-	require.LessOrEqual(t, most, 3)
-	require.Greater(t, most, 1)
+	require.Equal(t, 3, most)
 }
 
 func TestCatalogue(t *testing.T) {

@@ -1,9 +1,8 @@
 package framework
 
 import (
-	"encoding/binary"
+	"crypto/rand"
 	"encoding/hex"
-	"math/rand/v2"
 	"strings"
 )
 
@@ -48,11 +47,11 @@ func isID(s string) bool {
 	return true
 }
 
-// newID returns a random UUID (RFC 9562, version 4) as Java prints it. It must be unique, and need not be a secret.
+// newID returns a random UUID (RFC 9562, version 4) as Java prints it. It comes from the operating system, which knows
+// that a virtual machine was cloned: a client deletes nodes by their id.
 func newID() string {
 	var b [16]byte
-	binary.BigEndian.PutUint64(b[:8], rand.Uint64())
-	binary.BigEndian.PutUint64(b[8:], rand.Uint64())
+	_, _ = rand.Read(b[:]) // it never fails
 	b[6] = b[6]&0x0f | 0x40
 	b[8] = b[8]&0x3f | 0x80
 	id := make([]byte, 0, idLength)

@@ -15,7 +15,8 @@ import (
 
 // WithAsyncRelease makes [Hold.Release] return when the delete of the node has been sent, without waiting for
 // the answer. A following Acquire of the same client is sent directly after it. Release then reports no failure
-// of the delete: if the connection is lost, the client deletes the node in the background, or the session ends.
+// of the delete: if the connection is lost, the client deletes the node in the background, or the session ends; a
+// refusal is logged.
 // Until then nobody else acquires, and the hold's Guard still lets writes through. By default Release returns when the
 // node is deleted.
 func WithAsyncRelease() Option {
@@ -37,8 +38,11 @@ func (l *lease) removeSoon() {
 	clientapi.DeleteSoon(ctx, e.queue.client, e.path, func(found bool, err error) { // must not block
 		_ = l.finishRemoval(r, found, err)
 		e.end()
-		if err == nil && nearEnd(e.path) {
+		switch {
+		case err == nil && nearEnd(e.path):
 			go e.queue.rewind(ctx, e.path) // ends with its requests, or the session
+		case err != nil && ctx.Err() == nil:
+			go e.staysBehind(err) // ends with the logger
 		}
 	})
 }

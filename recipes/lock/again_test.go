@@ -3,12 +3,14 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/retry"
@@ -47,6 +49,24 @@ func TestAsyncReleaseWithAnyRequestFailing(t *testing.T) {
 		}
 		s.finish(t)
 	}, lock.WithAsyncRelease())
+}
+
+// TestAsyncReleaseLogsARefusal: its caller is not told any more.
+func TestAsyncReleaseLogsARefusal(t *testing.T) {
+	server := zktest.NewServer(t)
+	said := make(chan string, 1)
+	logger := slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
+		said <- string(p)
+		return len(p), nil
+	}), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	client := testbed.On(server).Client(t, framework.WithLogger(logger))
+	hold := acquire(t, newQueue(t, client, "/lock", lock.WithAsyncRelease()))
+	_, err := client.SetACL(testbed.Context(t), "/lock", zk.WorldACL(zk.PermAll&^zk.PermDelete), -1)
+	require.NoError(t, err)
+	require.NoError(t, hold.Release())
+	line := testbed.Receive(t, said, "the warning")
+	require.Contains(t, line, "lock node stays behind")
+	require.Contains(t, line, hold.Path())
 }
 
 func TestReleaseWithIsOneTransaction(t *testing.T) {

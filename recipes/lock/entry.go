@@ -302,9 +302,15 @@ const leaveTimeout = time.Second
 func (e *entry) leave() {
 	ctx, cancel := e.leaving()
 	defer cancel()
-	_, err := e.remove(ctx)
-	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrClosed) {
-		e.queue.client.Logger().Warn("lock node stays behind", "path", e.path, "reason", err)
+	if _, err := e.remove(ctx); err != nil && ctx.Err() == nil {
+		e.staysBehind(err)
+	}
+}
+
+// staysBehind says so in the log, unless the node goes with the client.
+func (e *entry) staysBehind(reason error) {
+	if !errors.Is(reason, ErrClosed) {
+		e.queue.client.Logger().Warn("lock node stays behind", "path", e.path, "reason", reason)
 	}
 }
 
