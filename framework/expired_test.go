@@ -28,14 +28,16 @@ type zombie struct {
 	writes  chan int32 // xids
 }
 
-func (z *zombie) Write(frame []byte) (int, error) {
-	if len(frame) >= 12 {
+func (z *zombie) Write(frames []byte) (int, error) {
+	for rest := frames; len(rest) >= 12; { // requests that were waiting are written together
+		frame := rest[:4+binary.BigEndian.Uint32(rest)]
+		rest = rest[len(frame):]
 		switch op := zktest.Op(binary.BigEndian.Uint32(frame[8:])); op {
 		case zktest.OpCreate, zktest.OpDelete, zktest.OpSetData:
 			z.writes <- int32(binary.BigEndian.Uint32(frame[4:]))
 		}
 	}
-	return z.Conn.Write(frame)
+	return z.Conn.Write(frames)
 }
 
 func (z *zombie) Read(p []byte) (int, error) {

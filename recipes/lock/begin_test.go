@@ -98,7 +98,7 @@ func TestManySecretLeasesThatWereThereBeforeTheView(t *testing.T) {
 	}
 	q := newQueue(t, bed.Client(t), "/lock", lock.WithMaxLeases(5))
 	mine := acquiring(t, testbed.Context(t), q, server, 6)
-	require.True(t, q.Viewed())
+	testbed.Eventually(t, q.Viewed, "the view has begun")
 	blocked(t, mine)
 	require.NoError(t, secret.Delete(testbed.Context(t), nodes[2], -1))
 	got := testbed.Receive(t, mine, "the lease")
