@@ -63,6 +63,7 @@ func TestANodeIsOfTheKeepThatMadeIt(t *testing.T) {
 				time.Sleep(30 * time.Second)
 				require.Empty(t, quick, "the node is that of another Keep")
 				cancel()
+				synctest.Wait() // or it is asked for the node at the same moment, and may get it
 				close(goOn)
 				n := testbed.Receive(t, slow, "the node")
 				w.settle()
