@@ -163,7 +163,7 @@ func (b *electionBench) handOver(e *election) (time.Duration, error) {
 	if _, err := e.pair[1].number("join " + e.path); err != nil {
 		return 0, err
 	}
-	time.Sleep(b.pause)
+	time.Sleep(b.pause) // the waiting candidate sets its watch, and says nothing of it
 	resigned, err := e.pair[0].number("resign")
 	if err != nil {
 		return 0, err
@@ -197,7 +197,7 @@ func (b *electionBench) kill(ctx context.Context, e *election) error {
 	if _, err := next.number("join " + e.path); err != nil {
 		return err
 	}
-	// Sessions end with a tick of the server, and depend on the last ping: any time may do.
+	// As above. Sessions end with a tick of the server, and depend on the last ping: the time to the kill is random.
 	time.Sleep(b.pause + rand.N(b.timeout/2))
 	killed, err := kill()
 	if err != nil {

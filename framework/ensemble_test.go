@@ -13,6 +13,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/testbed"
 )
 
 // configured is an ensemble whose configuration can be read, changed and watched.
@@ -77,15 +78,15 @@ func TestTheEnsembleIsFollowed(t *testing.T) {
 				require.NoError(t, client.WaitConnected(t.Context()))
 				synctest.Wait()
 				e.fail("a:2181")
-				time.Sleep(3 * time.Second)
-				require.NoError(t, client.WaitConnected(t.Context()))
+				synctest.Wait() // the client knows
+				require.NoError(t, client.WaitConnected(testbed.Context(t)))
 				e.mu.Lock()
 				require.Contains(t, e.dials, "b:2181")
 				e.mu.Unlock()
 				e.fail("b:2181")
 				e.up("a:2181") // what was given is not forgotten
-				time.Sleep(5 * time.Second)
-				require.NoError(t, client.WaitConnected(t.Context()))
+				synctest.Wait()
+				require.NoError(t, client.WaitConnected(testbed.Context(t)))
 			})
 		})
 	}

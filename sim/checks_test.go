@@ -31,7 +31,7 @@ func (w *world) checkOrphans() {
 		if len(left) == 0 {
 			return
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // virtual time
 	}
 	w.monitor.fail("orphan", "%s", strings.Join(left, ", "))
 }

@@ -14,7 +14,7 @@ import (
 func (w *world) makeFaults() {
 	began := time.Now()
 	for _, f := range w.Faults {
-		time.Sleep(time.Until(began.Add(f.At)))
+		time.Sleep(time.Until(began.Add(f.At))) // virtual time
 		if t := w.trapOf(f); t != nil {
 			w.monitor.arm(t)
 			continue
@@ -40,12 +40,12 @@ func (w *world) makeFaults() {
 			continue
 		}
 		w.healing.Go(func() {
-			time.Sleep(f.For)
+			time.Sleep(f.For) // virtual time
 			w.monitor.note("healed: %v", f)
 			heal()
 		})
 	}
-	time.Sleep(time.Until(began.Add(w.Length)))
+	time.Sleep(time.Until(began.Add(w.Length))) // virtual time
 	for range w.monitor.disarm() {
 		w.monitor.count(nothingToHit)
 	}
@@ -178,7 +178,7 @@ func (w *world) jumpSequence() bool {
 		// Views begin anew while the numbers are at their end.
 		for i := range time.Duration(4) {
 			w.healing.Go(func() { // ends soon
-				time.Sleep(i * 150 * time.Millisecond)
+				time.Sleep(i * 150 * time.Millisecond) // virtual time
 				for _, member := range w.cluster.Members() {
 					member.CutConnections()
 				}

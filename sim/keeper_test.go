@@ -252,7 +252,7 @@ func (w *world) eventually(check func() string) (wrong string) {
 		if wrong = check(); wrong == "" {
 			break
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // virtual time
 	}
 	return wrong
 }

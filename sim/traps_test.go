@@ -139,7 +139,7 @@ func (w *world) cutOff(h *held) bool {
 		}
 		w.check(w.cluster.Partition(member))
 		h.ends(2*h.timeout + w.SyncTimeout)
-		time.Sleep(2 * time.Second)
+		time.Sleep(2 * time.Second) // virtual time
 		w.cluster.Heal()
 		return true
 	}
@@ -207,6 +207,6 @@ func (w *world) loseCreate(f fault) bool {
 	}
 	w.freeze(id)
 	defer w.thaw(id)
-	time.Sleep(20 * time.Second)
+	time.Sleep(20 * time.Second) // virtual time
 	return true
 }

@@ -180,7 +180,7 @@ func (x *watcher) check() {
 		if wrong = x.differs(); wrong == "" {
 			return
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // virtual time
 	}
 	x.monitor.fail("cache is wrong", "%s: %s", x.name, wrong)
 }

@@ -256,7 +256,7 @@ func (w *world) delays(u *user) framework.Observer {
 		if d > 0 {
 			w.monitor.count("delays")
 			w.monitor.note("client %d: %s is delayed by %v", u.number, what, d)
-			time.Sleep(d)
+			time.Sleep(d) // virtual time
 		}
 	}
 	return framework.Observer{

@@ -46,7 +46,7 @@ func disturb(t *testing.T, seed uint64, latency time.Duration) {
 		}()
 	}
 	for range 60 {
-		time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond)
+		time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond) // virtual time
 		fault(t, c, random)
 	}
 	c.Heal()
@@ -62,7 +62,7 @@ func disturb(t *testing.T, seed uint64, latency time.Duration) {
 		answered = append(answered, (<-writers).answered...)
 	}
 	require.Greater(t, len(answered), 100)
-	time.Sleep(time.Minute)
+	time.Sleep(time.Minute) // virtual time
 	for _, path := range answered {
 		require.True(t, next.Exists(path), "%s was answered", path)
 	}

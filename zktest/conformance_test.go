@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/internal/testbed/ensemble"
 	"github.com/gocurator/curator/zktest"
 )
@@ -108,7 +109,7 @@ func (s system) client(t *testing.T, server int) *rawClient { return s.resume(t,
 func (s system) resume(t *testing.T, server int, old *rawClient) *rawClient {
 	t.Helper()
 	var err error
-	for end := time.Now().Add(conformancePatience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(conformancePatience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // no server says when it lets a client in
 		var conn net.Conn
 		if conn, err = net.Dial("tcp", s.servers[server%len(s.servers)]); err != nil {
 			continue
@@ -341,7 +342,7 @@ func sessionSurvives(t *testing.T, s system) {
 // anywhere resumes a session at whatever server lets it in.
 func (s system) anywhere(t *testing.T, old *rawClient) *rawClient {
 	t.Helper()
-	for end := time.Now().Add(conformancePatience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(conformancePatience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // no server says when it lets a client in
 		for _, address := range s.servers {
 			conn, err := net.Dial("tcp", address)
 			if err != nil {
@@ -360,7 +361,7 @@ func (s system) anywhere(t *testing.T, old *rawClient) *rawClient {
 
 func answeredSurvives(t *testing.T, s system) {
 	c := s.client(t, 0)
-	answered := make(chan []string)
+	answered, some := make(chan []string), make(chan struct{}, 1)
 	go func() {
 		var paths []string
 		for {
@@ -370,14 +371,15 @@ func answeredSurvives(t *testing.T, s system) {
 				return
 			}
 			c.seen = r.zxid
-			paths = append(paths, (&cursor{b: r.body}).text())
+			if paths = append(paths, (&cursor{b: r.body}).text()); len(paths) == 10 {
+				some <- struct{}{}
+			}
 		}
 	}()
-	time.Sleep(50 * time.Millisecond) // some writes; the leader goes in the middle of one
+	testbed.Receive(t, some, "some writes") // the leader goes in the middle of one
 	back := s.loseLeader(t)
 	defer back()
 	paths := <-answered
-	require.NotEmpty(t, paths)
 	again := s.anywhere(t, c)
 	for _, path := range paths {
 		require.Equal(t, "", get(t, again, path))

@@ -24,7 +24,7 @@ func write(t *testing.T, c *Conn, p *peer, after time.Duration) {
 	c.Send(r)
 	h, _ := p.next()
 	require.Equal(t, proto.OpDelete, h.Op)
-	time.Sleep(after)
+	time.Sleep(after) // virtual time
 	p.reply(h.Xid, proto.OK)
 	require.NoError(t, <-answered)
 }
@@ -226,7 +226,7 @@ type late struct {
 }
 
 func (l *late) Write(b []byte) (int, error) {
-	time.Sleep(l.by)
+	time.Sleep(l.by) // virtual time
 	return l.Conn.Write(b)
 }
 

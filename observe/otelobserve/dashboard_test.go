@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/prometheus"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
+	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/observe/otelobserve"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/mutex"
@@ -32,8 +33,8 @@ func TestTheDashboardServesThisToo(t *testing.T) {
 	require.NoError(t, err)
 	other, err := mutex.New(b.client(t), "/lock")
 	require.NoError(t, err)
-	require.NoError(t, m.Do(within(t), func(context.Context) error {
-		_, err := other.TryAcquire(within(t))
+	require.NoError(t, m.Do(testbed.Context(t), func(context.Context) error {
+		_, err := other.TryAcquire(testbed.Context(t))
 		require.ErrorIs(t, err, mutex.ErrNotAcquired)
 		return nil
 	}))
@@ -51,7 +52,7 @@ func TestTheDashboardOfCachesServesThisToo(t *testing.T) {
 	c, err := cache.New(client, "/config")
 	require.NoError(t, err)
 	defer c.Close()
-	n, err := node.Keep(within(t), client, "/workers/7", nil)
+	n, err := node.Keep(testbed.Context(t), client, "/workers/7", nil)
 	require.NoError(t, err)
 	defer n.Close()
 	_, err = otelobserve.ObserveCache(c, "configuration", meters)

@@ -2,7 +2,6 @@ package otelobserve_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -10,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/observe/otelobserve"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/node"
@@ -23,17 +23,17 @@ func (b *bed) watched(t *testing.T, client *framework.Client, path, name string)
 	t.Cleanup(func() { c.Close() })
 	registration, err := otelobserve.ObserveCache(c, name, otelobserve.WithMeterProvider(b.meters))
 	require.NoError(t, err)
-	require.NoError(t, c.Sync(within(t)))
+	require.NoError(t, c.Sync(testbed.Context(t)))
 	return c, registration
 }
 
 // rises waits until a value is greater than it was.
 func (b *bed) rises(t *testing.T, than float64, name string, attrs ...string) (value float64) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	testbed.Eventually(t, func() bool {
 		value, _, _ = b.value(t, name, attrs...)
 		return value > than
-	}, patience, 5*time.Millisecond, name)
+	}, name)
 	return value
 }
 
@@ -60,7 +60,7 @@ func TestACacheIsMeasured(t *testing.T) {
 	before, _, _ := b.value(t, "curator.cache.reads", of...)
 	require.NoError(t, b.server.Delete("/config/web"))
 	require.NoError(t, b.server.Set("/config/db", []byte("1234567")))
-	require.NoError(t, c.Sync(within(t)))
+	require.NoError(t, c.Sync(testbed.Context(t)))
 	b.is(t, 2, "curator.cache.nodes", of...)
 	b.is(t, 7, "curator.cache.bytes", of...)
 	b.rises(t, before, "curator.cache.reads", of...)
@@ -102,7 +102,7 @@ func TestACollectionAsksNoServer(t *testing.T) {
 	b := newBed(t)
 	client := b.client(t)
 	b.watched(t, client, "/config", "configuration")
-	n, err := node.Keep(within(t), client, "/workers/7", nil)
+	n, err := node.Keep(testbed.Context(t), client, "/workers/7", nil)
 	require.NoError(t, err)
 	defer n.Close()
 	_, err = otelobserve.ObserveNode(n, "worker", otelobserve.WithMeterProvider(b.meters))
@@ -117,9 +117,9 @@ func TestACollectionAsksNoServer(t *testing.T) {
 func TestAKeptNodeIsPresentOrNot(t *testing.T) {
 	b := newBed(t)
 	client, meters := b.client(t), otelobserve.WithMeterProvider(b.meters)
-	n, err := node.Keep(within(t), client, "/workers/7", nil)
+	n, err := node.Keep(testbed.Context(t), client, "/workers/7", nil)
 	require.NoError(t, err)
-	m, err := node.Join(within(t), client, "/group", "7", nil)
+	m, err := node.Join(testbed.Context(t), client, "/group", "7", nil)
 	require.NoError(t, err)
 	_, err = otelobserve.ObserveNode(n, "worker", meters)
 	require.NoError(t, err)
@@ -150,7 +150,7 @@ func TestBadArgumentsOfGaugesAreRefused(t *testing.T) {
 	c, err := cache.New(client, "/config")
 	require.NoError(t, err)
 	defer c.Close()
-	n, err := node.Keep(within(t), client, "/workers/7", nil)
+	n, err := node.Keep(testbed.Context(t), client, "/workers/7", nil)
 	require.NoError(t, err)
 	defer n.Close()
 	for what, observe := range map[string]func() (metric.Registration, error){

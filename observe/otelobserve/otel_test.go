@@ -2,8 +2,8 @@ package otelobserve_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -17,18 +17,16 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/observe/otelobserve"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/rwlock"
-	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-const patience = 30 * time.Second
 
 // bed is a server, and an observer whose metrics and spans are kept.
 type bed struct {
@@ -54,18 +52,7 @@ func newBed(t *testing.T, opts ...otelobserve.Option) *bed {
 
 func (b *bed) client(t *testing.T) *framework.Client {
 	t.Helper()
-	client, err := framework.New([]string{b.server.Addr()}, framework.WithObserver(b.observer),
-		framework.WithSessionTimeout(10*time.Second), framework.WithRetryPolicy(retry.NTimes(5, 10*time.Millisecond)))
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	require.NoError(t, client.WaitConnected(within(t)))
-	return client
-}
-
-func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
+	return testbed.On(b.server).Client(t, framework.WithObserver(b.observer))
 }
 
 // value is that of a series with these attributes (name, value, ...): of a histogram the number of
@@ -130,10 +117,10 @@ func (b *bed) is(t *testing.T, want float64, name string, attrs ...string) {
 
 func (b *bed) becomes(t *testing.T, want float64, name string, attrs ...string) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	testbed.Eventually(t, func() bool {
 		got, _, _ := b.value(t, name, attrs...)
 		return got == want
-	}, patience, 5*time.Millisecond, "%s %v", name, attrs)
+	}, fmt.Sprint(name, attrs))
 }
 
 // spans are those with a name that have ended.
@@ -172,20 +159,20 @@ func TestLocksAcquiredAndContended(t *testing.T) {
 	of := []string{"lock", "mutex at /lock", "kind", "mutex"}
 	and := func(more ...string) []string { return append(more, of...) }
 
-	hold, err := first.Acquire(within(t))
+	hold, err := first.Acquire(testbed.Context(t))
 	require.NoError(t, err)
 	b.is(t, 1, "curator.lock.held", of...)
 	b.is(t, 0, "curator.lock.waiting", of...)
 	b.is(t, 1, "curator.lock.wait.duration", of...)
 	b.is(t, 1, "curator.lock.queue_length", of...)
 
-	_, err = second.TryAcquire(within(t))
+	_, err = second.TryAcquire(testbed.Context(t))
 	require.ErrorIs(t, err, mutex.ErrNotAcquired)
 	b.is(t, 1, "curator.lock.not_acquired", and("reason", "held")...)
 	require.Len(t, b.spans("lock acquire"), 2)
 	assert.Equal(t, codes.Unset, b.spans("lock acquire")[1].Status().Code, "held is an answer")
 
-	impatient, cancel := context.WithCancel(within(t))
+	impatient, cancel := context.WithCancel(testbed.Context(t))
 	done := make(chan error, 1)
 	go func() {
 		_, err := second.Acquire(impatient)
@@ -224,7 +211,7 @@ func TestSpansHangTogether(t *testing.T) {
 	m, err := mutex.New(client, "/lock")
 	require.NoError(t, err)
 
-	ctx, yours := b.tracers.Tracer("test").Start(within(t), "yours")
+	ctx, yours := b.tracers.Tracer("test").Start(testbed.Context(t), "yours")
 	hold, err := m.Acquire(ctx)
 	require.NoError(t, err)
 	_, _, err = client.Exists(hold.Context(), "/inside")
@@ -255,7 +242,7 @@ func TestSpansHangTogether(t *testing.T) {
 
 func TestOperationsStartNoTraces(t *testing.T) {
 	b := newBed(t)
-	_, _, err := b.client(t).Exists(within(t), "/a")
+	_, _, err := b.client(t).Exists(testbed.Context(t), "/a")
 	require.NoError(t, err)
 	assert.Empty(t, b.recorder.Started())
 	b.is(t, 1, "curator.operation.duration", "op", "exists", "result", "ok")
@@ -268,7 +255,7 @@ func TestWhatHasNotHappenedIsZero(t *testing.T) {
 	b.is(t, 0, "curator.connection.state", "state", "suspended")
 	m, err := mutex.New(b.client(t), "/lock")
 	require.NoError(t, err)
-	require.NoError(t, m.Do(within(t), func(context.Context) error { return nil }))
+	require.NoError(t, m.Do(testbed.Context(t), func(context.Context) error { return nil }))
 	for _, cause := range []string{"session_lost", "suspended", "node_deleted", "revoked", "max_hold", "closed", "other"} {
 		b.is(t, 0, "curator.lock.losses", "kind", "mutex", "cause", cause)
 	}
@@ -279,7 +266,7 @@ func TestLossesByCause(t *testing.T) {
 	client := b.client(t)
 	m, err := mutex.New(client, "/lock", lock.WithErrorPolicy(connstate.Session))
 	require.NoError(t, err)
-	hold, err := m.Acquire(within(t))
+	hold, err := m.Acquire(testbed.Context(t))
 	require.NoError(t, err)
 	require.NoError(t, b.server.ExpireSession(hold.Session().ID()))
 	b.becomes(t, 1, "curator.lock.losses", "kind", "mutex", "cause", "session_lost")
@@ -287,7 +274,7 @@ func TestLossesByCause(t *testing.T) {
 	b.is(t, 1, "curator.lock.hold.duration", "kind", "mutex")
 	b.becomes(t, 1, "curator.connection.transitions", "state", "reconnected")
 	b.is(t, 1, "curator.connection.transitions", "state", "lost")
-	require.Eventually(t, func() bool { return len(b.spans("lock hold")) == 1 }, patience, 5*time.Millisecond)
+	testbed.Eventually(t, func() bool { return len(b.spans("lock hold")) == 1 }, "the end of the hold")
 	held := b.span(t, "lock hold")
 	assert.Equal(t, sdktrace.Status{Code: codes.Error, Description: "session_lost"}, held.Status())
 	assert.Equal(t, "session_lost", attrs(held)["curator.cause"])
@@ -299,7 +286,7 @@ func TestLossesByCause(t *testing.T) {
 func TestRetriesAndResults(t *testing.T) {
 	b := newBed(t)
 	client := b.client(t)
-	ctx, yours := b.tracers.Tracer("test").Start(within(t), "yours")
+	ctx, yours := b.tracers.Tracer("test").Start(testbed.Context(t), "yours")
 	defer yours.End()
 	lost := b.server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpExists))
 	_, _, err := client.Exists(ctx, "/a")
@@ -334,7 +321,7 @@ func TestStatesOfSeveralClients(t *testing.T) {
 // TestARecipeThatReportsBadly leaves out what an own recipe may leave out.
 func TestARecipeThatReportsBadly(t *testing.T) {
 	b := newBed(t)
-	ctx, yours := b.tracers.Tracer("test").Start(within(t), "yours")
+	ctx, yours := b.tracers.Tracer("test").Start(testbed.Context(t), "yours")
 	b.observer.Joined(ctx, framework.JoinedEvent{Path: "/own", Ahead: -1})
 	b.observer.NotAcquired(ctx, framework.NotAcquiredEvent{Path: "/own", Err: lock.ErrNotAcquired})
 	b.observer.Ended(b.observer.Acquired(ctx, framework.AcquiredEvent{Path: "/own"}), framework.EndedEvent{Path: "/own", Cause: lock.ErrReleased})
@@ -347,7 +334,7 @@ func TestARecipeThatReportsBadly(t *testing.T) {
 // TestSpansSayWhoAndWhere: the server, and the version of what has made them.
 func TestSpansSayWhoAndWhere(t *testing.T) {
 	b := newBed(t, otelobserve.WithServerAddress("zk.example.com"))
-	ctx, yours := b.tracers.Tracer("test").Start(within(t), "yours")
+	ctx, yours := b.tracers.Tracer("test").Start(testbed.Context(t), "yours")
 	m, err := mutex.New(b.client(t), "/lock")
 	require.NoError(t, err)
 	require.NoError(t, m.Do(ctx, func(context.Context) error { return nil }))
@@ -373,10 +360,10 @@ func TestKindsHaveSeriesOfTheirOwn(t *testing.T) {
 	m, err := mutex.New(client, "/lock")
 	require.NoError(t, err)
 	for range 2 {
-		require.NoError(t, rw.Read().Do(within(t), func(context.Context) error { return nil }))
+		require.NoError(t, rw.Read().Do(testbed.Context(t), func(context.Context) error { return nil }))
 	}
-	require.NoError(t, rw.Write().Do(within(t), func(context.Context) error { return nil }))
-	require.NoError(t, m.Do(within(t), func(context.Context) error { return nil }))
+	require.NoError(t, rw.Write().Do(testbed.Context(t), func(context.Context) error { return nil }))
+	require.NoError(t, m.Do(testbed.Context(t), func(context.Context) error { return nil }))
 	for kind, want := range map[string]float64{"mutex": 1, "write": 1, "read": 2} {
 		b.is(t, want, "curator.lock.wait.duration", "kind", kind)
 	}
@@ -388,7 +375,7 @@ func TestTermsAreOfKindElection(t *testing.T) {
 		b := newBed(t)
 		e, err := leader.New(b.client(t), "/election", opts...)
 		require.NoError(t, err)
-		term, err := e.Campaign(within(t))
+		term, err := e.Campaign(testbed.Context(t))
 		require.NoError(t, err)
 		b.is(t, 1, "curator.lock.held", "kind", kind)
 		require.NoError(t, term.Resign())

@@ -2,13 +2,13 @@ package promobserve_test
 
 import (
 	"testing"
-	"time"
 
 	prom "github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/observe/promobserve"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/node"
@@ -35,8 +35,8 @@ func TestACacheIsMeasured(t *testing.T) {
 	client := b.client(t)
 	c := b.watched(t, client, "/config", "configuration")
 	other := b.watched(t, client, "/other", "other")
-	require.NoError(t, c.Sync(within(t)))
-	require.NoError(t, other.Sync(within(t)))
+	require.NoError(t, c.Sync(testbed.Context(t)))
+	require.NoError(t, other.Sync(testbed.Context(t)))
 
 	of := []string{"cache", "configuration"}
 	b.is(t, 3, "curator_cache_nodes", of...)
@@ -53,7 +53,7 @@ func TestACacheIsMeasured(t *testing.T) {
 	before, _ := b.value(t, "curator_cache_reads_total", of...)
 	require.NoError(t, b.server.Delete("/config/web"))
 	require.NoError(t, b.server.Set("/config/db", []byte("1234567")))
-	require.NoError(t, c.Sync(within(t)))
+	require.NoError(t, c.Sync(testbed.Context(t)))
 	b.is(t, 2, "curator_cache_nodes", of...)
 	b.is(t, 7, "curator_cache_bytes", of...)
 	after, _ := b.value(t, "curator_cache_reads_total", of...)
@@ -64,10 +64,10 @@ func TestACacheIsMeasured(t *testing.T) {
 	b.server.CutConnections()
 	rises := func(than float64) float64 {
 		var age float64
-		require.Eventually(t, func() bool {
+		testbed.Eventually(t, func() bool {
 			age, _ = b.value(t, "curator_cache_age_seconds", of...)
 			return age > than
-		}, patience, 5*time.Millisecond)
+		}, "the age of the copy")
 		return age
 	}
 	rises(rises(0))
@@ -86,8 +86,8 @@ func TestAScrapeAsksNoServer(t *testing.T) {
 	b := newBed(t)
 	client := b.client(t)
 	c := b.watched(t, client, "/config", "configuration")
-	require.NoError(t, c.Sync(within(t)))
-	n, err := node.Keep(within(t), client, "/workers/7", nil)
+	require.NoError(t, c.Sync(testbed.Context(t)))
+	n, err := node.Keep(testbed.Context(t), client, "/workers/7", nil)
 	require.NoError(t, err)
 	defer n.Close()
 	collector, err := promobserve.NewNodeCollector(n, "worker")
@@ -103,9 +103,9 @@ func TestAScrapeAsksNoServer(t *testing.T) {
 func TestAKeptNodeIsPresentOrNot(t *testing.T) {
 	b := newBed(t)
 	client := b.client(t)
-	n, err := node.Keep(within(t), client, "/workers/7", nil)
+	n, err := node.Keep(testbed.Context(t), client, "/workers/7", nil)
 	require.NoError(t, err)
-	m, err := node.Join(within(t), client, "/group", "7", nil)
+	m, err := node.Join(testbed.Context(t), client, "/group", "7", nil)
 	require.NoError(t, err)
 	ofNode, err := promobserve.NewNodeCollector(n, "worker")
 	require.NoError(t, err)
@@ -149,10 +149,10 @@ func TestCollectorsRefuseBadArguments(t *testing.T) {
 	c, err := cache.New(client, "/config")
 	require.NoError(t, err)
 	defer c.Close()
-	n, err := node.Keep(within(t), client, "/workers/7", nil)
+	n, err := node.Keep(testbed.Context(t), client, "/workers/7", nil)
 	require.NoError(t, err)
 	defer n.Close()
-	m, err := node.Join(within(t), client, "/group", "7", nil)
+	m, err := node.Join(testbed.Context(t), client, "/group", "7", nil)
 	require.NoError(t, err)
 	defer m.Close()
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/observe"
 	"github.com/gocurator/curator/observe/promobserve"
 	"github.com/gocurator/curator/recipes/mutex"
@@ -59,7 +60,7 @@ func TestTheDashboardOfCachesAsksForWhatThereIs(t *testing.T) {
 	b := newBed(t)
 	client := b.client(t)
 	b.watched(t, client, "/config", "configuration")
-	n, err := node.Keep(within(t), client, "/workers/7", nil)
+	n, err := node.Keep(testbed.Context(t), client, "/workers/7", nil)
 	require.NoError(t, err)
 	defer n.Close()
 	collector, err := promobserve.NewNodeCollector(n, "worker")
@@ -152,8 +153,8 @@ func exportedLabels(t *testing.T) map[string][]string {
 	require.NoError(t, err)
 	other, err := mutex.New(b.client(t), "/lock")
 	require.NoError(t, err)
-	require.NoError(t, m.Do(within(t), func(ctx context.Context) error {
-		_, err := other.TryAcquire(within(t))
+	require.NoError(t, m.Do(testbed.Context(t), func(ctx context.Context) error {
+		_, err := other.TryAcquire(testbed.Context(t))
 		require.ErrorIs(t, err, mutex.ErrNotAcquired)
 		return nil
 	}))

@@ -3,6 +3,7 @@ package promobserve_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -15,19 +16,17 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/observe/promobserve"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/rwlock"
 	"github.com/gocurator/curator/recipes/semaphore"
-	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-const patience = 30 * time.Second
 
 // bed is a server, and an observer on a registry.
 type bed struct {
@@ -47,18 +46,7 @@ func newBed(t *testing.T, opts ...promobserve.Option) *bed {
 
 func (b *bed) client(t *testing.T) *framework.Client {
 	t.Helper()
-	client, err := framework.New([]string{b.server.Addr()}, framework.WithObserver(b.observer),
-		framework.WithSessionTimeout(10*time.Second), framework.WithRetryPolicy(retry.NTimes(5, 10*time.Millisecond)))
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	require.NoError(t, client.WaitConnected(within(t)))
-	return client
-}
-
-func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
+	return testbed.On(b.server).Client(t, framework.WithObserver(b.observer))
 }
 
 // value is that of a series: of a histogram the number of observations. ok is false if there is none.
@@ -113,10 +101,10 @@ func (b *bed) is(t *testing.T, want float64, name string, labels ...string) {
 
 func (b *bed) becomes(t *testing.T, want float64, name string, labels ...string) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	testbed.Eventually(t, func() bool {
 		got, _ := b.value(t, name, labels...)
 		return got == want
-	}, patience, 5*time.Millisecond, "%s %v", name, labels)
+	}, fmt.Sprint(name, labels))
 }
 
 func TestLocksAcquiredAndContended(t *testing.T) {
@@ -128,7 +116,7 @@ func TestLocksAcquiredAndContended(t *testing.T) {
 	of := []string{"lock", "mutex at /lock", "kind", "mutex"}
 	and := func(more ...string) []string { return append(more, of...) }
 
-	hold, err := first.Acquire(within(t))
+	hold, err := first.Acquire(testbed.Context(t))
 	require.NoError(t, err)
 	b.is(t, 1, "curator_lock_held", of...)
 	b.is(t, 0, "curator_lock_waiting", of...)
@@ -136,11 +124,11 @@ func TestLocksAcquiredAndContended(t *testing.T) {
 	b.is(t, 1, "curator_lock_queue_length", of...)
 	assert.Zero(t, b.series(t, "curator_lock_queue_length", of...).Histogram.GetSampleSum(), "nobody was ahead")
 
-	_, err = second.TryAcquire(within(t))
+	_, err = second.TryAcquire(testbed.Context(t))
 	require.ErrorIs(t, err, mutex.ErrNotAcquired)
 	b.is(t, 1, "curator_lock_not_acquired_total", and("reason", "held")...)
 
-	impatient, cancel := context.WithCancelCause(within(t))
+	impatient, cancel := context.WithCancelCause(testbed.Context(t))
 	done := make(chan error, 1)
 	go func() {
 		_, err := second.Acquire(impatient)
@@ -171,7 +159,7 @@ func TestWhatHasNotHappenedIsZero(t *testing.T) {
 	b.is(t, 0, "curator_connection_state", "state", "suspended")
 	m, err := mutex.New(b.client(t), "/lock")
 	require.NoError(t, err)
-	require.NoError(t, m.Do(within(t), func(context.Context) error { return nil }))
+	require.NoError(t, m.Do(testbed.Context(t), func(context.Context) error { return nil }))
 	for _, cause := range []string{"session_lost", "suspended", "node_deleted", "revoked", "max_hold", "closed", "other"} {
 		b.is(t, 0, "curator_lock_losses_total", "kind", "mutex", "cause", cause)
 	}
@@ -182,7 +170,7 @@ func TestLossesByCause(t *testing.T) {
 	client := b.client(t)
 	m, err := mutex.New(client, "/lock", lock.WithErrorPolicy(connstate.Session))
 	require.NoError(t, err)
-	hold, err := m.Acquire(within(t))
+	hold, err := m.Acquire(testbed.Context(t))
 	require.NoError(t, err)
 	require.NoError(t, b.server.ExpireSession(hold.Session().ID()))
 	b.becomes(t, 1, "curator_lock_losses_total", "kind", "mutex", "cause", "session_lost")
@@ -194,7 +182,7 @@ func TestLossesByCause(t *testing.T) {
 	// Again in the next session, and lost with the connection.
 	m, err = mutex.New(client, "/lock")
 	require.NoError(t, err)
-	hold, err = m.Acquire(within(t))
+	hold, err = m.Acquire(testbed.Context(t))
 	require.NoError(t, err)
 	b.server.CutConnections()
 	b.becomes(t, 1, "curator_lock_losses_total", "kind", "mutex", "cause", "suspended")
@@ -206,7 +194,7 @@ func TestLossesByCause(t *testing.T) {
 // TestGaugesComeBackToZero: whatever begins, ends once, in every recipe and whatever goes wrong.
 func TestGaugesComeBackToZero(t *testing.T) {
 	b := newBed(t)
-	ctx := within(t)
+	ctx := testbed.Context(t)
 	var contenders sync.WaitGroup
 	for range 3 {
 		client := b.client(t)
@@ -283,11 +271,11 @@ func TestKindsHaveSeriesOfTheirOwn(t *testing.T) {
 	m, err := mutex.New(client, "/lock")
 	require.NoError(t, err)
 	nothing := func(context.Context) error { return nil }
-	require.NoError(t, m.Do(within(t), nothing))
-	require.NoError(t, rw.Write().Do(within(t), nothing))
-	first, err := rw.Read().Acquire(within(t))
+	require.NoError(t, m.Do(testbed.Context(t), nothing))
+	require.NoError(t, rw.Write().Do(testbed.Context(t), nothing))
+	first, err := rw.Read().Acquire(testbed.Context(t))
 	require.NoError(t, err)
-	second, err := rw.Read().Acquire(within(t))
+	second, err := rw.Read().Acquire(testbed.Context(t))
 	require.NoError(t, err)
 	for kind, want := range map[string]struct{ held, waits float64 }{"mutex": {0, 1}, "write": {0, 1}, "read": {2, 2}} {
 		of := []string{"lock", "/lock", "kind", kind}
@@ -304,20 +292,20 @@ func TestTermsAreOfKindElection(t *testing.T) {
 		b := newBed(t)
 		e, err := leader.New(b.client(t), "/election", opts...)
 		require.NoError(t, err)
-		first, err := e.Campaign(within(t))
+		first, err := e.Campaign(testbed.Context(t))
 		require.NoError(t, err)
 		of := []string{"kind", kind}
 		b.is(t, 1, "curator_lock_held", of...)
 		b.is(t, 1, "curator_lock_wait_duration_seconds", of...)
 		next := make(chan *leader.Term, 1)
 		go func() { // ends when first is lost
-			term, err := e.Campaign(within(t))
+			term, err := e.Campaign(testbed.Context(t))
 			assert.NoError(t, err)
 			next <- term
 		}()
 		b.becomes(t, 1, "curator_lock_waiting", of...)
 		b.is(t, 0, "curator_lock_losses_total", "kind", kind, "cause", "node_deleted")
-		require.NoError(t, b.client(t).Delete(within(t), first.Path(), -1))
+		require.NoError(t, b.client(t).Delete(testbed.Context(t), first.Path(), -1))
 		second := <-next
 		b.becomes(t, 1, "curator_lock_losses_total", "kind", kind, "cause", "node_deleted")
 		b.is(t, 1, "curator_lock_held", of...)
@@ -333,12 +321,12 @@ func TestRetriesAndResults(t *testing.T) {
 	b := newBed(t)
 	client := b.client(t)
 	lost := b.server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpExists))
-	_, _, err := client.Exists(within(t), "/a")
+	_, _, err := client.Exists(testbed.Context(t), "/a")
 	require.NoError(t, err)
 	require.True(t, lost.Met())
 	b.is(t, 1, "curator_operation_retries_total", "op", "exists")
 	b.is(t, 1, "curator_operation_duration_seconds", "op", "exists", "result", "ok")
-	_, _, err = client.Get(within(t), "/a")
+	_, _, err = client.Get(testbed.Context(t), "/a")
 	require.Error(t, err)
 	b.is(t, 1, "curator_operation_duration_seconds", "op", "get", "result", "no_node")
 }
@@ -365,7 +353,7 @@ func TestTheDefaultLabelOfLocksIsEmpty(t *testing.T) {
 	for _, path := range []string{"/a", "/b", "/c"} {
 		m, err := mutex.New(client, path)
 		require.NoError(t, err)
-		require.NoError(t, m.Do(within(t), func(context.Context) error { return nil }))
+		require.NoError(t, m.Do(testbed.Context(t), func(context.Context) error { return nil }))
 	}
 	b.is(t, 3, "curator_lock_wait_duration_seconds", "kind", "mutex")
 	b.is(t, 3, "curator_lock_hold_duration_seconds", "kind", "mutex")
@@ -373,7 +361,7 @@ func TestTheDefaultLabelOfLocksIsEmpty(t *testing.T) {
 
 func TestBuckets(t *testing.T) {
 	b := newBed(t, promobserve.WithBuckets(1, 60))
-	_, _, err := b.client(t).Exists(within(t), "/a")
+	_, _, err := b.client(t).Exists(testbed.Context(t), "/a")
 	require.NoError(t, err)
 	var bounds []float64
 	for _, bucket := range b.series(t, "curator_operation_duration_seconds", "op", "exists", "result", "ok").Histogram.GetBucket() {

@@ -147,7 +147,7 @@ func (w writer) step(ctx context.Context) {
 	case 4:
 		w.deleteAll(ctx, path)
 	}
-	time.Sleep(upTo(w.rand, 20*time.Millisecond))
+	pause(w.rand, 20*time.Millisecond)
 }
 
 func (w writer) deleteAll(ctx context.Context, path string) {
@@ -160,6 +160,10 @@ func (w writer) deleteAll(ctx context.Context, path string) {
 
 func upTo(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
 
+func pause(r *rand.Rand, most time.Duration) {
+	time.Sleep(upTo(r, most)) // virtual time
+}
+
 // trouble makes faults until ctx is done, and then ends them.
 func (w *world) trouble(ctx context.Context, t *testing.T, r *rand.Rand) {
 	for ctx.Err() == nil {
@@ -170,7 +174,7 @@ func (w *world) trouble(ctx context.Context, t *testing.T, r *rand.Rand) {
 		} else if len(sessions) > 0 {
 			w.troubleClients(m, sessions[r.IntN(len(sessions))].ID, r)
 		}
-		time.Sleep(upTo(r, 300*time.Millisecond))
+		pause(r, 300*time.Millisecond)
 	}
 	for _, m := range w.members {
 		m.ClearFaults() // also those that no request has met
@@ -193,11 +197,11 @@ func (w *world) troubleClients(m *zktest.Server, victim int64, r *rand.Rand) {
 		m.Inject(zktest.Fault(1+r.IntN(4)), r.IntN(20))
 	case 4:
 		remove := m.Delay(upTo(r, 50*time.Millisecond), zktest.OnSession(victim))
-		time.Sleep(upTo(r, 200*time.Millisecond))
+		pause(r, 200*time.Millisecond)
 		remove()
 	case 5:
 		m.Freeze(victim)
-		time.Sleep(upTo(r, 15*time.Second)) // longer than a session lives
+		pause(r, 15*time.Second) // longer than a session lives
 		m.Thaw(victim)
 	}
 }
@@ -206,15 +210,15 @@ func (w *world) troubleMembers(t *testing.T, m *zktest.Server, r *rand.Rand) {
 	switch r.IntN(5) {
 	case 0:
 		m.Stop()
-		time.Sleep(upTo(r, time.Second))
+		pause(r, time.Second)
 		require.NoError(t, m.Restart())
 	case 1:
 		m.Pause()
-		time.Sleep(upTo(r, 2*time.Second))
+		pause(r, 2*time.Second)
 		m.Resume()
 	case 2:
 		require.NoError(t, w.cluster.Partition(m))
-		time.Sleep(upTo(r, 10*time.Second))
+		pause(r, 10*time.Second)
 		w.cluster.Heal()
 	case 3, 4:
 		require.NoError(t, w.cluster.Lag(m, upTo(r, 2*time.Second)))
@@ -284,7 +288,7 @@ func (s *subject) replay(ctx context.Context, t *testing.T) {
 		}
 		s.mu.Unlock()
 		if slow.IntN(10) == 0 {
-			time.Sleep(upTo(slow, time.Second))
+			pause(slow, time.Second)
 		}
 	}
 }
@@ -296,7 +300,7 @@ func (s *subject) look(ctx context.Context, t *testing.T) {
 		for n := range s.cache.All() {
 			seen.check(t, s.name, n, true)
 		}
-		time.Sleep(7 * time.Millisecond)
+		time.Sleep(7 * time.Millisecond) // virtual time
 	}
 }
 

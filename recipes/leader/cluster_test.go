@@ -124,15 +124,15 @@ func failingCluster(t *testing.T, seed uint64) {
 	longest := time.Duration(0)
 	for range 25 {
 		heal := r.breakSomething(cluster, random)
-		time.Sleep(time.Duration(random.IntN(12000)) * time.Millisecond)
+		time.Sleep(time.Duration(random.IntN(12000)) * time.Millisecond) // virtual time
 		heal()
 		healed := time.Now()
 		for !r.leads() {
-			time.Sleep(10 * time.Millisecond)
+			time.Sleep(10 * time.Millisecond) // virtual time
 			require.Less(t, time.Since(healed), time.Minute, "nobody leads")
 		}
 		longest = max(longest, time.Since(healed))
-		time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond)
+		time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond) // virtual time
 	}
 	time.Sleep(time.Minute) // peace
 	cancel()

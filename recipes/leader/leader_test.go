@@ -149,7 +149,7 @@ func neverTogether(t *testing.T, bed *testbed.Bed) {
 			for range 6 {
 				assert.NoError(t, e.Lead(testbed.Context(t), func(ctx context.Context, _ *leader.Term) error {
 					assert.EqualValues(t, 1, inside.Add(1), "two leaders")
-					time.Sleep(time.Millisecond)
+					time.Sleep(time.Millisecond) // so that a second leader would meet the first
 					assert.NoError(t, ctx.Err())
 					inside.Add(-1)
 					terms.Add(1)
@@ -288,7 +288,7 @@ func await(ctx context.Context, condition func() bool) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // the list of participants gives no signal
 	}
 	return nil
 }

@@ -47,11 +47,11 @@ func rivalsOnCluster(t *testing.T, random *rand.Rand) {
 		r.node = keep(t, r.client, "/group/a", r.last, node.IfTaken(node.Replace))
 		all = append(all, r)
 	}
-	time.Sleep(time.Minute)
+	time.Sleep(time.Minute) // virtual time
 	for range 30 {
 		disturbCluster(t, cluster, random, all)
 		for range 100 {
-			time.Sleep(time.Duration(random.IntN(200)) * time.Millisecond)
+			time.Sleep(time.Duration(random.IntN(200)) * time.Millisecond) // virtual time
 			require.LessOrEqual(t, having(all), 1, "two have the node")
 		}
 		for _, r := range all {
@@ -62,7 +62,7 @@ func rivalsOnCluster(t *testing.T, random *rand.Rand) {
 	for _, m := range cluster.Members() {
 		require.NoError(t, cluster.Lag(m, 0))
 	}
-	time.Sleep(2 * time.Minute)
+	time.Sleep(2 * time.Minute) // virtual time
 	require.Equal(t, 1, having(all))
 	winner := all[slices.IndexFunc(all, has)]
 	reader := client(&rival{})
@@ -85,7 +85,7 @@ func disturbCluster(t *testing.T, cluster *zktest.Cluster, random *rand.Rand, al
 		cluster.Heal()
 	case 3:
 		m.Stop()
-		time.Sleep(time.Duration(random.IntN(5_000)) * time.Millisecond)
+		time.Sleep(time.Duration(random.IntN(5_000)) * time.Millisecond) // virtual time
 		require.NoError(t, m.Restart())
 	case 4:
 		m.CutConnections()

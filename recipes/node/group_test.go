@@ -125,7 +125,7 @@ func changes(t *testing.T, bed *testbed.Bed) {
 				}
 				seen["one"] = []byte("mine") // it is a copy
 				last = n
-				time.Sleep(time.Duration(n%3) * time.Millisecond)
+				time.Sleep(time.Duration(n%3) * time.Millisecond) // a slow reader: changes come meanwhile
 			}
 			assert.Fail(t, "the changes ended")
 		})

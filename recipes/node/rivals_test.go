@@ -106,7 +106,7 @@ func disturb(t *testing.T, w world, random *rand.Rand, all []*rival) {
 		}
 	case 3:
 		w.Stop()
-		time.Sleep(time.Duration(random.IntN(15_000)) * time.Millisecond)
+		time.Sleep(time.Duration(random.IntN(15_000)) * time.Millisecond) // virtual time
 		require.NoError(t, w.Restart())
 	case 4:
 		r.last = fmt.Sprint(random.IntN(1000))
@@ -114,7 +114,7 @@ func disturb(t *testing.T, w world, random *rand.Rand, all []*rival) {
 		defer cancel()
 		_ = r.node.Set(ctx, []byte(r.last)) // it is written when that is possible
 	}
-	time.Sleep(time.Duration(random.IntN(15_000)) * time.Millisecond)
+	time.Sleep(time.Duration(random.IntN(15_000)) * time.Millisecond) // virtual time
 	if random.IntN(2) == 0 {
 		r.away.Store(false)
 	}

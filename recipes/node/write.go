@@ -66,7 +66,11 @@ func (k *keeper) write(ctx context.Context) error {
 		k.view = view{} // also after a reply of ours that was lost
 		return errAgain
 	case refusal(err):
-		k.set(func() { k.refused = refused{want.number, err} })
+		k.set(func() { // Err must not be nil any more when Set returns
+			if k.refused = (refused{want.number, err}); k.present {
+				k.err = err
+			}
+		})
 	}
 	return err
 }

@@ -83,8 +83,8 @@ func removeAfter(input io.Reader, pid string) error {
 	if group > 1 {
 		_ = syscall.Kill(-group, syscall.SIGKILL) // an error means that the command has ended
 	}
-	// The engine may still be creating what the process asked for last.
 	first := ensemble.Sweep(ctx, id)
+	// The engine may still be creating what the process asked for last.
 	time.Sleep(2 * time.Second)
 	if err := ensemble.Sweep(ctx, id); err != nil {
 		return errors.Join(first, err)
