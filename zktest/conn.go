@@ -121,8 +121,8 @@ func (c *conn) read() {
 		c.received.Add(1)
 		c.heard()
 		c.noteArrival()
+		c.server.asleep.wake() // before the request can be forgotten itself
 		c.in.push(record)
-		c.server.asleep.wake()
 	}
 }
 
