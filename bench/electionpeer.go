@@ -60,7 +60,7 @@ func serveElections(ctx context.Context, who string, addresses []string, timeout
 	case "floor":
 		e := new(entrant)
 		defer e.close()
-		conn, err := dial(&servers{addresses: addresses}, e, new(atomic.Int64))
+		conn, err := dial(&servers{addresses: addresses}, e)
 		if err != nil {
 			return err
 		}

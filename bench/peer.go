@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -63,7 +62,7 @@ func enterPeer(ctx context.Context, s *servers, w workload, path, program, comma
 	if err != nil {
 		return nil, err
 	}
-	e := &entrant{workload: w, bytes: new(atomic.Int64)}
+	e := &entrant{workload: w}
 	e.onClose(func() { _ = p.stop() })
 	e.drive = func(_ context.Context, turn time.Duration) (measure, error) {
 		numbers, err := p.ask(strconv.FormatInt(turn.Milliseconds(), 10))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
@@ -53,7 +52,7 @@ func (s *servers) startRedis(ctx context.Context, n int) error {
 // enterEtcd is etcd's own recipe: concurrency.Mutex, which needs a session for each contender.
 func enterEtcd(ctx context.Context, s *servers, w workload, path string) (*entrant, error) {
 	e := new(entrant)
-	return population(w, path, new(atomic.Int64), e, func() (func(string) (contender, error), error) {
+	return population(w, path, e, func() (func(string) (contender, error), error) {
 		client, err := clientv3.New(clientv3.Config{Endpoints: s.etcd, DialTimeout: 10 * time.Second, Logger: zap.NewNop(), Context: ctx})
 		if err != nil {
 			return nil, err
@@ -76,7 +75,7 @@ func enterEtcd(ctx context.Context, s *servers, w workload, path string) (*entra
 // enterRedis is redsync, which tries again after a pause while others hold.
 func enterRedis(ctx context.Context, s *servers, w workload, path string) (*entrant, error) {
 	e := new(entrant)
-	return population(w, path, new(atomic.Int64), e, func() (func(string) (contender, error), error) {
+	return population(w, path, e, func() (func(string) (contender, error), error) {
 		var pools []redis.Pool
 		for _, address := range s.redis {
 			client := goredis9.NewClient(&goredis9.Options{Addr: address, PoolSize: 64})

@@ -71,7 +71,7 @@ type entrant struct {
 	workload   workload
 	contenders []contender
 	drive      func(ctx context.Context, turn time.Duration) (measure, error) // nil: contenders are driven here
-	bytes      *atomic.Int64                                                  // to and from the servers
+	traffic    traffic
 	closers    []func()
 }
 
@@ -99,7 +99,7 @@ func (e *entrant) turn(ctx context.Context, s *servers, turn time.Duration) (mea
 	if err != nil {
 		return measure{}, err
 	}
-	ownBefore, bytesBefore := ownCPU(), e.bytes.Load()
+	ownBefore, bytesBefore := ownCPU(), e.traffic.bytes()
 	var m measure
 	if e.drive != nil {
 		m, err = e.drive(ctx, turn)
@@ -115,14 +115,14 @@ func (e *entrant) turn(ctx context.Context, s *servers, turn time.Duration) (mea
 		return m, err
 	}
 	after, err := s.counters(ctx)
-	m.server, m.requests, m.bytes = after.cpu-before.cpu, after.requests-before.requests, e.bytes.Load()-bytesBefore
+	m.server, m.requests, m.bytes = after.cpu-before.cpu, after.requests-before.requests, e.traffic.bytes()-bytesBefore
 	return m, err
 }
 
 // population makes the contenders of an entrant: connect is called for each client, and what it returns
 // for each contender of that client, with the lock's path.
-func population(w workload, path string, bytes *atomic.Int64, e *entrant, connect func() (func(path string) (contender, error), error)) (*entrant, error) {
-	e.workload, e.bytes = w, bytes
+func population(w workload, path string, e *entrant, connect func() (func(path string) (contender, error), error)) (*entrant, error) {
+	e.workload = w
 	var client func(path string) (contender, error)
 	for i := range w.locks * w.waiters {
 		if client == nil || w.each {
@@ -142,33 +142,14 @@ func population(w workload, path string, bytes *atomic.Int64, e *entrant, connec
 	return e, nil
 }
 
-// countingConn counts bytes.
-type countingConn struct {
-	net.Conn
-	bytes *atomic.Int64
-}
-
-func (c countingConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	c.bytes.Add(int64(n))
-	return n, err
-}
-
-func (c countingConn) Write(p []byte) (int, error) {
-	n, err := c.Conn.Write(p)
-	c.bytes.Add(int64(n))
-	return n, err
-}
-
 const sessionTimeout = 20 * time.Second
 
 func enterOurs(ctx context.Context, s *servers, w workload, path string) (*entrant, error) {
-	e, bytes := new(entrant), new(atomic.Int64)
-	return population(w, path, bytes, e, func() (func(string) (contender, error), error) {
+	e := new(entrant)
+	return population(w, path, e, func() (func(string) (contender, error), error) {
 		client, err := framework.New(s.addresses, framework.WithSessionTimeout(sessionTimeout),
 			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-				conn, err := new(net.Dialer).DialContext(ctx, network, address)
-				return countingConn{conn, bytes}, err
+				return e.traffic.add(new(net.Dialer).DialContext(ctx, network, address))
 			}))
 		if err != nil {
 			return nil, err
@@ -301,11 +282,10 @@ func publish(ctx context.Context, client *framework.Client, l *mutex.Mutex, path
 }
 
 // dial connects go-zookeeper.
-func dial(s *servers, e *entrant, bytes *atomic.Int64) (*zk.Conn, error) {
+func dial(s *servers, e *entrant) (*zk.Conn, error) {
 	conn, events, err := zk.Connect(s.addresses, sessionTimeout, zk.WithLogInfo(false), zk.WithLogger(nothing{}),
 		zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
-			conn, err := net.DialTimeout(network, address, timeout)
-			return countingConn{conn, bytes}, err
+			return e.traffic.add(net.DialTimeout(network, address, timeout))
 		}))
 	if err != nil {
 		return nil, err
@@ -324,9 +304,9 @@ type nothing struct{}
 func (nothing) Printf(string, ...any) {}
 
 func enterZkLock(_ context.Context, s *servers, w workload, path string) (*entrant, error) {
-	e, bytes := new(entrant), new(atomic.Int64)
-	return population(w, path, bytes, e, func() (func(string) (contender, error), error) {
-		conn, err := dial(s, e, bytes)
+	e := new(entrant)
+	return population(w, path, e, func() (func(string) (contender, error), error) {
+		conn, err := dial(s, e)
 		if err != nil {
 			return nil, err
 		}
@@ -340,9 +320,9 @@ func enterZkLock(_ context.Context, s *servers, w workload, path string) (*entra
 // enterFloor is the least that ZooKeeper needs: create and delete, and in a queue a watch on the node ahead,
 // which is known by its number, because nobody here gives up. A try is one list. A holder that publishes sets a node.
 func enterFloor(_ context.Context, s *servers, w workload, path string) (*entrant, error) {
-	e, bytes := new(entrant), new(atomic.Int64)
-	return population(w, path, bytes, e, func() (func(string) (contender, error), error) {
-		conn, err := dial(s, e, bytes)
+	e := new(entrant)
+	return population(w, path, e, func() (func(string) (contender, error), error) {
+		conn, err := dial(s, e)
 		if err != nil {
 			return nil, err
 		}

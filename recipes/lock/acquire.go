@@ -125,8 +125,8 @@ func (q *Queue) whyNot(ctx context.Context, session *framework.Session, err erro
 	}
 }
 
-// join creates our node. Without a view, the list of the children is sent directly after the create. So is the
-// list of the queue ahead, if we do not wait.
+// join creates our node. Without a view, the list of the children is sent directly after the create, unless the queue is
+// long: then nobody is in a hurry to know. So is the list of the queue ahead, if we do not wait.
 func (q *Queue) join(ctx context.Context, session *framework.Session, v *view, wait bool) (*entry, error) {
 	e := newEntry(q, session)
 	var first, ahead *listing
@@ -141,12 +141,15 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, v *view, w
 		}
 	}
 	creating := e.withToken(ctx)
-	if first != nil || ahead != nil {
+	long := q.isLong()
+	if first != nil && !long || ahead != nil {
 		listing, cancel := context.WithCancel(ctx)
 		defer cancel()
 		hints := clientapi.HintsOf(creating)
 		hints.Sent = func() {
-			first.start(listing)
+			if !long {
+				first.start(listing)
+			}
 			ahead.start(listing)
 		}
 		creating = clientapi.WithHints(creating, hints)

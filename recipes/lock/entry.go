@@ -131,7 +131,7 @@ func (e *entry) hold(ctx context.Context, wait bool) (*Hold, error) {
 		case !wait:
 			return nil, ErrNotAcquired
 		default:
-			if err := e.await(ctx, turn.Watch, changed); err != nil { // 4
+			if err := e.await(ctx, children, turn.Watch, changed); err != nil { // 4
 				return nil, err
 			}
 		}
@@ -171,9 +171,9 @@ func (e *entry) decide(children []string, leases int) (Decision, error) {
 	return turn, err
 }
 
-// await returns when the queue must be looked at again: one of the nodes called names was deleted, or changed
-// is closed.
-func (e *entry) await(ctx context.Context, names []string, changed <-chan struct{}) error {
+// await returns when the queue must be looked at again: one of the nodes called names, of all children, was deleted, or
+// changed is closed.
+func (e *entry) await(ctx context.Context, children, names []string, changed <-chan struct{}) error {
 	// A waiter depends on its session as a holder does: it must not learn only when it is woken that its node
 	// was deleted long ago.
 	stop, err := e.session.Depend(connstate.Session, func(error) {})
@@ -189,7 +189,7 @@ func (e *entry) await(ctx context.Context, names []string, changed <-chan struct
 		}
 		if w != nil {
 			defer v.cancel(w)
-			return e.sleep(ctx, w.c, changed)
+			return e.sleep(ctx, w.c, nil, changed)
 		}
 	}
 	for {
@@ -201,7 +201,10 @@ func (e *entry) await(ctx context.Context, names []string, changed <-chan struct
 			return err
 		}
 		awake := make(chan struct{})
-		err = e.sleep(ctx, set.fired(awake), changed)
+		fired := set.fired(awake)
+		if err = e.prepare(ctx, children, names, fired, changed); err == nil {
+			err = e.sleep(ctx, fired, nil, changed)
+		}
 		close(awake)
 		if err != nil || set.gone() || isClosed(changed) {
 			return err
@@ -211,10 +214,11 @@ func (e *entry) await(ctx context.Context, names []string, changed <-chan struct
 	}
 }
 
-// sleep returns when fired or changed is closed. An error means that waiting is useless.
-func (e *entry) sleep(ctx context.Context, fired, changed <-chan struct{}) error {
+// sleep returns when fired, also or changed is closed. An error means that waiting is useless.
+func (e *entry) sleep(ctx context.Context, fired, also, changed <-chan struct{}) error {
 	select {
 	case <-fired:
+	case <-also:
 	case <-changed:
 	case <-e.vanished:
 		return &entryLost{ErrNodeDeleted}

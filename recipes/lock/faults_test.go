@@ -27,7 +27,8 @@ var faults = []zktest.Fault{zktest.FailBefore, zktest.LoseReply, zktest.ExpireBe
 type scenario struct {
 	server         *zktest.Server
 	subject, other *lock.Queue
-	expires        bool // the fault ends the session
+	bystander      *framework.Client // that of other
+	expires        bool              // the fault ends the session
 }
 
 // eachRequest runs test with the subject's first request failing, then its second,
@@ -48,10 +49,11 @@ func eachRequest(t *testing.T, test func(t *testing.T, s scenario), opts ...lock
 						return r.Session != session.ID()
 					})
 					test(t, scenario{
-						server:  server,
-						subject: newQueue(t, subject, "/deep/down/lock", opts...),
-						other:   newQueue(t, other, "/deep/down/lock"),
-						expires: fault == zktest.ExpireBefore || fault == zktest.ExpireAfter,
+						server:    server,
+						subject:   newQueue(t, subject, "/deep/down/lock", opts...),
+						other:     newQueue(t, other, "/deep/down/lock"),
+						bystander: other,
+						expires:   fault == zktest.ExpireBefore || fault == zktest.ExpireAfter,
 					})
 					met = injected.Met()
 					require.Less(t, n, 50, "the scenario never ends")

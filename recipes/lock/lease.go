@@ -167,6 +167,7 @@ func (l *lease) logLoss(cause error) {
 // finish cancels the contexts of the holds and of their groups, and ends what runs for the lease.
 func (l *lease) finish(cause error) {
 	l.end(cause)
+	l.entry.queue.noteHeld(time.Since(l.began))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, groups := range l.groups {

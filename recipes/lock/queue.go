@@ -30,7 +30,8 @@ type Queue struct {
 	changed   chan struct{} // closed and replaced when maxLeases changes
 	used      time.Time     // when the last acquire began
 	entries   int           // nodes of this Queue
-	others    int           // nodes of others, by the last list
+	others    int           // nodes of others, when the queue was last looked at
+	held      time.Duration // the length of the last hold
 }
 
 // New makes a queue at path for nodes called name (as in "lock-"), to which the server adds a number. driver

@@ -30,6 +30,7 @@ type view struct {
 	waiters  map[string][]*waiter // by the name of the child that they wait for
 	entries  map[string]*entry    // ours
 	load     load
+	brief    bool // for a waiter that is next, see next.go
 	over     bool
 	ended    func(*view, ending) // called once, when the view is over
 }
@@ -249,6 +250,9 @@ func (v *view) dismiss(e *entry) {
 	if v.entries[e.name] == e {
 		delete(v.entries, e.name)
 		v.part(e.queue)
+		if v.brief && len(v.entries) == 0 {
+			time.AfterFunc(briefly, v.endIdle)
+		}
 	}
 }
 

@@ -120,7 +120,7 @@ func (q *Queue) view(session *framework.Session) *view {
 	}
 	q.used = now
 	q.mu.Unlock()
-	v := q.views.get(q, session, worth, now)
+	v := q.views.get(q, session, purpose{all: worth}, now)
 	if v != nil {
 		v.mu.Lock()
 		v.load.use(now)
@@ -129,18 +129,27 @@ func (q *Queue) view(session *framework.Session) *view {
 	return v
 }
 
-// get returns the view of a Queue's path, and begins one if the path is worth it and there is none.
-func (vs *views) get(q *Queue, session *framework.Session, worth bool, now time.Time) *view {
+// purpose is what a view is to begin for: for all acquires of the client, or for one waiter that is next. With neither
+// none begins.
+type purpose struct{ all, next bool }
+
+// get returns the view of a Queue's path. If there is none, it begins one for the purpose. A view that began for a waiter
+// that is next is not for others, until it is there for all.
+func (vs *views) get(q *Queue, session *framework.Session, p purpose, now time.Time) *view {
 	path := clientapi.RealPath(q.client, q.base)
 	vs.mu.Lock()
 	defer vs.mu.Unlock()
 	if v := vs.byPath[path]; v != nil {
-		return v
+		if v.serves(p) {
+			return v
+		}
+		return nil
 	}
-	if !worth || vs.none || now.Before(vs.rests[path].until) {
+	if !p.all && !p.next || vs.none || now.Before(vs.rests[path].until) {
 		return nil
 	}
 	v := newView(q.base, now, func(v *view, why ending) { vs.ended(path, v, why) })
+	v.brief = !p.all
 	vs.byPath[path] = v
 	go begin(q, session, v) // ends with its requests, or the session
 	return v
@@ -165,7 +174,11 @@ func begin(q *Queue, session *framework.Session, v *view) {
 func (v *view) endIdle() {
 	v.mu.Lock()
 	left := idle
-	if len(v.entries) == 0 {
+	switch {
+	case len(v.entries) > 0:
+	case v.brief:
+		left = 0
+	default:
 		left = idle - time.Since(v.load.used)
 	}
 	over := v.over
