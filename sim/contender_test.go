@@ -202,7 +202,7 @@ func (c *contender) of(h *lock.Hold, owner int64, shared bool, node string) *hel
 	out := &held{
 		who: c.name, owner: int(owner), shared: shared, ctx: h.Context(), session: h.Session().ID(), timeout: h.Session().Timeout(),
 		node: node, since: time.Now(), release: h.Release, token: h.FencingToken, guard: h.Guard, hold: h,
-		watches: true,
+		watches: true, trusting: c.Trusting,
 	}
 	if c.Revocable {
 		r, err := revocable.Watch(h)

@@ -96,6 +96,7 @@ func (w *world) fault(f fault) (heal func(), done bool) {
 		return func() { member.RefuseConnections(false) }, true
 	case expireSession:
 		id := w.sessionOf(f)
+		w.clients[f.Target%len(w.clients)].end()
 		w.monitor.end(id)
 		return nil, w.cluster.ExpireSession(id) == nil
 	case deleteNode:

@@ -52,7 +52,7 @@ type kept interface {
 type keeper struct {
 	*world
 	keeperPlan
-	client  *framework.Client
+	user    *user
 	name    string
 	random  *rand.Rand
 	rivals  *monitor // of those who want the same
@@ -66,7 +66,7 @@ type keeper struct {
 func (w *world) newKeeper(i int, plan keeperPlan) *keeper {
 	plan.Client %= len(w.clients) // there are fewer in a scenario that was cut down
 	return &keeper{
-		world: w, keeperPlan: plan, client: w.clients[plan.Client].client, name: fmt.Sprintf("keeper %d.%d", plan.Client, i),
+		world: w, keeperPlan: plan, user: w.clients[plan.Client], name: fmt.Sprintf("keeper %d.%d", plan.Client, i),
 		random: rand.New(rand.NewPCG(w.Seed, uint64(i+1)<<40)), rivals: w.rivals,
 	}
 }
@@ -92,10 +92,10 @@ func (k *keeper) keep(ctx context.Context) (err error) {
 	}
 	k.node, k.member, k.current = nil, nil, nil
 	if k.Member {
-		if k.member, err = node.Join(ctx, k.client, groupPath, k.Name, k.next(), opts...); err == nil {
+		if k.member, err = node.Join(ctx, k.user.client, groupPath, k.Name, k.next(), opts...); err == nil {
 			k.current = k.member
 		}
-	} else if k.node, err = node.Keep(ctx, k.client, framework.Join(keptPath, k.Name), k.next(), opts...); err == nil {
+	} else if k.node, err = node.Keep(ctx, k.user.client, framework.Join(keptPath, k.Name), k.next(), opts...); err == nil {
 		k.current = k.node
 	}
 	return err
@@ -108,7 +108,7 @@ func (k *keeper) run() {
 		if k.keepFor(upTo(k.random, 40*time.Second), upTo(k.random, 30*time.Second)) && k.calm.Load() && k.Name != rival {
 			return // it goes on to be kept
 		}
-		k.pause(upTo(k.random, 3*time.Second), k.over)
+		k.pause(upTo(k.random, 3*time.Second), nil, k.over)
 	}
 	if !k.keepFor(long, 100*time.Millisecond) {
 		k.monitor.fail("stuck", "%s cannot keep %s after all is well", k.name, k.Name)
@@ -123,12 +123,13 @@ func (k *keeper) stop() <-chan struct{} {
 	return k.over
 }
 
-// pause returns at the end of d or of stop.
-func (k *keeper) pause(d time.Duration, stop <-chan struct{}) {
+// pause returns at the end of d, or when one of these is closed.
+func (k *keeper) pause(d time.Duration, changed, stop <-chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-changed:
 	case <-stop:
 	}
 }
@@ -149,10 +150,14 @@ func (k *keeper) keepFor(wait, stay time.Duration) bool {
 	}
 	defer close(done)
 	for end := time.Now().Add(stay); time.Now().Before(end) && (k.Name == rival || !k.calm.Load()); {
-		k.pause(min(upTo(k.random, 3*time.Second)+time.Millisecond, time.Until(end)), k.stop())
-		if k.random.IntN(3) == 0 {
+		_, changed := k.current.Present()
+		k.pause(min(upTo(k.random, 3*time.Second)+time.Millisecond, time.Until(end)), changed, k.stop())
+		if there, _ := k.current.Present(); !there { // again and again, so that some come while the node is being made again
+			k.set(upTo(k.random, 300*time.Millisecond) + time.Millisecond)
+		} else if k.random.IntN(3) == 0 {
 			k.set(5 * time.Second)
 		}
+		k.check(false)
 		k.checkMember()
 	}
 	if k.calm.Load() && k.Name != rival {
@@ -167,9 +172,10 @@ func (k *keeper) set(wait time.Duration) {
 	defer cancel()
 	if err := k.current.Set(ctx, k.next()); err != nil {
 		k.monitor.count("sets of a kept node that failed") // and are made up for later
-	} else {
-		k.monitor.count("sets of a kept node")
+		return
 	}
+	k.monitor.count("sets of a kept node")
+	k.check(true)
 }
 
 func (k *keeper) close() {
@@ -183,26 +189,63 @@ func (k *keeper) close() {
 	k.current = nil
 }
 
-// claim tells the monitor of the rivals each time the node comes to be there, until done.
+// claim tells the monitor of the rivals each time the node comes to be there or goes, until done.
 func (k *keeper) claim(n kept, done <-chan struct{}) {
-	owner := int(k.owners.Add(1))
-	for was := false; ; {
+	for term := (*held)(nil); ; {
 		there, changed := n.Present()
-		if there && !was {
-			timeout := k.Clients[k.Client].Session
-			k.rivals.enter(&held{
-				who: k.name, owner: owner, node: framework.Join(keptPath, rival), timeout: timeout, ctx: context.Background(),
-				session: k.clients[k.Client].session(),
+		switch {
+		case there && term == nil:
+			term = &held{
+				who: k.name, owner: int(k.owners.Add(1)), node: framework.Join(keptPath, rival), timeout: k.user.Session, ctx: context.Background(),
+				session: k.user.session(),
 				believe: func() bool { there, _ := n.Present(); return there },
-			})
+			}
+			k.rivals.enter(term)
 			k.monitor.count("terms of rivals for a node")
+		case !there && term != nil:
+			// Or it is believed in again in the next term, in a session that is another one.
+			k.rivals.leave(term)
+			term = nil
 		}
-		was = there
 		select {
 		case <-changed:
 		case <-done:
 			return
 		}
+	}
+}
+
+// path is where the node is kept.
+func (k *keeper) path() string {
+	if k.node != nil {
+		return k.node.Path()
+	}
+	return framework.Join(groupPath, k.Name)
+}
+
+// check requires that a node that seems to be there is there, and of the session that lives. If a Set has just returned
+// it also has what was set. All members lag, also the one that leads, so one of them must have it.
+func (k *keeper) check(set bool) {
+	there, changed := k.current.Present()
+	if !there {
+		return
+	}
+	path, lives := k.path(), k.user.session() // 0 if it is not connected
+	var seen []string
+	found := slices.ContainsFunc(k.cluster.Members(), func(m *zktest.Server) bool {
+		stat, err := m.Stat(path)
+		data, _ := m.Get(path)
+		seen = append(seen, fmt.Sprintf("%q of session %#x (%v)", data, stat.EphemeralOwner, err))
+		return err == nil && (lives == 0 || stat.EphemeralOwner == lives) && (!set || string(data) == string(k.data))
+	})
+	select {
+	case <-changed:
+		return
+	default:
+	}
+	k.monitor.count("kept nodes looked at")
+	if !found && !k.user.wasEnded(k.user.Session+10*time.Second) {
+		k.monitor.fail("kept node", "%s: %s seems to be there, in session %#x, with %q; the members have %v", k.name, path, lives, k.data, seen)
 	}
 }
 
@@ -272,10 +315,7 @@ func (w *world) keptWrong() string {
 		if k.current == nil {
 			continue
 		}
-		path := framework.Join(groupPath, k.Name)
-		if k.node != nil {
-			path = k.node.Path()
-		}
+		path := k.path()
 		n, ok := there[path]
 		if present, _ := k.current.Present(); !present || !ok || string(n.Data) != string(k.data) {
 			return fmt.Sprintf("%s: %s is there: %v, as it thinks: %v, with %q, not %q", k.name, path, ok, present, n.Data, k.data)

@@ -203,6 +203,9 @@ func TestWatcherFindsWhatIsWrong(t *testing.T) {
 		"made as it was before it was gone": {[]cache.Change{
 			{Kind: cache.Created, New: at(2, 2)}, {Kind: cache.Deleted, Old: at(2, 2)}, {Kind: cache.Created, New: at(1, 1)},
 		}, true},
+		"the same made again": {[]cache.Change{
+			{Kind: cache.Created, New: at(1, 1)}, {Kind: cache.Deleted, Old: at(1, 1)}, {Kind: cache.Created, New: at(1, 1)},
+		}, true},
 		"another one changed": {[]cache.Change{{Kind: cache.Created, New: at(1, 1)}, {Kind: cache.Changed, Old: at(2, 2), New: at(2, 3)}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

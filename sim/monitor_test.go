@@ -17,22 +17,23 @@ import (
 
 // held is a lock as its holder sees it.
 type held struct {
-	who     string          // the goroutine
-	owner   int             // the same for locks that one acquire got, or one acquire on top of another
-	shared  bool            // a reader's
-	ctx     context.Context // done when the holder does not believe in it any more
-	session int64
-	timeout time.Duration // of the session
-	node    string        // path
-	since   time.Time     // when it was acquired, about
-	release func() error
-	token   func(context.Context) (int64, error)
-	guard   func() *zk.CheckVersionRequest
-	hold    *lock.Hold      // nil: not one of the library
-	revoked <-chan struct{} // closed when somebody asks for a release; nil: that is not watched
-	believe func() bool     // instead of ctx; nil: ctx
-	again   bool            // by Requeue
-	watches bool            // the holder is told when its node is deleted
+	who      string          // the goroutine
+	owner    int             // the same for locks that one acquire got, or one acquire on top of another
+	shared   bool            // a reader's
+	ctx      context.Context // done when the holder does not believe in it any more
+	session  int64
+	timeout  time.Duration // of the session
+	node     string        // path
+	since    time.Time     // when it was acquired, about
+	release  func() error
+	token    func(context.Context) (int64, error)
+	guard    func() *zk.CheckVersionRequest
+	hold     *lock.Hold      // nil: not one of the library
+	revoked  <-chan struct{} // closed when somebody asks for a release; nil: that is not watched
+	believe  func() bool     // instead of ctx; nil: ctx
+	again    bool            // by Requeue
+	trusting bool            // a suspended connection does not end it
+	watches  bool            // the holder is told when its node is deleted
 
 	// Guarded by monitor.mu.
 	serial int

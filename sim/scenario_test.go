@@ -99,6 +99,7 @@ const (
 	deleteHolder
 	revokeHolder
 	loseCreate
+	revokeFar
 	faultKinds
 )
 
@@ -106,7 +107,7 @@ var faultNames = [faultKinds]string{
 	"member paused", "member stopped", "member cut off", "member lags", "connections cut", "link frozen", "session frozen",
 	"connections refused", "session ended", "node deleted", "containers reaped", "reply lost", "request failed", "reads throttled",
 	"sequence near its end", "holder isolated", "holder's follower cut off", "holder's node deleted", "holder asked to release",
-	"create and session lost",
+	"create and session lost", "holder asked while out of reach",
 }
 
 func (k faultKind) String() string { return faultNames[k] }
@@ -129,7 +130,7 @@ func (f fault) String() string {
 var weights = [faultKinds]int{
 	pauseMember: 4, stopMember: 4, cutOffMember: 5, lagMember: 4, cutConnections: 5, freezeMember: 3, freezeSession: 5, refuseConnections: 1,
 	expireSession: 6, deleteNode: 5, reapContainers: 8, loseReply: 8, failRequest: 3, throttle: 1, jumpSequence: 1,
-	isolateHolder: 2, cutOffHolder: 2, deleteHolder: 2, revokeHolder: 2, loseCreate: 2,
+	isolateHolder: 2, cutOffHolder: 2, deleteHolder: 2, revokeHolder: 2, loseCreate: 2, revokeFar: 2,
 }
 
 // totalWeight is the sum of weights.
@@ -202,6 +203,19 @@ func draw(seed uint64, only string) scenario {
 	}
 	slices.SortStableFunc(s.Faults, func(a, b fault) int { return cmp.Compare(a.At, b.At) })
 	return s
+}
+
+// has reports whether there are keepers, caches, or holders who may be asked to release, whatever is asked for.
+func (s *scenario) has(what string) bool {
+	switch what {
+	case "keepers":
+		return len(s.Keepers) > 0
+	case "caches":
+		return len(s.Watchers) > 0
+	case "revocable":
+		return slices.ContainsFunc(s.Clients, func(c clientPlan) bool { return c.Kind == library && c.Revocable && s.Recipe != "leader" })
+	}
+	return true
 }
 
 // nearTheEnd makes it a world in which the numbers of nodes come to their end several times, while nodes are made that the

@@ -71,6 +71,9 @@ func (w *world) trapOf(f fault) *trap {
 	case revokeHolder:
 		t.suits = func(h *held) bool { return h.revoked != nil }
 		t.run = w.revoke
+	case revokeFar:
+		t.suits = func(h *held) bool { return h.revoked != nil && h.trusting }
+		t.run = w.revokeFar
 	default:
 		return nil
 	}
@@ -173,6 +176,23 @@ func (w *world) revoke(h *held) bool {
 		w.monitor.fail("not told", "%s was not told of the message to %s", h.who, h.node)
 	}
 	return true
+}
+
+// revokeFar asks a holder to release while it reaches no member, for so long that some of its requests are given up, but not
+// so long that it must fear for its session.
+func (w *world) revokeFar(h *held) bool {
+	w.freeze(h.session)
+	for _, member := range w.cluster.Members() {
+		member.CutConnections() // the others may come back at once
+	}
+	leader, err := w.cluster.Leader()
+	written := err == nil && leader.Set(h.node, []byte(revocable.MessageRevoke)) == nil
+	h.ends(h.timeout / 2)
+	w.thaw(h.session)
+	if written && !h.ends(toldWithin(h.timeout)) {
+		w.monitor.fail("not told", "%s was not told of the message to %s, which came while it was out of reach", h.who, h.node)
+	}
+	return written
 }
 
 // toldWithin is how long it may take until a holder knows what the servers know: connections may be cut and members

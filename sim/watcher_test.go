@@ -126,7 +126,7 @@ func (x *watcher) change(ch cache.Change) {
 	case ch.Kind != cache.Created && (last.Stat.Czxid != ch.Old.Stat.Czxid || older(ch.Old.Stat, last.Stat)):
 		wrong = "with another old state" // a newer one is that of changes that were left out
 	case ch.Kind == cache.Changed && (ch.New.Stat.Czxid != ch.Old.Stat.Czxid || ch.New.Stat.Mzxid <= ch.Old.Stat.Mzxid),
-		ch.Kind != cache.Deleted && older(ch.New.Stat, x.told[ch.Path]):
+		ch.Kind == cache.Created && ch.New.Stat.Czxid <= x.told[ch.Path].Czxid: // it was deleted
 		wrong = "back in time"
 	}
 	if wrong != "" {

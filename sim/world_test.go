@@ -62,6 +62,7 @@ type user struct {
 	mu     sync.Mutex   // guards what follows
 	random *rand.Rand   // for callbacks
 	mutex  *mutex.Mutex // that all goroutines use; nil: not made yet
+	ended  time.Time    // when a session of it was ended by force last
 }
 
 // simulate runs a scenario in a bubble of its own.
@@ -303,6 +304,20 @@ func (u *user) session() int64 {
 		return 0
 	}
 	return s.ID()
+}
+
+// end notes that a session of the client is about to be ended by force.
+func (u *user) end() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.ended = time.Now()
+}
+
+// wasEnded reports whether a session of the client was ended by force not longer than d ago.
+func (u *user) wasEnded(d time.Duration) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return !u.ended.IsZero() && time.Since(u.ended) < d
 }
 
 // promptKey is for a context whose callbacks are not delayed.

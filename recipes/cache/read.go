@@ -326,6 +326,9 @@ func (l *loop) remove(n *node, waits []*wait) {
 	c.publish(path, n.value, nil)
 	c.mu.Unlock()
 	delete(l.armed, n)
+	if t := l.tasks[path]; t != nil && t.state == reading {
+		t.useless = true // the answer may be older than what says that the node is gone
+	}
 	if p := n.parent; p != nil && p.gone && p.children.len() == 0 {
 		p.gone = false
 		l.want(p.path(), ask{node: true}, waits)

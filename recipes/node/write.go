@@ -30,17 +30,19 @@ func (k *keeper) hold(ctx context.Context) error {
 		return trouble
 	}
 	err := k.appear(trouble)
-	switch {
-	case err == nil:
-		return trouble
-	case errors.Is(err, framework.ErrSessionLost) && k.lives():
+	if errors.Is(err, framework.ErrSessionLost) && k.lives() {
 		// The last word of the leader is older than the session timeout: this process was slow. A write is its next
-		// word. Nobody asks for one as long as nobody depends on the session.
-		if err = k.catchUp(ctx); err == nil {
-			return errAgain
+		// word. Nobody asks for one as long as nobody depends on the session. If the connection has just come to life again
+		// the write proves nothing yet, and it is tried again after a pause.
+		if err := k.catchUp(ctx); err != nil {
+			return err
 		}
+		err = k.appear(trouble)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return trouble
 }
 
 // write brings the data up to date.
