@@ -88,8 +88,14 @@ var mutations = []mutation{
 	{
 		name:  "a woken waiter holds without looking again",
 		file:  "recipes/lock/entry.go",
-		edits: []edit{{old: "if err := e.await(ctx, turn.Watch, changed); err != nil { // 4\n\t\t\t\treturn nil, err\n\t\t\t}", new: "if err := e.await(ctx, turn.Watch, changed); err != nil {\n\t\t\t\treturn nil, err\n\t\t\t}\n\t\t\treturn newHold(ctx, e)"}},
+		edits: []edit{{old: "if err := e.await(ctx, children, turn.Watch, changed); err != nil { // 4\n\t\t\t\treturn nil, err\n\t\t\t}", new: "if err := e.await(ctx, children, turn.Watch, changed); err != nil {\n\t\t\t\treturn nil, err\n\t\t\t}\n\t\t\treturn newHold(ctx, e)"}},
 		pkg:   "recipes/lock", test: "TestWaiterThatGoesProvesNothing/of_another_queue",
+	},
+	{
+		name:  "whoever is next in a long queue holds when the node ahead goes",
+		file:  "recipes/lock/next.go",
+		edits: []edit{{old: "_ = e.enterView(ctx, v) // it fails with ctx, of which the caller takes notice", new: "if e.enterView(ctx, v) == nil {\n\t\t\te.first, e.view = []string{e.name}, nil\n\t\t}"}},
+		pkg:   "recipes/lock", test: "TestWhoThinksThatItIsNextWaits",
 	},
 	{
 		name:  "a view does not count what is created",

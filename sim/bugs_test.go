@@ -12,8 +12,8 @@ var bugs = []planted{
 	{"one holder too many", []edit{{"recipes/lock/driver.go", "if i < maxLeases {", "if i <= maxLeases {"}}},
 	{"a woken waiter holds without looking again", []edit{{
 		entryFile,
-		"if err := e.await(ctx, turn.Watch, changed); err != nil { // 4\n\t\t\t\treturn nil, err\n\t\t\t}",
-		"if err := e.await(ctx, turn.Watch, changed); err != nil {\n\t\t\t\treturn nil, err\n\t\t\t}\n\t\t\treturn newHold(ctx, e)",
+		"if err := e.await(ctx, children, turn.Watch, changed); err != nil { // 4\n\t\t\t\treturn nil, err\n\t\t\t}",
+		"if err := e.await(ctx, children, turn.Watch, changed); err != nil {\n\t\t\t\treturn nil, err\n\t\t\t}\n\t\t\treturn newHold(ctx, e)",
 	}}},
 	{"a view may miss nodes that were created", []edit{
 		{viewFile, "c.number == number)", "c.number <= number)"}, {viewFile, "c.number < number // children", "c.number < -2 // children"},
