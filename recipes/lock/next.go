@@ -8,15 +8,15 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// The waiter that is next in a long queue. Without a view it has to list when the holder releases, a round trip in
-// which nobody holds. So it begins a view as soon as nobody is left between it and the holder. That one ends soon after its own
-// hold. It looks in the view as everybody does: there is no other rule for it.
+// The waiter that is next in a long queue. Without a view it has to list when the holder releases, which is a round trip in
+// which nobody holds. So it begins a view as soon as nobody is left between it and the holder. The view ends soon after the
+// waiter's own hold. The waiter looks in the view as everybody does: there is no other rule for it.
 
 const (
-	// longHold is how long a Queue must have held last for that. After shorter holds there is no time to prepare.
+	// longHold: a Queue whose last hold was shorter does not begin such a view. There would be no time for it.
 	longHold = time.Millisecond
 
-	// briefly is how long such a view goes on when nobody is in it any more.
+	// briefly is for how long such a view goes on when nobody of ours is in the queue any more.
 	briefly = 5 * time.Millisecond
 )
 
