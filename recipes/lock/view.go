@@ -30,7 +30,8 @@ type view struct {
 	waiters  map[string][]*waiter // by the name of the child that they wait for
 	entries  map[string]*entry    // ours
 	load     load
-	brief    bool // for a waiter that is next, see next.go
+	brief    bool        // for a waiter that is next, see next.go
+	timer    *time.Timer // calls endIdle; nil before the first list
 	over     bool
 	ended    func(*view, ending) // called once, when the view is over
 }
@@ -91,6 +92,7 @@ func (v *view) begin(remove func()) {
 	if !over {
 		v.listed = true
 		close(v.ready)
+		v.endIdleIn(idle)
 	}
 	v.mu.Unlock()
 	if over {
@@ -214,6 +216,9 @@ func (v *view) end(why ending) {
 	left := v.entries
 	v.entries = nil
 	remove := v.remove
+	if v.timer != nil {
+		v.timer.Stop()
+	}
 	v.mu.Unlock()
 	v.ended(v, why)
 	if remove != nil {
@@ -251,7 +256,7 @@ func (v *view) dismiss(e *entry) {
 		delete(v.entries, e.name)
 		v.part(e.queue)
 		if v.brief && len(v.entries) == 0 {
-			time.AfterFunc(briefly, v.endIdle)
+			v.endIdleIn(briefly)
 		}
 	}
 }

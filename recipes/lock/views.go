@@ -166,7 +166,6 @@ func begin(q *Queue, session *framework.Session, v *view) {
 		v.end(disconnected)
 	default:
 		v.begin(remove)
-		time.AfterFunc(idle, v.endIdle)
 	}
 }
 
@@ -181,14 +180,23 @@ func (v *view) endIdle() {
 	default:
 		left = idle - time.Since(v.load.used)
 	}
-	over := v.over
+	if left > 0 {
+		v.endIdleIn(left)
+	}
 	v.mu.Unlock()
-	switch {
-	case over:
-	case left > 0:
-		time.AfterFunc(left, v.endIdle)
-	default:
+	if left <= 0 {
 		v.end(unused)
+	}
+}
+
+// endIdleIn has endIdle called once, after d. v.mu is held.
+func (v *view) endIdleIn(d time.Duration) {
+	switch {
+	case v.over:
+	case v.timer == nil:
+		v.timer = time.AfterFunc(d, v.endIdle)
+	default:
+		v.timer.Reset(d)
 	}
 }
 
