@@ -224,7 +224,8 @@ func (k *keeper) path() string {
 }
 
 // check requires that a node that seems to be there is there, and of the session that lives. If a Set has just returned
-// it also has what was set. All members lag, also the one that leads, so one of them must have it.
+// it also has what was set, or gets it soon. All members lag, also the one that leads, so one of them must have it; but the one
+// that has carried out the Set may have been restarted while the answer was under way.
 func (k *keeper) check(set bool) {
 	there, changed := k.current.Present()
 	if !there {
@@ -232,14 +233,27 @@ func (k *keeper) check(set bool) {
 	}
 	path, lives := k.path(), k.user.session() // 0 if it is not connected
 	var seen []string
-	found := slices.ContainsFunc(k.cluster.Members(), func(m *zktest.Server) bool {
-		stat, err := m.Stat(path)
-		data, _ := m.Get(path)
-		seen = append(seen, fmt.Sprintf("%q of session %#x (%v)", data, stat.EphemeralOwner, err))
-		return err == nil && (lives == 0 || stat.EphemeralOwner == lives) && (!set || string(data) == string(k.data))
-	})
+	has := func(data bool) bool {
+		seen = nil
+		return slices.ContainsFunc(k.cluster.Members(), func(m *zktest.Server) bool {
+			stat, err := m.Stat(path)
+			now, _ := m.Get(path)
+			seen = append(seen, fmt.Sprintf("%q of session %#x (%v)", now, stat.EphemeralOwner, err))
+			return err == nil && (lives == 0 || stat.EphemeralOwner == lives) && (!data || string(now) == string(k.data))
+		})
+	}
+	found := has(false)
+	for range 30 {
+		if !found || !set || has(true) {
+			break
+		}
+		k.pause(time.Second, changed, k.stop())
+	}
+	found = found && (!set || has(true))
 	select {
 	case <-changed:
+		return
+	case <-k.stop():
 		return
 	default:
 	}
