@@ -137,7 +137,7 @@ func (b *cacheBench) delays(ctx context.Context, peers []*peer) (figures [][]fig
 	}
 	writes, began := b.rate*int(b.writing/time.Millisecond)/1000, time.Now()
 	err = b.write(ctx, writes, func(i int) (string, string) {
-		// The pace of the writes.
+		// The pace of the writes is what is measured: 1,000 a second, and not as many as can be.
 		time.Sleep(time.Until(began.Add(time.Duration(i) * time.Second / time.Duration(b.rate))))
 		return nodeOf(b.delayed(), i%delayNodes), strconv.FormatInt(time.Now().UnixNano(), 10)
 	})

@@ -163,7 +163,9 @@ func (b *electionBench) handOver(e *election) (time.Duration, error) {
 	if _, err := e.pair[1].number("join " + e.path); err != nil {
 		return 0, err
 	}
-	time.Sleep(b.pause) // the waiting candidate sets its watch, and says nothing of it
+	// The candidate that waits sets its watch meanwhile. A LeaderLatch says nothing of that, and a look from outside does not show whose
+	// watch it is. Too short a pause makes a term begin later: it spoils a figure, and no result is wrong.
+	time.Sleep(b.pause)
 	resigned, err := e.pair[0].number("resign")
 	if err != nil {
 		return 0, err

@@ -143,7 +143,7 @@ func drive(ctx context.Context, w workload, contenders []contender, turn time.Du
 					mu.Unlock()
 				}
 				if w.hold && !over.Load() {
-					time.Sleep(2*time.Millisecond + rand.N(3*time.Millisecond)) // the length of a hold
+					time.Sleep(2*time.Millisecond + rand.N(3*time.Millisecond)) // the hold: its length is part of the workload
 				}
 				again = !over.Load() && ctx.Err() == nil
 				last.Store(time.Now().UnixNano())

@@ -412,7 +412,7 @@ func (tr *trial) verdict(ctx context.Context, client *framework.Client, duration
 // orphans waits until no ephemeral node is left, which the servers may have to see to, and returns those that
 // stay.
 func (tr *trial) orphans(ctx context.Context, client *framework.Client) (left []string, err error) {
-	for end := now() + 30*time.Second; now() < end; time.Sleep(100 * time.Millisecond) { // real servers, real time
+	for end := now() + 30*time.Second; now() < end; time.Sleep(100 * time.Millisecond) { // real servers tell nobody when they have ended all sessions
 		left, err = ephemerals(ctx, client, lockPath)
 		if err == nil && len(left) == 0 {
 			return nil, nil

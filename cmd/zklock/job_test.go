@@ -208,7 +208,7 @@ func count(file string) {
 	err := os.WriteFile(file+".pid", []byte(strconv.Itoa(os.Getpid())), 0o600)
 	fmt.Println("begun") // it may be stopped from here on
 	f, openErr := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	for err = errors.Join(err, openErr); err == nil; time.Sleep(10 * time.Millisecond) { // it is a process of its own
+	for err = errors.Join(err, openErr); err == nil; time.Sleep(10 * time.Millisecond) { // the work of the command; tests wait for its state and its count
 		_, err = f.WriteString(".")
 	}
 	os.Exit(1)
