@@ -20,9 +20,7 @@ func (k *keeper) create(ctx context.Context) error {
 	case k.path == "" && k.cfg.protected:
 		return k.createProtected(ctx, want, options)
 	case k.path == "":
-		if err := k.choose(ctx); !errors.Is(err, errAgain) {
-			return err
-		}
+		return k.choose(ctx) // it must be claimed before it is made
 	}
 	known := !k.unsure
 	k.sent, k.unsure = true, true

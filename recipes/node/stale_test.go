@@ -21,10 +21,14 @@ import (
 // standsStill makes a client whose first look at /group/a, counted from when armed is true, does not return until
 // goOn is closed. read is closed when it has been answered.
 func (w world) standsStill(armed *atomic.Bool) (client *framework.Client, read, goOn chan struct{}) {
+	return w.standsStillAt("/group/a", armed)
+}
+
+func (w world) standsStillAt(path string, armed *atomic.Bool) (client *framework.Client, read, goOn chan struct{}) {
 	read, goOn = make(chan struct{}), make(chan struct{})
 	// Not a sync.Once: time stands still while a goroutine waits for one.
 	return w.client(framework.WithObserver(framework.Observer{Operation: func(_ context.Context, e framework.OperationEvent) {
-		if e.Op == "exists" && e.Path == "/group/a" && armed.CompareAndSwap(true, false) {
+		if e.Op == "exists" && e.Path == path && armed.CompareAndSwap(true, false) {
 			close(read)
 			<-goOn
 		}
@@ -387,5 +391,31 @@ func TestANumberThatIsTakenIsFreeForOthers(t *testing.T) {
 		require.NoError(t, second.Close())
 		require.NoError(t, n.Close())
 		require.Equal(t, "-", data(t, other, n.Path()))
+	})
+}
+
+// TestANumberThatIsBeingLeftIsNotMade has a sequential Keep fail, and stand still after it has seen that it left no node. The next
+// one of the same client chooses the same number. It must not make that node as long as the first may delete it, or
+// it stays: the second chooses another number then. The simulation found it.
+func TestANumberThatIsBeingLeftIsNotMade(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client, read, goOn := w.standsStillAt("/group/a0000000000", yes())
+		require.NoError(t, w.Create("/group", nil))
+		_, err := client.Session(t.Context())
+		require.NoError(t, err)
+		w.RefuseConnections(true)
+		w.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpCreate))
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		_, err = node.Keep(ctx, client, "/group/a", []byte("first"), node.Sequential())
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		w.RefuseConnections(false)
+		testbed.Receive(t, read, "the look at what was left")
+		n := keep(t, client, "/group/a", "second", node.Sequential())
+		close(goOn)
+		w.settle()
+		w.one(n, "second")
+		require.NoError(t, n.Close())
+		require.Empty(t, w.nodes("/group"))
 	})
 }
