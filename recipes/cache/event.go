@@ -33,12 +33,18 @@ func (l *loop) event(e zk.Event) {
 			return
 		}
 		if n.children.len() > 0 {
-			l.want(e.Path, ask{node: true}, nil) // its children went first, so it is there again or will be checked
+			// Its children went first, and are being checked, or it is there again. Whatever is found below it is new, and not
+			// the child of the node that the tree has.
+			l.doubt(n, l.want(e.Path, ask{node: true}, nil))
 			return
 		}
 		l.remove(n, nil)
 	}
 }
+
+// doubt notes that a node of the tree was deleted, so that nothing is added below it until a read that begins from now on has found
+// the next one.
+func (l *loop) doubt(n *node, t *task) { n.read, t.doubted = 0, t.reads }
 
 // created is the creation of a node below the root. If its parent is in the tree, or will be when it has been read, the
 // node is read then. Otherwise the parent itself was made so recently that it will be read, and listed, later.
@@ -66,7 +72,7 @@ func (l *loop) rootEvent(e zk.Event) {
 	a.deep = recursive && reading && !l.pathsAreRight
 	t := l.want(l.c.path, a, nil)
 	if root != nil && e.Type == zk.EventNodeDeleted {
-		root.read, t.doubted = 0, t.reads
+		l.doubt(root, t)
 	}
 	if recursive && !reading && root != nil {
 		t.expects = root.value

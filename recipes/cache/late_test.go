@@ -229,6 +229,24 @@ func TestEventWithTheWrongPathWhileTheRootIsRead(t *testing.T) {
 	})
 }
 
+// pass lets everything through until all have nothing to do.
+func pass(a, b *holding) {
+	for range 20 {
+		synctest.Wait()
+		select {
+		case a.open <- struct{}{}:
+		case b.open <- struct{}{}:
+		default:
+		}
+	}
+	for len(a.arrived)+len(b.arrived) > 0 {
+		select {
+		case <-a.arrived:
+		case <-b.arrived:
+		}
+	}
+}
+
 // TestAnswerFromBeforeTheRootWasMadeAgain: it does not prove that what was found below the root belongs to the root that the
 // cache has.
 func TestAnswerFromBeforeTheRootWasMadeAgain(t *testing.T) {
@@ -240,27 +258,11 @@ func TestAnswerFromBeforeTheRootWasMadeAgain(t *testing.T) {
 		root := newHolding(subject, "/r")
 		child := newHolding(nil, "/r/x")
 		child.Requests = root
-		pass := func() { // lets everything through until all have nothing to do
-			for range 20 {
-				synctest.Wait()
-				select {
-				case root.open <- struct{}{}:
-				case child.open <- struct{}{}:
-				default:
-				}
-			}
-			for len(root.arrived)+len(child.arrived) > 0 {
-				select {
-				case <-root.arrived:
-				case <-child.arrived:
-				}
-			}
-		}
 		c, err := cache.NewOn(child, "/r")
 		require.NoError(t, err)
 		defer c.Close()
 		changes := follow(t, c)
-		pass()
+		pass(root, child)
 		changes.want("created /r=/r", "created /r/x=/r/x")
 
 		set(t, other, "/r", "new")
@@ -277,6 +279,41 @@ func TestAnswerFromBeforeTheRootWasMadeAgain(t *testing.T) {
 		close(root.open) // nothing is held from here on
 		close(child.open)
 		changes.want("deleted /r=new", "created /r=again", "created /r/x=again")
+	})
+}
+
+// TestChildOfANewParentIsNotBelowTheOldOne has a node be made again while a child of the old one is still in the copy, since it is
+// not known yet that it went while there was no connection. The simulation found it.
+func TestChildOfANewParentIsNotBelowTheOldOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		subject := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+		require.NoError(t, server.Create("/r/p/x", []byte("x")))
+		parent := newHolding(subject, "/r/p")
+		child := newHolding(nil, "/r/p/x")
+		child.Requests = parent
+		c, err := cache.NewOn(child, "/r")
+		require.NoError(t, err)
+		defer c.Close()
+		changes := follow(t, c)
+		pass(parent, child)
+		changes.want("created /r=", "created /r/p=", "created /r/p/x=x")
+
+		server.RefuseConnections(true)
+		server.CutConnections()
+		require.NoError(t, server.Delete("/r/p/x"))
+		server.RefuseConnections(false)
+		testbed.Receive(t, parent.arrived, "an answer about the old parent")
+		parent.open <- struct{}{}
+		testbed.Receive(t, child.arrived, "the answer that the child is gone")
+		require.NoError(t, server.Delete("/r/p"))
+		require.NoError(t, server.Create("/r/p", []byte("again")))
+		require.NoError(t, server.Create("/r/p/new", []byte("new")))
+		testbed.Receive(t, parent.arrived, "an answer about the new parent")
+		synctest.Wait()
+		close(parent.open) // nothing is held from here on
+		close(child.open)
+		changes.want("deleted /r/p/x=x", "deleted /r/p=", "created /r/p=again", "created /r/p/new=new")
 	})
 }
 

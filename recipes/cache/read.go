@@ -258,8 +258,8 @@ func (l *loop) replace(t *task, n *node, r answer) {
 	case !newer:
 		v = &value{old.data, v.stat} // only what is said of children and ACL is new
 	}
-	if another { // what was below the old one went before it; what is younger is below the new one
-		l.removeOlder(n, v.stat.Czxid)
+	if another { // what was below the old one went before it
+		l.removeBelow(n)
 		if !r.listed && c.lists(t.path) {
 			l.want(t.path, ask{list: true}, t.now)
 		}
@@ -354,15 +354,6 @@ func (l *loop) refuse(t *task) {
 func (l *loop) removeAll(n *node) {
 	l.removeBelow(n)
 	l.remove(n, nil)
-}
-
-// removeOlder takes out the children of a node that were made before czxid, and all below them.
-func (l *loop) removeOlder(n *node, czxid int64) {
-	for _, child := range slices.Collect(n.children.all()) {
-		if child.value.stat.Czxid < czxid {
-			l.removeAll(child)
-		}
-	}
 }
 
 func (l *loop) removeBelow(n *node) {

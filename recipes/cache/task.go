@@ -15,7 +15,7 @@ type task struct {
 	useless bool      // the node was deleted after the request was sent
 	expects *value    // what the node was when an event said that it has changed
 	reads   int       // that were begun
-	doubted int       // as many of them may have been answered before the root was deleted
+	doubted int       // as many of them may have been answered before the node was deleted
 	level   int       // of the pauses between reads: how much faster it changes than it can be read
 	ended   time.Time // when it was last read, in the state idle
 	czxid   int64     // of the node as it was found when it had to wait for its parent
