@@ -40,7 +40,7 @@ func Join(ctx context.Context, client *framework.Client, path, id string, payloa
 	}
 	m := &Member{node: n, id: id, view: follow(client, path)}
 	if err := m.awaitFresh(ctx); err != nil {
-		n.stop(ErrClosed) // deletes the node in the background, for ctx is done
+		n.shut() // deletes the node in the background, for ctx is done
 		m.view.close()
 		return nil, fmt.Errorf("join %s: %w", path, err)
 	}

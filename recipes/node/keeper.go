@@ -91,7 +91,6 @@ func (k *keeper) run() {
 		}
 		k.leaveSession()
 	}
-	k.missing(ErrClosed) // before anybody else can have it
 	left := k.leave()
 	k.set(func() { k.left = left })
 }
@@ -128,14 +127,16 @@ func (k *keeper) connect() error {
 
 // leaveSession forgets what is true in one session only.
 func (k *keeper) leaveSession() {
+	err := k.session.Err()
+	if err == nil {
+		return // the node is closed
+	}
+	if k.Err() == nil { // nobody told us, since we did not depend on the session
+		k.missing(err)
+	}
 	k.release()
 	k.view = view{}
-	if err := k.session.Err(); err != nil {
-		k.releaseClaim()
-		if k.Err() == nil { // nobody told us, since we did not depend on the session
-			k.missing(err)
-		}
-	}
+	k.releaseClaim()
 }
 
 // lives reports whether to go on in this session.
@@ -256,7 +257,7 @@ func (k *keeper) appear(trouble error) error {
 	d, shown := k.depends, record{k.written, k.view.stat.Mzxid}
 	k.set(func() {
 		k.Node.path, k.shown = k.path, shown
-		if !d.told {
+		if !d.told && k.ctx.Err() == nil {
 			k.present, k.err = true, trouble
 		}
 	})
@@ -274,8 +275,9 @@ func text(err error) string {
 // doubt is told that the session is in trouble. It does not block.
 func (k *keeper) doubt(d *dependency, cause error) {
 	k.set(func() {
-		if d.told = true; k.ctx.Err() == nil {
-			k.present, k.err = false, cause
+		d.told, k.present = true, false
+		if k.ctx.Err() == nil {
+			k.err = cause
 		}
 	})
 	k.notify()
@@ -289,11 +291,11 @@ func (d *dependency) isTold(mu *sync.Mutex) bool {
 
 // lose notes that the node that is there, if any, is not ours.
 func (k *keeper) lose(reason error) {
+	if (k.kept || errors.Is(reason, ErrTaken)) && text(k.Err()) != text(reason) {
+		k.missing(reason) // while we depend on the session
+	}
 	k.release()
 	k.sent, k.made, k.czxid = false, content{}, 0
-	if (k.kept || errors.Is(reason, ErrTaken)) && text(k.Err()) != text(reason) {
-		k.missing(reason)
-	}
 }
 
 // release ends the interest in the session.

@@ -98,7 +98,7 @@ func Keep(ctx context.Context, client *framework.Client, path string, data []byt
 	n.ctx, n.stop = context.WithCancelCause(context.Background())
 	go newKeeper(n).run() // ends with n.ctx or the client
 	if err := n.awaitFirst(ctx); err != nil {
-		n.stop(ErrClosed)
+		n.shut()
 		return nil, err
 	}
 	return n, nil
@@ -204,11 +204,17 @@ func (n *Node) Err() error {
 //
 // Close may be called again, and returns the same: nil, or what the server refused.
 func (n *Node) Close() error {
-	n.stop(ErrClosed)
+	n.shut()
 	<-n.done
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.left
+}
+
+// shut has the goroutine delete the node and end. Nobody takes the node for ours from now on, whatever holds up the goroutine.
+func (n *Node) shut() {
+	n.stop(ErrClosed)
+	n.missing(ErrClosed)
 }
 
 // dataOf is what a node holds that is given data.
@@ -236,14 +242,17 @@ func (n *Node) set(change func()) {
 	n.changed = make(chan struct{})
 }
 
-// missing notes that the node is not there.
+// missing notes that the node is not there. Once it is shut that is the reason.
 func (n *Node) missing(reason error) {
+	if n.ctx.Err() != nil {
+		reason = context.Cause(n.ctx)
+	}
 	n.set(func() { n.present, n.err = false, reason })
 }
 
 // trouble notes what is in the way.
 func (n *Node) trouble(reason error) {
-	if text(n.Err()) != text(reason) {
+	if n.ctx.Err() == nil && text(n.Err()) != text(reason) {
 		n.set(func() { n.err = reason })
 	}
 }

@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -417,5 +418,36 @@ func TestANumberThatIsBeingLeftIsNotMade(t *testing.T) {
 		w.one(n, "second")
 		require.NoError(t, n.Close())
 		require.Empty(t, w.nodes("/group"))
+	})
+}
+
+// TestPresentIsFalseFromCloseOn has the goroutine that keeps a node stand still. Close does not return then, and somebody else
+// may have the node before it does. The simulation found it.
+func TestPresentIsFalseFromCloseOn(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		var armed atomic.Bool
+		client, read, stands := w.standsStill(&armed)
+		goOn := sync.OnceFunc(func() { close(stands) })
+		defer goOn()
+		n := keep(t, client, "/group/a", "first")
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		armed.Store(true)
+		require.NoError(t, w.Set("/group/a", []byte("changed")))
+		<-read
+		closed := make(chan error, 1)
+		go func() { closed <- n.Close() }()
+		synctest.Wait()
+		there, _ := n.Present()
+		require.False(t, there)
+		require.ErrorIs(t, n.Err(), node.ErrClosed)
+		require.NoError(t, w.ExpireSession(session.ID()))
+		second := keep(t, w.client(), "/group/a", "second")
+		there, _ = n.Present()
+		require.False(t, there)
+		goOn()
+		require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
+		require.ErrorIs(t, n.Err(), node.ErrClosed)
+		w.one(second, "second")
 	})
 }
