@@ -15,6 +15,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/proto"
 )
 
 // Pauses between rounds over all servers in which none could be used, and after connections that
@@ -219,7 +220,20 @@ func (f *connector) connectTo(server string, n int) (*link, error) {
 	} else {
 		session.attach(opened.Grant, opened.Sent)
 	}
-	return newLink(session, server, opened, c.cfg.nudges), nil
+	l := newLink(session, server, opened, c.cfg.nudges)
+	if session.unplaced.Load() {
+		l.catchUp()
+	}
+	return l, nil
+}
+
+// catchUp has the server apply everything that the session was told of by events, before it answers what is asked from now on. An
+// event does not say which transaction it is about, so that the server may know less than the last one did. Then a holder
+// that was woken by an event could read what was true before its predecessor wrote. It is a write that changes nothing,
+// and nobody waits for it: a server answers a session in order.
+func (l *link) catchUp() {
+	check := proto.MultiRequest{Ops: []proto.MultiOp{{Op: proto.OpCheck, Body: &proto.VersionRequest{Path: "/", Version: -1}}}}
+	send(l, question[nothing]{op: proto.OpMulti, frame: check.Append(conn.Begin(64)), parse: parseNothing})
 }
 
 // open makes a connection with a session, which is a new one if session is nil.

@@ -34,6 +34,8 @@
 //   - [Client.DeleteGuaranteed] goes on until the node is gone.
 //   - Those who [Session.Depend] on a session hear of its end before anyone else can own
 //     what it owned.
+//   - Within a session time does not go back: what an answer or an event has told, later reads show, on
+//     whichever server.
 //   - [Client.Close] leaves no goroutine.
 //
 // # Servers other than ZooKeeper 3.8

@@ -23,7 +23,7 @@ import (
 var files = strings.Fields(`
 	run ensemble
 	tree read ops watch watchchildren watches addwatch create createoptions sweep protected delete multi
-	attempts request connect
+	attempts connect request
 	client unknown link session
 	options servers observe path mode errors doc`)
 

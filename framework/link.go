@@ -33,7 +33,10 @@ func newLink(s *Session, server string, c *conn.Conn, nudges bool) *link {
 			l.useful.Store(true)
 			s.answered(a)
 		},
-		Event: l.watches.notify,
+		Event: func(e zk.Event, zxid int64) {
+			s.event(zxid)
+			l.watches.notify(e)
+		},
 		Ended: func() { // whoever learns of it by a request that fails finds that holders were told
 			s.suspend()
 			close(l.told)

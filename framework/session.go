@@ -33,6 +33,7 @@ type Session struct {
 	told     chan struct{} // closed when all dependents know that it is over
 	kick     chan struct{} // capacity 1: makes watch look at the clock again
 	lastZxid atomic.Int64
+	unplaced atomic.Bool // an event has come since the last answer: of a transaction that may be later than lastZxid
 
 	mu         sync.Mutex // guards what follows
 	grant      conn.Grant // the timeout may change at each reconnect
@@ -165,10 +166,26 @@ func (s *Session) answered(a conn.Answer) {
 		s.over(fmt.Errorf("%w: %w", ErrSessionLost, zk.ErrSessionExpired))
 		return
 	}
-	if a.Zxid > s.lastZxid.Load() {
-		s.lastZxid.Store(a.Zxid)
+	if a.Zxid > 0 {
+		s.unplaced.Store(false) // the server has applied that of the event as well
 	}
+	s.seen(a.Zxid)
 	s.deadline.Answered(a.Sent, a.Received, a.FromLeader)
+}
+
+// event notes an event on the session's connection.
+func (s *Session) event(zxid int64) {
+	if zxid <= 0 { // before ZooKeeper 3.9
+		s.unplaced.Store(true)
+	}
+	s.seen(zxid)
+}
+
+// seen notes a transaction that the server has applied.
+func (s *Session) seen(zxid int64) {
+	if zxid > s.lastZxid.Load() {
+		s.lastZxid.Store(zxid)
+	}
 }
 
 // resume ends a suspension. It reports whether the session still lives.

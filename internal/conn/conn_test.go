@@ -81,7 +81,7 @@ func start(t *testing.T, timeout time.Duration, h Handlers, near, far net.Conn) 
 		h.Answered = func(Answer) {}
 	}
 	if h.Event == nil {
-		h.Event = func(zk.Event) {}
+		h.Event = func(zk.Event, int64) {}
 	}
 	if h.Ended == nil {
 		h.Ended = func() {}
@@ -127,7 +127,10 @@ func TestRepliesAndEventsComeInTheOrderOfTheWire(t *testing.T) {
 	var answers []Answer
 	c, p := open(t, 10*time.Second, Handlers{
 		Answered: func(a Answer) { answers = append(answers, a) },
-		Event:    func(e zk.Event) { order = append(order, e.Type.String()+" "+e.Path) },
+		Event: func(e zk.Event, zxid int64) {
+			require.EqualValues(t, len(order)/2-1, zxid) // -1 before ZooKeeper 3.9
+			order = append(order, e.Type.String()+" "+e.Path)
+		},
 	})
 	before := time.Now()
 	var last caller
@@ -143,7 +146,7 @@ func TestRepliesAndEventsComeInTheOrderOfTheWire(t *testing.T) {
 		require.Equal(t, proto.OpDelete, h.Op)
 		require.Len(t, body, 10)
 		require.EqualValues(t, len(order)/2+1, h.Xid)
-		p.say(frame(&proto.ReplyHeader{Xid: proto.XidEvent, Zxid: -1}, &proto.WatcherEvent{Type: 2, State: 3, Path: "/a"}))
+		p.say(frame(&proto.ReplyHeader{Xid: proto.XidEvent, Zxid: int64(len(order)/2 - 1)}, &proto.WatcherEvent{Type: 2, State: 3, Path: "/a"}))
 		p.reply(h.Xid, proto.OK)
 		require.NoError(t, <-last)
 	}
@@ -349,7 +352,7 @@ func BenchmarkRequest(b *testing.B) {
 	}()
 	c, err := Open(b.Context(), near, Hello{Timeout: 10 * time.Second})
 	assert.NoError(b, err)
-	c.Start(Handlers{Answered: func(Answer) {}, Event: func(zk.Event) {}, Ended: func() {}, Nudge: true})
+	c.Start(Handlers{Answered: func(Answer) {}, Event: func(zk.Event, int64) {}, Ended: func() {}, Nudge: true})
 	body := &proto.VersionRequest{Path: "/a", Version: -1}
 	waits := make(caller, 1)
 	b.ReportAllocs()

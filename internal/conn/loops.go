@@ -117,7 +117,7 @@ func (c *Conn) dispatch(d *proto.Decoder) error {
 		if err := d.Err(); err != nil {
 			return fmt.Errorf("event: %w", err)
 		}
-		c.handlers.Event(zk.Event{Type: zk.EventType(e.Type), State: zk.State(e.State), Path: e.Path})
+		c.handlers.Event(zk.Event{Type: zk.EventType(e.Type), State: zk.State(e.State), Path: e.Path}, header.Zxid)
 		return nil
 	}
 	received := c.heard.at()

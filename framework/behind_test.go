@@ -1,0 +1,57 @@
+package framework_test
+
+import (
+	"context"
+	"net"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/zktest"
+)
+
+// TestWhatAnEventToldOfIsReadOnTheNextConnection has a client hear of a change by an event, and then move to a server that
+// lags behind, before anything else tells it how new its first server was. The simulation found it: a holder
+// read the counter as it was before its predecessor wrote, and wrote the same number.
+func TestWhatAnEventToldOfIsReadOnTheNextConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
+		leader, err := cluster.WaitLeader(t.Context())
+		require.NoError(t, err)
+		followers := slices.DeleteFunc(slices.Clone(cluster.Members()), func(m *zktest.Server) bool { return m == leader })
+		bed := testbed.OnCluster(cluster)
+		var at atomic.Pointer[zktest.Server]
+		at.Store(followers[0])
+		client := bed.Client(t, framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			return at.Load().DialContext(ctx, network, address)
+		}))
+		other := bed.Client(t, framework.WithDialer(leader.DialContext))
+		_, err = other.Create(t.Context(), "/counter", []byte("3"))
+		require.NoError(t, err)
+		testbed.CatchUp(t, client)
+		var told zk.Event
+		_, err = client.AddWatch(t.Context(), "/counter", framework.WatchPersistent, func(e zk.Event) {
+			told = e
+			followers[0].CutConnections()
+		})
+		require.NoError(t, err)
+		time.Sleep(time.Second) // virtual time: all members have the node
+		require.NoError(t, cluster.Lag(followers[0], 0))
+		at.Store(followers[1])
+		require.NoError(t, cluster.Lag(followers[1], time.Second))
+		_, err = other.Set(t.Context(), "/counter", []byte("4"), -1)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, zk.EventNodeDataChanged, told.Type)
+		data, _, err := client.Get(t.Context(), "/counter")
+		require.NoError(t, err)
+		require.Equal(t, "4", string(data))
+	})
+}
