@@ -100,6 +100,9 @@ var bugs = []planted{
 		{"recipes/cache/read.go", "return n != nil && n.value.compare(&r.value.stat) > 0", "return false && n == nil"},
 		{"recipes/cache/read.go", "newer := old.compare(&v.stat) < 0", "newer := old.compare(&v.stat) != 0"},
 	}},
+	{"a child of a new parent is found below the old one", []edit{
+		{"recipes/cache/event.go", "l.doubt(n, l.want(e.Path, ask{node: true}, nil))", "l.want(e.Path, ask{node: true}, nil)"},
+	}},
 	{"a cache reads without a barrier", []edit{{"recipes/cache/epoch.go", "\t\terr = c.barrier(e.ctx)\n", "\t\terr = nil\n"}}},
 	{"a cache does not read again on a new connection", []edit{{"recipes/cache/loop.go", "ask{node: true, list: true, deep: true}, []*wait{load})", "ask{node: true, list: l.c.resyncs == 0, deep: l.c.resyncs == 0}, []*wait{load})"}}},
 	{"a node of an old session is taken for the kept one", []edit{
@@ -109,5 +112,10 @@ var bugs = []planted{
 	{"a kept node has the data of its beginning when it is made again", []edit{{"recipes/node/write.go", "k.czxid, k.written, k.touched = stat.Czxid, k.made, time.Now()", "k.czxid, k.written, k.touched = stat.Czxid, k.wanted(), time.Now()"}}},
 	{"a kept node that may be there is not deleted", []edit{{"recipes/node/leave.go", "if !k.ours(stat) {\n", "if !k.kept {\n\t\treturn nil\n\t}\n\tif !k.ours(stat) {\n"}}},
 	{"a Keep takes the node of another Keep of the client", []edit{{"recipes/node/claim.go", "\tcase c == nil:\n\t\tr.byKey[key] =", "\tcase c == nil || c.holder != n:\n\t\tr.byKey[key] ="}}},
+	{"a Keep makes a node before it has claimed the path", []edit{{
+		"recipes/node/create.go",
+		"return k.choose(ctx) // it must be claimed before it is made",
+		"if err := k.choose(ctx); !errors.Is(err, errAgain) {\n\t\t\treturn err\n\t\t}",
+	}}},
 	{"a group takes an older list", []edit{{"recipes/node/follow.go", "if stat.Pzxid < g.pzxid {", "if false && stat.Pzxid < g.pzxid {"}}},
 }
