@@ -221,6 +221,12 @@ var mutations = []mutation{
 		pkg:   "recipes/lock", test: "TestHolderLearnsThatItsNodeWasDeleted",
 	},
 	{
+		name:  "a server that is behind what events have told need not catch up",
+		file:  "framework/connect.go",
+		edits: []edit{{old: "if session.unplaced.Load() {", new: "if session == nil {"}},
+		pkg:   "framework", test: "TestWhatAnEventToldOfIsReadOnTheNextConnection",
+	},
+	{
 		name:  "a reply that the session has expired is ignored",
 		file:  "framework/session.go",
 		edits: []edit{{old: "if a.Code == proto.SessionExpired {", new: "if a.Code == -proto.SessionExpired {"}},

@@ -201,6 +201,11 @@ func draw(seed uint64, only string) scenario {
 	if random.IntN(12) == 0 && *hiddenNodes {
 		s.nearTheEnd(random)
 	}
+	if slices.ContainsFunc(s.Clients, func(c clientPlan) bool { return c.Kind == hidden }) {
+		for i := range s.Watchers {
+			s.Watchers[i].NoData = false // see cache.WithoutData
+		}
+	}
 	slices.SortStableFunc(s.Faults, func(a, b fault) int { return cmp.Compare(a.At, b.At) })
 	return s
 }
