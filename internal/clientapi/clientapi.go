@@ -30,7 +30,7 @@ type Hints struct {
 	// session in order. It must not block.
 	Sent func()
 
-	// Once has a Multi sent once only: it is not repeated when its outcome is unknown.
+	// Once has a Multi or a Delete sent once only: it is not repeated when its outcome is unknown.
 	Once bool
 
 	// Replaces is the path of a node that a protected create deletes in the same transaction. If it does not exist the

@@ -382,3 +382,24 @@ func TestCloseLeavesAnothersNode(t *testing.T) {
 		})
 	}
 }
+
+// TestADeletionThatMayBeDoneIsNotRepeated loses the reply to the deletion of a closed node. Before the client is connected
+// again somebody else makes a node, of the same version. It is not deleted. The simulation found it.
+func TestADeletionThatMayBeDoneIsNotRepeated(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		n, other := keep(t, w.client(), "/group/a", "ours"), w.client()
+		_, _, err := other.Exists(t.Context(), "/group/a") // it is connected
+		require.NoError(t, err)
+		w.RefuseConnections(true)
+		w.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpDelete))
+		closed := make(chan error, 1)
+		go func() { closed <- n.Close() }()
+		synctest.Wait()
+		require.Empty(t, w.nodes("/group"))
+		_, err = other.Create(t.Context(), "/group/a", []byte("theirs"))
+		require.NoError(t, err)
+		w.RefuseConnections(false)
+		require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
+		require.Equal(t, map[string]string{"a": "theirs"}, w.nodes("/group"))
+	})
+}

@@ -22,7 +22,7 @@ type keeper struct {
 	session *framework.Session // the one that lives, or the last one; nil before the first
 	kept    bool               // the node was there once
 	sent    bool               // there may be a node of ours in this session
-	unsure  bool               // the outcome of a create is not known
+	unsure  bool               // the outcome of a create or a deletion is not known
 	made    content            // of a create of ours that was answered
 
 	absent  bool // the node must be made before it is looked at

@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -66,7 +67,7 @@ func (k *keeper) answers() bool {
 	return k.sent || k.kept
 }
 
-// catchUp returns when what is read next shows all creates of this session: it is a write, and carried out
+// catchUp returns when what is read next shows all creates and deletions of this session: it is a write, and carried out
 // after them.
 func (k *keeper) catchUp(ctx context.Context) error {
 	_, err := k.client.Multi(ctx, &zk.CheckVersionRequest{Path: "/", Version: -1})
@@ -98,12 +99,15 @@ func (k *keeper) removeOwn(ctx context.Context) error {
 			return errAgain
 		}
 	}
-	err = k.client.Delete(ctx, k.path, stat.Version)
+	once := clientapi.WithHints(ctx, clientapi.Hints{Once: true})
+	err = k.client.Delete(once, k.path, stat.Version)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil
 	case errors.Is(err, zk.ErrBadVersion):
 		return errAgain
+	case retry.Unknown(err):
+		k.unsure = true // if it is gone, the next one there may be another's with the same version
 	}
 	return err
 }
