@@ -13,7 +13,7 @@ import (
 // waiter's own hold. The waiter looks in the view as everybody does: there is no other rule for it.
 
 const (
-	// longHold: a Queue whose last hold was shorter does not begin such a view. There would be no time for it.
+	// longHold: a Queue whose holds are shorter does not begin such a view. There would be no time for it.
 	longHold = time.Millisecond
 
 	// briefly is for how long such a view goes on when nobody of ours is in the queue any more.
@@ -70,11 +70,15 @@ func (q *Queue) isLong() bool {
 func (q *Queue) isWorthPreparing() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.others > maxOthers && q.held >= longHold
+	return q.others > maxOthers && (q.held == 0 || q.held >= longHold)
 }
 
+// noteHeld notes the length of a hold. The last one counts half, the one before a quarter, and so on.
 func (q *Queue) noteHeld(d time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.held = d
+	if q.held == 0 {
+		q.held = d
+	}
+	q.held = max((q.held+d)/2, 1)
 }

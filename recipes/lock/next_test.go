@@ -33,12 +33,14 @@ func release(t *testing.T, client *framework.Client, nodes ...string) {
 	}
 }
 
-// inLongQueue has q, which has held for some time, wait behind others.
-func inLongQueue(t *testing.T, server *zktest.Server, q *lock.Queue, others *framework.Client, held time.Duration) (nodes []string, mine <-chan result) {
+// inLongQueue has q, which has held for these times, wait behind others.
+func inLongQueue(t *testing.T, server *zktest.Server, q *lock.Queue, others *framework.Client, held ...time.Duration) (nodes []string, mine <-chan result) {
 	t.Helper()
-	hold := acquire(t, q)
-	time.Sleep(held) // virtual time
-	require.NoError(t, hold.Release())
+	for _, d := range held {
+		hold := acquire(t, q)
+		time.Sleep(d) // virtual time
+		require.NoError(t, hold.Release())
+	}
 	time.Sleep(time.Minute) // virtual time; whatever there was of a view has ended
 	nodes = queueOf(t, others, many)
 	mine = acquiring(t, t.Context(), q, server, many+1)
@@ -74,19 +76,33 @@ func TestTheNextInALongQueueDoesNotList(t *testing.T) {
 	})
 }
 
-// TestTheNextAfterShortHoldsLists: there is no time to prepare.
-func TestTheNextAfterShortHoldsLists(t *testing.T) {
-	virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		q, others := newQueue(t, client(), "/lock"), client()
-		nodes, mine := inLongQueue(t, server, q, others, 0)
-		release(t, others, nodes[:many-1]...)
-		synctest.Wait()
-		require.False(t, q.Viewed())
-		release(t, others, nodes[many-1])
-		got := testbed.Receive(t, mine, "the lock")
-		require.NoError(t, got.err)
-		require.NoError(t, got.hold.Release())
-	})
+// TestTheNextListsOnlyIfHoldsAreShort: then there is no time to prepare.
+func TestTheNextListsOnlyIfHoldsAreShort(t *testing.T) {
+	const long = 5 * time.Millisecond
+	for name, c := range map[string]struct {
+		held     []time.Duration
+		prepares bool
+	}{
+		"short":                {[]time.Duration{0}, false},
+		"long":                 {[]time.Duration{long}, true},
+		"none yet":             {nil, true},
+		"one of them is short": {[]time.Duration{long, 0}, true},
+		"one of them is long":  {[]time.Duration{long, 0, 0, 0}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+				q, others := newQueue(t, client(), "/lock"), client()
+				nodes, mine := inLongQueue(t, server, q, others, c.held...)
+				release(t, others, nodes[:many-1]...)
+				synctest.Wait()
+				require.Equal(t, c.prepares, q.Viewed())
+				release(t, others, nodes[many-1])
+				got := testbed.Receive(t, mine, "the lock")
+				require.NoError(t, got.err)
+				require.NoError(t, got.hold.Release())
+			})
+		})
+	}
 }
 
 // TestWhoThinksThatItIsNextWaits: the one between has given up, and the one ahead of that holds for long.

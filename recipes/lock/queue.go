@@ -31,7 +31,7 @@ type Queue struct {
 	used      time.Time     // when the last acquire began
 	entries   int           // nodes of this Queue
 	others    int           // nodes of others, when the queue was last looked at
-	held      time.Duration // the length of the last hold
+	held      time.Duration // the usual length of a hold; 0: there was none
 }
 
 // New makes a queue at path for nodes called name (as in "lock-"), to which the server adds a number. driver
