@@ -74,6 +74,9 @@ var bugs = []planted{
 	{"a session is counted from the answer to its connect request", []edit{
 		{"framework/session.go", "s.deadline.Attached(g.Timeout, sent)", "s.deadline.Attached(g.Timeout, time.Now())"},
 	}},
+	{"a server that is behind what events have told need not catch up", []edit{
+		{"framework/connect.go", "if session.unplaced.Load() {", "if session == nil {"},
+	}},
 	{"a requeue goes on although its node is gone", []edit{{
 		againFile, "next, err := q.join(hints, session, v, true)\n",
 		"next, err := q.join(hints, session, v, true)\n\tif errors.Is(err, zk.ErrNoNode) {\n\t\tnext, err = q.join(framework.InSession(ctx, session), session, v, true)\n\t}\n",
@@ -108,7 +111,7 @@ var bugs = []planted{
 	{"a node of an old session is taken for the kept one", []edit{
 		{nodeFile, "return stat.EphemeralOwner == k.session.ID()\n", "return stat.EphemeralOwner == k.session.ID() || k.former(stat.EphemeralOwner)\n"},
 	}},
-	{"a kept node seems to be there after its session", []edit{{nodeFile, "k.present, k.err = false, cause\n", "k.err = cause\n"}}},
+	{"a kept node seems to be there after its session", []edit{{nodeFile, "d.told, k.present = true, false\n", "d.told = true\n"}}},
 	{"a kept node has the data of its beginning when it is made again", []edit{{"recipes/node/write.go", "k.czxid, k.written, k.touched = stat.Czxid, k.made, time.Now()", "k.czxid, k.written, k.touched = stat.Czxid, k.wanted(), time.Now()"}}},
 	{"a kept node that may be there is not deleted", []edit{{"recipes/node/leave.go", "if !k.ours(stat) {\n", "if !k.kept {\n\t\treturn nil\n\t}\n\tif !k.ours(stat) {\n"}}},
 	{"a Keep takes the node of another Keep of the client", []edit{{"recipes/node/claim.go", "\tcase c == nil:\n\t\tr.byKey[key] =", "\tcase c == nil || c.holder != n:\n\t\tr.byKey[key] ="}}},
@@ -117,5 +120,13 @@ var bugs = []planted{
 		"return k.choose(ctx) // it must be claimed before it is made",
 		"if err := k.choose(ctx); !errors.Is(err, errAgain) {\n\t\t\treturn err\n\t\t}",
 	}}},
+	{"a deletion by a closed Keep is repeated although it may be done", []edit{
+		{"recipes/node/leave.go", "clientapi.Hints{Once: true}", "clientapi.Hints{}"},
+	}},
+	{"a closed Node is present until its goroutine comes to it", []edit{
+		{"recipes/node/node.go", "n.stop(ErrClosed)\n\tn.missing(ErrClosed)\n", "n.stop(ErrClosed)\n"},
+		{nodeFile, "d.told, k.present = true, false\n\t\tif k.ctx.Err() == nil {\n\t\t\tk.err = cause\n", "if d.told = true; k.ctx.Err() == nil {\n\t\t\tk.present, k.err = false, cause\n"},
+		{nodeFile, "\tleft := k.leave()\n", "\tk.missing(ErrClosed)\n\tleft := k.leave()\n"},
+	}},
 	{"a group takes an older list", []edit{{"recipes/node/follow.go", "if stat.Pzxid < g.pzxid {", "if false && stat.Pzxid < g.pzxid {"}}},
 }
