@@ -57,7 +57,7 @@ bench-network:
 # Our caches beside Java's CuratorCache, on one server: the table in docs/PERFORMANCE.md.
 bench-caches:
 	@scripts/zookeeper-image.sh >/dev/null && scripts/peer-image.sh >/dev/null
-	@cd bench && go run . -caches -with java -rounds 3
+	@cd bench && go run . -caches -with java -rounds 6
 
 # Our elections beside Java's LeaderLatch: how long nobody leads.
 bench-elections:
