@@ -237,21 +237,22 @@ func newListing(q *Queue) *listing { return &listing{queue: q, done: make(chan s
 
 // start sends the list. It does not block. A nil listing sends nothing.
 func (l *listing) start(ctx context.Context) {
-	if l != nil {
-		l.once.Do(func() { go l.read(ctx) }) // ends with ctx at the latest
+	if l == nil {
+		return
 	}
-}
-
-func (l *listing) read(ctx context.Context) {
-	defer close(l.done)
-	if l.children, l.err = l.queue.list(ctx); errors.Is(l.err, zk.ErrNoNode) {
-		l.children, l.err = nil, nil
-	}
+	l.once.Do(func() {
+		go func() { // ends with ctx at the latest
+			defer close(l.done)
+			if l.children, l.err = l.queue.list(ctx); errors.Is(l.err, zk.ErrNoNode) {
+				l.children, l.err = nil, nil
+			}
+		}()
+	})
 }
 
 // result returns the list, which is sent if it was not.
 func (l *listing) result(ctx context.Context) ([]string, error) {
-	l.once.Do(func() { l.read(ctx) })
+	l.start(ctx)
 	<-l.done
 	return l.children, l.err
 }
