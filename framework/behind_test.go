@@ -55,3 +55,29 @@ func TestWhatAnEventToldOfIsReadOnTheNextConnection(t *testing.T) {
 		require.Equal(t, "4", string(data))
 	})
 }
+
+// TestTheNextServerIsAskedToCatchUpOnlyAfterAnEvent: an answer says how new the server is.
+func TestTheNextServerIsAskedToCatchUpOnlyAfterAnEvent(t *testing.T) {
+	for name, answered := range map[string]bool{"an event": false, "an event, then an answer": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zktest.WithInMemory())
+				client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+				_, err := client.AddWatch(t.Context(), "/", framework.WatchRecursive, func(zk.Event) {})
+				require.NoError(t, err)
+				require.NoError(t, server.Create("/a", nil))
+				synctest.Wait()
+				if answered {
+					_, _, err = client.Get(t.Context(), "/")
+					require.NoError(t, err)
+				}
+				server.ResetCounts()
+				server.CutConnections()
+				synctest.Wait()
+				_, _, err = client.Get(t.Context(), "/")
+				require.NoError(t, err)
+				require.Equal(t, !answered, server.Requests().Requests[zktest.OpMulti] == 1)
+			})
+		})
+	}
+}
