@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -319,18 +320,19 @@ func TestMaxHoldIsEachHoldersOwn(t *testing.T) {
 // TestLossThatComesTooLate is about a holder whose time runs out while it releases: the node is not its own any
 // more.
 func TestLossThatComesTooLate(t *testing.T) {
-	server := zktest.NewServer(t)
-	q := handingOff(t, testbed.On(server).Client(t), 1000)
-	first, second := passing(t, q)
-	require.True(t, first.ReleaseWhileLost(lock.ErrMaxHold))
-	got := testbed.Receive(t, second, "the lock")
-	require.NoError(t, got.err)
-	// What a deletion would have been sent before is answered after it.
-	token, err := got.hold.FencingToken(testbed.Context(t))
-	require.NoError(t, err)
-	require.Positive(t, token)
-	require.NoError(t, got.hold.Err())
-	require.NoError(t, got.hold.Release())
+	virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
+		q := handingOff(t, client(), 1000)
+		first, second := passing(t, q)
+		require.True(t, first.ReleaseWhileLost(lock.ErrMaxHold))
+		got := testbed.Receive(t, second, "the lock")
+		require.NoError(t, got.err)
+		synctest.Wait() // until a deletion would have been carried out
+		token, err := got.hold.FencingToken(testbed.Context(t))
+		require.NoError(t, err)
+		require.Positive(t, token)
+		require.NoError(t, got.hold.Err())
+		require.NoError(t, got.hold.Release())
+	})
 }
 
 func TestLeavingTheLine(t *testing.T) {
