@@ -15,7 +15,9 @@ import (
 // Delete removes a node if its version is the one given; -1 is any. Errors are
 // zk.ErrNoNode, zk.ErrBadVersion, zk.ErrNotEmpty and the like. When the reply was lost and the node is
 // missing after that, nobody knows who deleted it: the error wraps zk.ErrNoNode, and
-// [retry.Unknown] is true. [Client.DeleteIfExists] and [Client.DeleteGuaranteed] do not mind.
+// [retry.Unknown] is true. [Client.DeleteIfExists] and [Client.DeleteGuaranteed] do not mind. A deletion whose reply was lost is
+// repeated as the retry policy says: if somebody has made the node again meanwhile, with the same version, that one is deleted. New nodes
+// have version 0.
 func (c *Client) Delete(ctx context.Context, path string, version int32) error {
 	if err := ValidatePath(path); err != nil {
 		return opError("delete", path, err)

@@ -124,8 +124,8 @@ var bugs = []planted{
 		{"recipes/node/leave.go", "clientapi.Hints{Once: true}", "clientapi.Hints{}"},
 	}},
 	{"a closed Node is present until its goroutine comes to it", []edit{
-		{"recipes/node/node.go", "n.stop(ErrClosed)\n\tn.missing(ErrClosed)\n", "n.stop(ErrClosed)\n"},
-		{nodeFile, "d.told, k.present = true, false\n\t\tif k.ctx.Err() == nil {\n\t\t\tk.err = cause\n", "if d.told = true; k.ctx.Err() == nil {\n\t\t\tk.present, k.err = false, cause\n"},
+		{"recipes/node/node.go", "\t\tn.stop(ErrClosed)\n\t\tn.present = false\n", "\t\tn.stop(ErrClosed)\n"},
+		{nodeFile, "d.told, k.present = true, false\n", "d.told, k.present = true, k.present && k.ctx.Err() != nil\n"},
 		{nodeFile, "\tleft := k.leave()\n", "\tk.missing(ErrClosed)\n\tleft := k.leave()\n"},
 	}},
 	{"a group takes an older list", []edit{{"recipes/node/follow.go", "if stat.Pzxid < g.pzxid {", "if false && stat.Pzxid < g.pzxid {"}}},

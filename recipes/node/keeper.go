@@ -276,9 +276,7 @@ func text(err error) string {
 func (k *keeper) doubt(d *dependency, cause error) {
 	k.set(func() {
 		d.told, k.present = true, false
-		if k.ctx.Err() == nil {
-			k.err = cause
-		}
+		k.because(cause)
 	})
 	k.notify()
 }

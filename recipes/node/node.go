@@ -177,8 +177,8 @@ func (n *Node) Set(ctx context.Context, data []byte) error {
 
 // Present reports whether the node is there and ours, and returns a channel that is closed when that, or
 // [Node.Err], may have changed. It is false from the moment at which the connection is in trouble as the error
-// policy says, at the latest before the servers end the session and somebody else can have the node. If
-// somebody deletes the node, it is false when the server has told us.
+// policy says, at the latest before the servers end the session and somebody else can have the node, and from the
+// call of [Node.Close] on. If somebody deletes the node, it is false when the server has told us.
 func (n *Node) Present() (there bool, changed <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -211,10 +211,16 @@ func (n *Node) Close() error {
 	return n.left
 }
 
-// shut has the goroutine delete the node and end. Nobody takes the node for ours from now on, whatever holds up the goroutine.
+// shut has the goroutine delete the node and end. Nobody takes the node for ours from now on, whatever holds up that goroutine or
+// the caller's: while mu is held nobody sees that the node is there, and the deletion comes after stop.
 func (n *Node) shut() {
-	n.stop(ErrClosed)
-	n.missing(ErrClosed)
+	n.set(func() {
+		n.stop(ErrClosed)
+		n.present = false
+		if !errors.Is(n.err, framework.ErrClosed) {
+			n.err = ErrClosed
+		}
+	})
 }
 
 // dataOf is what a node holds that is given data.
@@ -242,18 +248,25 @@ func (n *Node) set(change func()) {
 	n.changed = make(chan struct{})
 }
 
-// missing notes that the node is not there. Once it is shut that is the reason.
+// missing notes that the node is not there.
 func (n *Node) missing(reason error) {
-	if n.ctx.Err() != nil {
-		reason = context.Cause(n.ctx)
-	}
-	n.set(func() { n.present, n.err = false, reason })
+	n.set(func() {
+		n.present = false
+		n.because(reason)
+	})
 }
 
 // trouble notes what is in the way.
 func (n *Node) trouble(reason error) {
-	if n.ctx.Err() == nil && text(n.Err()) != text(reason) {
-		n.set(func() { n.err = reason })
+	if text(n.Err()) != text(reason) {
+		n.set(func() { n.because(reason) })
+	}
+}
+
+// because changes why the node is not as it should be, unless it is shut: then that is the reason. mu is held.
+func (n *Node) because(reason error) {
+	if n.ctx.Err() == nil {
+		n.err = reason
 	}
 }
 
