@@ -42,7 +42,7 @@ func TestWhatAnEventToldOfIsReadOnTheNextConnection(t *testing.T) {
 			followers[0].CutConnections()
 		})
 		require.NoError(t, err)
-		time.Sleep(time.Second) // virtual time: all members have the node
+		testbed.Eventually(t, func() bool { return followers[1].Exists("/counter") }, "the follower has the node")
 		require.NoError(t, cluster.Lag(followers[0], 0))
 		at.Store(followers[1])
 		require.NoError(t, cluster.Lag(followers[1], time.Second))

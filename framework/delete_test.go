@@ -48,7 +48,7 @@ func TestGuaranteedDeleteOutlastsAnOutage(t *testing.T) { // CUR-CLI-28, CURATOR
 			_, err := client.DeleteGuaranteed(t.Context(), "/n")
 			deleted <- err
 		}()
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // virtual time: the outage, in which nothing may happen
 		require.Empty(t, deleted, "it goes on trying")
 		require.NoError(t, server.Restart())
 		require.NoError(t, <-deleted)
@@ -65,7 +65,7 @@ func TestPlainDeleteThatFailedIsNotCarriedOutLater(t *testing.T) { // CUR-CLI-29
 		synctest.Wait()
 		require.ErrorIs(t, client.Delete(t.Context(), "/n", -1), zk.ErrNoServer)
 		require.NoError(t, server.Restart())
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // virtual time, in which nothing may happen
 		_, err = server.Get("/n")
 		require.NoError(t, err)
 	})

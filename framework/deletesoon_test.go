@@ -59,7 +59,7 @@ func TestDeleteSoonDoesNotGiveUp(t *testing.T) {
 					removals := beginDelete(t, client, path)
 					require.Equal(t, removal{true, nil}, testbed.Receive(t, removals, "the answer"))
 					require.NotContains(t, server.Tree(), "/a")
-					time.Sleep(time.Second)
+					time.Sleep(time.Second) // virtual time, in which no second answer may come
 					require.Empty(t, removals)
 				})
 			})
@@ -89,7 +89,7 @@ func TestDeleteSoonEndsWithTheSession(t *testing.T) {
 				end(t, server, client, session.ID())
 				gate.Open()
 				require.ErrorIs(t, testbed.Receive(t, removals, "the end").err, session.Err())
-				time.Sleep(session.Timeout()) // the server may not have been told
+				time.Sleep(session.Timeout()) // virtual time: the server may not have been told, and ends the session then
 				require.NotContains(t, server.Tree(), "/a")
 			})
 		})

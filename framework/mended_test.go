@@ -79,18 +79,18 @@ func TestAClientThatReachesNobodySaysSo(t *testing.T) { // issue 10, B4
 		require.NoError(t, err)
 		defer client.Close()
 		states := heard(t, client)
-		time.Sleep(4 * time.Second)
+		time.Sleep(4 * time.Second) // virtual time, until just before the connection timeout of 5 s
 		require.Empty(t, states())
-		time.Sleep(2 * time.Second)
+		time.Sleep(2 * time.Second) // virtual time, until just after it
 		require.Equal(t, connstate.Suspended, client.State())
-		time.Sleep(5 * time.Second)
+		time.Sleep(5 * time.Second) // virtual time, until just after the session timeout of 10 s
 		require.Equal(t, connstate.Lost, client.State())
 		server.RefuseConnections(false)
 		require.NoError(t, client.WaitConnected(t.Context()))
 		synctest.Wait()
 		require.Equal(t, []connstate.State{connstate.Suspended, connstate.Lost, connstate.Connected}, states())
 		server.CutConnections()
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // virtual time, in which it must connect again
 		require.Equal(t, connstate.Reconnected, client.State())
 	})
 }
@@ -158,16 +158,16 @@ func TestManyLostRepliesAreOneSweeper(t *testing.T) {
 			require.Error(t, err)
 		}
 		require.NoError(t, client.WaitConnected(t.Context()))
-		time.Sleep(2 * time.Second)
+		time.Sleep(2 * time.Second) // virtual time, in which all must be deleted
 		require.Empty(t, server.Tree())
 		require.LessOrEqual(t, runtime.NumGoroutine(), before+5)
 		server.ResetCounts()
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // virtual time: what is counted is the requests of an hour
 		lists := server.Requests().Requests[zktest.OpGetChildren2]
 		require.Positive(t, lists, "it looks again: a server that stands still may make the node yet")
 		require.Less(t, lists, 60)
 		server.ResetCounts()
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // virtual time: the next hour, without any
 		require.Zero(t, server.Requests().Requests[zktest.OpGetChildren2], "and comes to an end")
 	})
 }

@@ -88,7 +88,7 @@ func TestAServerThatAnswersNothingGetsOneNudge(t *testing.T) {
 		var callers sync.WaitGroup
 		for i := range 100 {
 			callers.Go(func() {
-				time.Sleep(time.Duration(i) * 10 * time.Millisecond)
+				time.Sleep(time.Duration(i) * 10 * time.Millisecond) // virtual time: the callers come one after the other
 				assert.Error(t, client.Delete(t.Context(), "/n", -1))
 			})
 		}
@@ -121,7 +121,7 @@ func TestNudgesDoNotBringTheDeadlineNear(t *testing.T) {
 			_, err := client.Set(t.Context(), "/n", nil, -1)
 			slow()
 			require.NoError(t, err)
-			time.Sleep(time.Duration(i%11) * 300 * time.Millisecond)
+			time.Sleep(time.Duration(i%11) * 300 * time.Millisecond) // virtual time: the pauses between writes are what is varied
 		}
 		require.NoError(t, session.Err())
 	})

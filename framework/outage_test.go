@@ -54,7 +54,7 @@ func TestFrozenLinkIsNoticedBeforeTheServerEndsTheSession(t *testing.T) { // CUR
 					_, err = session.Depend(connstate.Session, func(error) { note("told of the loss") })
 					require.NoError(t, err)
 
-					time.Sleep(after)
+					time.Sleep(after) // virtual time: when the outage begins is what is varied
 					server.Freeze()
 					frozen := time.Now()
 					<-session.Done()
@@ -68,7 +68,7 @@ func TestFrozenLinkIsNoticedBeforeTheServerEndsTheSession(t *testing.T) { // CUR
 					}, order, "holders first")
 					mu.Unlock()
 					for lives(server, session) {
-						time.Sleep(10 * time.Millisecond)
+						time.Sleep(10 * time.Millisecond) // virtual time: to measure, to 10 ms, when the server ends the session
 					}
 					assert.True(t, told.Before(time.Now()), "told %v after the link froze, ended by the server %v after",
 						told.Sub(frozen), time.Since(frozen))
@@ -89,7 +89,7 @@ func TestServerThatStandsStillIsNoticed(t *testing.T) {
 		states := heard(t, client)
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // virtual time: the session has been idle
 		server.Pause()
 		<-session.Done()
 		synctest.Wait()
@@ -111,9 +111,9 @@ func TestShortFreezeIsNoLoss(t *testing.T) { // CUR-CST-03
 		require.NoError(t, err)
 		defer stop()
 		for range 20 {
-			time.Sleep(10 * time.Second)
+			time.Sleep(10 * time.Second) // virtual time between two freezes
 			server.Freeze()
-			time.Sleep(5 * time.Second)
+			time.Sleep(5 * time.Second) // virtual time: the length of the freeze, less than the session timeout
 			server.Thaw()
 		}
 		time.Sleep(10 * time.Second)
