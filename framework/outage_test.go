@@ -116,7 +116,7 @@ func TestShortFreezeIsNoLoss(t *testing.T) { // CUR-CST-03
 			time.Sleep(5 * time.Second) // virtual time: the length of the freeze, less than the session timeout
 			server.Thaw()
 		}
-		time.Sleep(10 * time.Second)
+		time.Sleep(10 * time.Second) // virtual time, in which the session must live on
 		require.NoError(t, session.Err())
 		require.NoError(t, client.Sync(t.Context(), "/"))
 	})
@@ -137,7 +137,7 @@ func TestIdleSessionLives(t *testing.T) { // CURATOR-247: never too early
 					require.NoError(t, err)
 					defer stop()
 				}
-				time.Sleep(time.Hour)
+				time.Sleep(time.Hour) // virtual time, in which nothing may happen
 				require.NoError(t, session.Err())
 				require.Empty(t, states())
 			})
@@ -256,7 +256,7 @@ func TestSickServerIsPassedOver(t *testing.T) {
 				require.NoError(t, err)
 				for range 20 {
 					server.CutConnections()
-					time.Sleep(5 * time.Second)
+					time.Sleep(5 * time.Second) // virtual time between two cuts
 					require.NoError(t, client.WaitConnected(t.Context()))
 					again, err := client.Session(t.Context())
 					require.NoError(t, err)
@@ -286,7 +286,7 @@ func TestEnsembleThatWasWipedIsUsedAgain(t *testing.T) {
 		states := heard(t, client)
 		current.Store(zktest.NewServer(t, zktest.WithInMemory()))
 		old.Stop()
-		time.Sleep(12 * time.Second)
+		time.Sleep(12 * time.Second) // virtual time, more than the session timeout
 		require.Equal(t, []connstate.State{connstate.Suspended, connstate.Lost, connstate.Reconnected}, states())
 		path, err := client.Create(t.Context(), "/n-", nil, framework.As(framework.PersistentSequential))
 		require.NoError(t, err)
@@ -308,7 +308,7 @@ func TestCloseDuringAnOutage(t *testing.T) { // CUR-CLI-05, -06
 					session, err := client.Session(t.Context())
 					require.NoError(t, err)
 					outage(server)
-					time.Sleep(after)
+					time.Sleep(after) // virtual time: how long the outage has lasted is what is varied
 					waits := make(chan error, 3)
 					go func() { waits <- client.Sync(context.Background(), "/") }()
 					go func() { waits <- client.WaitConnected(context.Background()) }()

@@ -71,7 +71,7 @@ func TestReadIsAskedOnce(t *testing.T) {
 		require.ErrorIs(t, testbed.Receive(t, answers, "the error").err, zk.ErrConnectionClosed)
 		gate.Open()
 		require.NoError(t, client.WaitConnected(t.Context()))
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // virtual time, in which no second answer may come
 		require.Empty(t, answers)
 		require.Equal(t, 1, server.Requests().Requests[zktest.OpGetData])
 	})

@@ -137,7 +137,7 @@ func TestNothingThatAServerSaysCrashesUs(t *testing.T) {
 				client := l.client(t, framework.WithConnectionTimeout(time.Second))
 				_, _, err := client.GetACL(t.Context(), "/a")
 				require.Error(t, err)
-				time.Sleep(time.Second)
+				time.Sleep(time.Second) // virtual time: what is counted is the connections of these seconds
 				require.LessOrEqual(t, l.accepted.Load(), int32(25), "connections in 2 s")
 			})
 		})
@@ -215,7 +215,7 @@ func TestOneOfFiveServersIsEnough(t *testing.T) {
 				server.Freeze()
 				time.Sleep(2700 * time.Millisecond) // the link is dead
 				server.Thaw()
-				time.Sleep(2 * time.Second)
+				time.Sleep(2 * time.Second) // virtual time, in which it must connect again
 				require.NoError(t, session.Err())
 			}
 		})
@@ -356,7 +356,7 @@ func TestAnswersOfAFollowerAloneDoNotProlong(t *testing.T) { // issue 10, A6
 			require.NoError(t, err)
 			_, err = session.Depend(connstate.Session, func(error) {})
 			require.NoError(t, err)
-			time.Sleep(time.Minute)
+			time.Sleep(time.Minute) // virtual time, in which the session must live on
 			require.NoError(t, session.Err(), "the leader answers")
 			off.Store(true)
 			began := time.Now()

@@ -59,7 +59,7 @@ func TestDependentsAreToldBeforeListeners(t *testing.T) {
 		var told atomic.Int32
 		for range n {
 			_, err = session.Depend(connstate.Standard, func(error) {
-				time.Sleep(time.Millisecond)
+				time.Sleep(time.Millisecond) // virtual time: a slow dependent, and whoever is told later must wait for it
 				told.Add(1)
 			})
 			require.NoError(t, err)
@@ -82,9 +82,9 @@ func TestStatesOfALongOutage(t *testing.T) { // CUR-CST-01, -02
 		states := heard(t, client)
 		for range 2 {
 			server.Stop()
-			time.Sleep(time.Minute)
+			time.Sleep(time.Minute) // virtual time: an outage longer than the session timeout
 			require.NoError(t, server.Restart())
-			time.Sleep(10 * time.Second)
+			time.Sleep(10 * time.Second) // virtual time, in which it must connect again
 		}
 		require.Equal(t, []connstate.State{
 			connstate.Suspended, connstate.Lost, connstate.Reconnected,
@@ -101,9 +101,9 @@ func TestStatesOfAShortOutage(t *testing.T) { // CUR-CST-03
 		require.NoError(t, err)
 		states := heard(t, client)
 		server.Stop()
-		time.Sleep(5 * time.Second)
+		time.Sleep(5 * time.Second) // virtual time: an outage shorter than the session timeout
 		require.NoError(t, server.Restart())
-		time.Sleep(5 * time.Second)
+		time.Sleep(5 * time.Second) // virtual time, in which it must connect again
 		require.Equal(t, []connstate.State{connstate.Suspended, connstate.Reconnected}, states())
 		again, err := client.Session(t.Context())
 		require.NoError(t, err)
@@ -147,7 +147,7 @@ func TestLostComesBeforeTheServersEndTheSession(t *testing.T) { // CURATOR-247, 
 						_, err = session.Depend(connstate.Session, func(error) { told = time.Now() })
 						require.NoError(t, err)
 					}
-					time.Sleep(17 * time.Second)
+					time.Sleep(17 * time.Second) // virtual time: the session has been idle for a part of its timeout
 					require.NoError(t, session.Err())
 					server.Freeze()
 					began := time.Now()
@@ -170,7 +170,7 @@ func TestExpirationPercentMakesLostComeSooner(t *testing.T) { // CUR-CST-05
 		server, client := virtual(t, framework.WithExpirationPercent(50))
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // virtual time, in which the session must live on
 		require.NoError(t, session.Err())
 		server.Stop()
 		began := time.Now()
@@ -185,7 +185,7 @@ func TestOnlyThoseWhoDependOnASessionCostTheLeaderAnything(t *testing.T) {
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
 		server.ResetCounts()
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // virtual time: what is counted is the requests of a minute
 		require.Zero(t, server.Requests().Requests[zktest.OpSync])
 		require.NotZero(t, server.Requests().Requests[zktest.OpPing])
 		stop, err := session.Depend(connstate.Session, func(error) {})
@@ -197,13 +197,13 @@ func TestOnlyThoseWhoDependOnASessionCostTheLeaderAnything(t *testing.T) {
 		stop, err = session.Depend(connstate.Session, func(error) {})
 		require.NoError(t, err)
 		server.ResetCounts()
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // virtual time: the same
 		require.InDelta(t, 64, server.Requests().Requests[zktest.OpSync], 4, "ten times per timeout")
 		require.NoError(t, session.Err())
 		require.True(t, stop())
 		require.False(t, stop())
 		server.ResetCounts()
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // virtual time: the same
 		require.LessOrEqual(t, server.Requests().Requests[zktest.OpSync], 1)
 		require.NoError(t, session.Err())
 	})
