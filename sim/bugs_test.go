@@ -2,7 +2,8 @@ package sim
 
 const (
 	entryFile = "recipes/lock/entry.go"
-	viewFile  = "recipes/lock/view.go"
+	viewFile  = "recipes/lock/internal/queueview/view.go"
+	eventFile = "recipes/lock/internal/queueview/events.go"
 	leaseFile = "recipes/lock/lease.go"
 	againFile = "recipes/lock/again.go"
 	nodeFile  = "recipes/node/keeper.go"
@@ -18,13 +19,13 @@ var bugs = []planted{
 	{"a view may miss nodes that were created", []edit{
 		{viewFile, "c.number == number)", "c.number <= number)"}, {viewFile, "c.number < number // children", "c.number < -2 // children"},
 	}},
-	{"a view outlives its connection", []edit{{viewFile, "End: func() { v.end(disconnected) }", "End: func() {}"}}},
+	{"a view outlives its connection", []edit{{eventFile, "End: func() { v.end(disconnected) }", "End: func() {}"}}},
 	{"a view takes the events for the end of nodes that it may not read", []edit{
 		{viewFile, "if c.number < 0 {\n\t\t\treturn nil, false", "if c.number < -1 {\n\t\t\treturn nil, false"},
 	}},
 	{"a node that is gone and may not be read stays in the view", []edit{{viewFile, "if all {\n\t\tv.end(missed)", "if all && false {\n\t\tv.end(missed)"}}},
 	{"numbers near 2^30 are not known to a view", []edit{
-		{viewFile, "int64((uint32(stat.Cversion) + uint32(stat.NumChildren)) / 2)", "(int64(stat.Cversion) + int64(stat.NumChildren)) / 2"},
+		{eventFile, "int64((uint32(stat.Cversion) + uint32(stat.NumChildren)) / 2)", "(int64(stat.Cversion) + int64(stat.NumChildren)) / 2"},
 	}},
 	{"the list of a view is read before its watch is set", []edit{
 		{"framework/watchchildren.go", "\tif err := w.add(ctx); err != nil {\n\t\treturn nil, err\n\t}\n", ""},
@@ -43,9 +44,9 @@ var bugs = []planted{
 		{"internal/session/deadline.go", "d.keep(sample{sent, received})", "d.keep(sample{received, received})"},
 	}},
 	{"whoever has the number after one that we released holds", []edit{
-		{entryFile, "\tjoined := false\n\tfor {", "\tjoined := false\n\tif last, ok := lastReleased.Load(e.queue); ok && last.(int64)+1 == e.number() {\n\t\treturn newHold(ctx, e)\n\t}\n\tfor {"},
-		{entryFile, "\tif err == nil {\n\t\te.queue.rewind(ctx, e.path)", "\tif err == nil && e.lease != nil {\n\t\tlastReleased.Store(e.queue, e.number())\n\t}\n\tif err == nil {\n\t\te.queue.rewind(ctx, e.path)"},
-		{entryFile, "func (e *entry) number() int64 {", "var lastReleased sync.Map\n\nfunc (e *entry) number() int64 {"},
+		{entryFile, "\tjoined := false\n\tfor {", "\tjoined := false\n\tif last, ok := lastReleased.Load(e.queue); ok && last.(int64)+1 == queueview.Number(e.name) {\n\t\treturn newHold(ctx, e)\n\t}\n\tfor {"},
+		{entryFile, "\tif err == nil {\n\t\te.queue.rewind(ctx, e.path)", "\tif err == nil && e.lease != nil {\n\t\tlastReleased.Store(e.queue, queueview.Number(e.name))\n\t}\n\tif err == nil {\n\t\te.queue.rewind(ctx, e.path)"},
+		{entryFile, "func newEntry(", "var lastReleased sync.Map\n\nfunc newEntry("},
 	}},
 	{"a holder does not hear that its session is lost", []edit{
 		{leaseFile, "Depend(e.queue.cfg.policy, l.lose)", "Depend(e.queue.cfg.policy, func(error) {})"},

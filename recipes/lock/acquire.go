@@ -11,6 +11,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/internal/ctxerr"
+	"github.com/gocurator/curator/recipes/lock/internal/queueview"
 )
 
 // enter re-enters a hold that ctx comes from, or acquires a new one.
@@ -77,7 +78,7 @@ func (e *entryLost) Error() string { return e.cause.Error() }
 func (e *entryLost) Unwrap() error { return e.cause }
 
 // look saves TryAcquire the writes when all leases are taken.
-func (q *Queue) look(ctx context.Context, v *view) error {
+func (q *Queue) look(ctx context.Context, v *queueview.View) error {
 	newcomer, ok := q.driver.(Newcomer)
 	if !ok {
 		return nil
@@ -94,7 +95,7 @@ func (q *Queue) look(ctx context.Context, v *view) error {
 
 // acquire is the lock recipe of the ZooKeeper documentation, in one session. After the create, every failure
 // leaves the queue. The steps have the numbers of the package comment.
-func (q *Queue) acquire(ctx context.Context, session *framework.Session, v *view, wait bool) (*Hold, error) {
+func (q *Queue) acquire(ctx context.Context, session *framework.Session, v *queueview.View, wait bool) (*Hold, error) {
 	// All that follows must be done in this session: a list from the next session says nothing about a node of
 	// this one.
 	pinned := framework.InSession(ctx, session)
@@ -127,14 +128,14 @@ func (q *Queue) whyNot(ctx context.Context, session *framework.Session, err erro
 
 // join creates our node. Without a view, the list of the children is sent directly after the create, unless the queue is
 // long: then nobody is in a hurry to know. So is the list of the queue ahead, if we do not wait.
-func (q *Queue) join(ctx context.Context, session *framework.Session, v *view, wait bool) (*entry, error) {
+func (q *Queue) join(ctx context.Context, session *framework.Session, v *queueview.View, wait bool) (*entry, error) {
 	e := newEntry(q, session)
 	var first, ahead *listing
 	if v == nil {
 		first = newListing(q)
 	}
 	other := q.cfg.ahead
-	var otherView *view
+	var otherView *queueview.View
 	if other != nil && !wait {
 		if otherView = other.view(session); otherView == nil {
 			ahead = newListing(other)
@@ -156,7 +157,7 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, v *view, w
 	}
 	admitted := func(bool) {}
 	if v != nil {
-		admitted = v.expect()
+		admitted = v.Expect()
 	}
 	path, err := q.driver.Create(creating, q.client, q.base, q.name, q.cfg.data)
 	if err != nil {
@@ -182,7 +183,7 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, v *view, w
 }
 
 // empty returns ErrNotAcquired if anybody is in the queue: by its view, or by a list.
-func (q *Queue) empty(ctx context.Context, v *view, l *listing) (err error) {
+func (q *Queue) empty(ctx context.Context, v *queueview.View, l *listing) (err error) {
 	var children []string
 	if v != nil {
 		children, err = q.children(ctx, v)
@@ -197,12 +198,12 @@ func (q *Queue) empty(ctx context.Context, v *view, l *listing) (err error) {
 
 // children returns the children that belong to this lock, in the driver's order: from the view if it can say, or from
 // a list. A path that does not exist has none.
-func (q *Queue) children(ctx context.Context, v *view) ([]string, error) {
+func (q *Queue) children(ctx context.Context, v *queueview.View) ([]string, error) {
 	if v != nil {
-		if err := v.await(ctx); err != nil {
+		if err := v.Await(ctx); err != nil {
 			return nil, err
 		}
-		if children, ok, err := v.names(q); ok {
+		if children, ok, err := v.Names(q.order); ok {
 			return children, err
 		}
 	}
@@ -213,14 +214,13 @@ func (q *Queue) children(ctx context.Context, v *view) ([]string, error) {
 	return children, err
 }
 
-// await returns when the view is ready or has ended.
-func (v *view) await(ctx context.Context) error {
-	select {
-	case <-v.ready:
-		return nil
-	case <-ctx.Done():
-		return ctxerr.Of(ctx)
+// list returns the names of the children that belong to this lock, in the driver's order.
+func (q *Queue) list(ctx context.Context) ([]string, error) {
+	all, _, err := q.client.Children(ctx, q.base)
+	if err != nil {
+		return nil, err
 	}
+	return queueview.Sort(q.order, all)
 }
 
 // listing is a list that is sent at most once, without waiting for it.
@@ -243,9 +243,7 @@ func (l *listing) start(ctx context.Context) {
 	l.once.Do(func() {
 		go func() { // ends with ctx at the latest
 			defer close(l.done)
-			if l.children, l.err = l.queue.list(ctx); errors.Is(l.err, zk.ErrNoNode) {
-				l.children, l.err = nil, nil
-			}
+			l.children, l.err = l.queue.children(ctx, nil)
 		}()
 	})
 }

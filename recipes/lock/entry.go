@@ -12,6 +12,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/ctxerr"
 	"github.com/gocurator/curator/internal/lockapi"
+	"github.com/gocurator/curator/recipes/lock/internal/queueview"
 )
 
 // entry is our node in the queue, from its creation until its deletion.
@@ -26,12 +27,12 @@ type entry struct {
 
 	vanished chan struct{} // closed when somebody else has deleted the node
 
-	mu       sync.Mutex // guards what follows
-	view     *view      // that has admitted the entry; nil: the queue is listed
-	lease    *lease     // nil while waiting
-	ended    bool       // we have nothing to do with the node any more
-	onOver   func()     // nil, or called when it has ended
-	watching bool       // our node, now or soon
+	mu       sync.Mutex      // guards what follows
+	view     *queueview.View // that has admitted the entry; nil: the queue is listed
+	lease    *lease          // nil while waiting
+	ended    bool            // we have nothing to do with the node any more
+	onOver   func()          // nil, or called when it has ended
+	watching bool            // our node, now or soon
 	unwatch  func()
 	since    time.Time // when it first had a lease
 	passes   int       // from hold to hold in memory
@@ -55,24 +56,22 @@ func (e *entry) created(path string) {
 	e.queue.mu.Unlock()
 }
 
-func (e *entry) number() int64 { return number(e.name) }
-
 // enterView makes the entry use the view, if the view has it. Otherwise the queue is listed.
-func (e *entry) enterView(ctx context.Context, v *view) error {
-	if err := v.await(ctx); err != nil {
+func (e *entry) enterView(ctx context.Context, v *queueview.View) error {
+	if err := v.Await(ctx); err != nil {
 		return err
 	}
 	e.mu.Lock()
 	e.view = v
 	e.mu.Unlock()
-	if !v.admit(e) {
-		e.leftView()
+	if !v.Admit(e) {
+		e.ViewEnded()
 	}
 	return nil
 }
 
 // inView returns the view, if there is one.
-func (e *entry) inView() *view {
+func (e *entry) inView() *queueview.View {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.view
@@ -85,12 +84,12 @@ func (e *entry) leaveView() {
 	e.view = nil
 	e.mu.Unlock()
 	if v != nil {
-		v.dismiss(e)
+		v.Dismiss(e)
 	}
 }
 
-// leftView is called when the view has ended.
-func (e *entry) leftView() {
+// ViewEnded is called when the view has ended, or has not admitted the entry.
+func (e *entry) ViewEnded() {
 	e.mu.Lock()
 	e.view = nil
 	holds := e.lease != nil && !e.ended
@@ -102,7 +101,7 @@ func (e *entry) leftView() {
 
 // hold waits, if it may, until the entry has a lease.
 func (e *entry) hold(ctx context.Context, wait bool) (*Hold, error) {
-	if exhausted(e.name) {
+	if queueview.Exhausted(e.name) {
 		return nil, ErrSequenceExhausted
 	}
 	joined := false
@@ -141,7 +140,7 @@ func (e *entry) hold(ctx context.Context, wait bool) (*Hold, error) {
 // look returns the children of the lock, in order, at an instant after our create: from the view, or from a list.
 func (e *entry) look(ctx context.Context) ([]string, error) {
 	if v := e.inView(); v != nil {
-		if children, ok, err := v.look(e); ok {
+		if children, ok, err := v.Queue(e); ok {
 			return children, err
 		}
 	}
@@ -183,19 +182,19 @@ func (e *entry) await(ctx context.Context, children, names []string, changed <-c
 	defer stop()
 	v := e.inView()
 	if v != nil {
-		w, known := v.wait(names)
+		w, known := v.Wait(names)
 		if known && w == nil {
 			return nil // one has gone already
 		}
 		if w != nil {
-			defer v.cancel(w)
-			return e.sleep(ctx, w.c, nil, changed)
+			defer v.Cancel(w)
+			return e.sleep(ctx, w.Done(), nil, changed)
 		}
 	}
 	for {
 		set, err := e.queue.watchAll(ctx, names)
 		if err == nil && set == nil && v != nil {
-			v.deny(names)
+			v.Deny(names)
 		}
 		if err != nil || set == nil { // one has gone already
 			return err
@@ -262,8 +261,14 @@ func (e *entry) vanish() {
 	e.end()
 }
 
-// deleted is vanish for a view.
-func (e *entry) deleted() { e.vanish() }
+// Deleted is vanish for a view.
+func (e *entry) Deleted() { e.vanish() }
+
+// Name is the name of the node, for a view.
+func (e *entry) Name() string { return e.name }
+
+// Order is by which a view sorts the queue.
+func (e *entry) Order() queueview.Order { return e.queue.order }
 
 // end says that the node is no longer ours to watch or delete. Only the first call counts.
 func (e *entry) end() {

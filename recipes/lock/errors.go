@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/lock/internal/queueview"
 )
 
 // Reasons why a lock was not acquired.
@@ -15,7 +16,7 @@ var (
 	// ErrSequenceExhausted means that the sequence numbers below the lock's path have overflowed, so they give
 	// no order any more. They begin again when the queue is empty and the path is deleted; the last one to
 	// leave the queue deletes it.
-	ErrSequenceExhausted = errors.New("sequence numbers exhausted")
+	ErrSequenceExhausted = queueview.ErrSequenceExhausted
 
 	// ErrBadArgument and ErrBadPath mean that nothing was sent.
 	ErrBadArgument = framework.ErrBadArgument

@@ -2,8 +2,6 @@ package lock
 
 import (
 	"context"
-
-	"github.com/gocurator/curator/internal/clientapi"
 )
 
 // InLine is how many wait in memory for a node to be passed on.
@@ -33,20 +31,13 @@ func (h *Hold) ReleaseWhileLost(cause error) bool {
 // Alone reports whether nobody else is in the queue, for all that we have been told.
 func (h *Hold) Alone() bool {
 	v := h.lease.entry.inView()
-	return v != nil && v.alone(h.lease.entry)
+	return v != nil && v.Alone(h.lease.entry)
 }
 
 // Viewed reports whether the Queue's path has a view that can be asked.
 func (q *Queue) Viewed() bool {
-	q.views.mu.Lock()
-	v := q.views.byPath[clientapi.RealPath(q.client, q.base)]
-	q.views.mu.Unlock()
-	if v == nil {
-		return false
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.listed && !v.over
+	v := q.views.Lookup(q.client, q.base)
+	return v != nil && v.Ready()
 }
 
 // HoldAgainWhileLost begins a second lease of h's node, as for a hand-off. When it depends on the session already, suspend

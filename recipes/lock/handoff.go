@@ -170,7 +170,7 @@ func (l *lease) nextLocal() chan *entry {
 // else is in the queue.
 func (e *entry) mayPass(limit handOff) bool {
 	v := e.inView()
-	if v == nil || !v.alone(e) {
+	if v == nil || !v.Alone(e) {
 		return false
 	}
 	e.mu.Lock()

@@ -3,11 +3,13 @@ package lock
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/lock/internal/queueview"
 )
 
 // Participant is a holder or a waiter.
@@ -20,18 +22,17 @@ type Participant struct {
 	Since   time.Time // when the node was made, by the server's clock
 }
 
-// Participants lists holders and waiters in the order of the queue. It creates no node. Nodes that are deleted
-// meanwhile are left out; a missing path has none.
+// Participants lists holders and waiters in the order of the queue, as the client's server knows them. It creates no node.
+// Nodes that are deleted meanwhile are left out; a missing path has none. It lists the path and reads each node. While the
+// client has a view of the path, it reads only nodes that it has not read since they were made or written to.
 func (q *Queue) Participants(ctx context.Context) ([]Participant, error) {
 	ps, err := q.participants(ctx)
 	return ps, q.opError("participants", err)
 }
 
 func (q *Queue) participants(ctx context.Context) ([]Participant, error) {
-	children, err := q.list(ctx)
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
-	}
+	v := q.views.Lookup(q.client, q.base)
+	children, err := q.children(ctx, v)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +40,7 @@ func (q *Queue) participants(ctx context.Context) ([]Participant, error) {
 	var ps []Participant
 	for _, child := range children {
 		path := framework.Join(q.base, child)
-		data, stat, err := q.client.Get(ctx, path)
+		node, err := q.node(ctx, v, child)
 		if errors.Is(err, zk.ErrNoNode) {
 			continue
 		}
@@ -53,11 +54,26 @@ func (q *Queue) participants(ctx context.Context) ([]Participant, error) {
 		ps = append(ps, Participant{
 			Path:    path,
 			Holds:   turn.Held,
-			Data:    data,
-			Session: stat.EphemeralOwner,
-			Token:   stat.Czxid,
-			Since:   time.UnixMilli(stat.Ctime),
+			Data:    slices.Clone(node.Data),
+			Session: node.Stat.EphemeralOwner,
+			Token:   node.Stat.Czxid,
+			Since:   time.UnixMilli(node.Stat.Ctime),
 		})
 	}
 	return ps, nil
+}
+
+// node returns the data of a child: as the view knows them, if it does.
+func (q *Queue) node(ctx context.Context, v *queueview.View, child string) (*queueview.Node, error) {
+	get := func() (*queueview.Node, error) {
+		data, stat, err := q.client.Get(ctx, framework.Join(q.base, child))
+		if err != nil {
+			return nil, err
+		}
+		return &queueview.Node{Data: data, Stat: *stat}, nil
+	}
+	if v == nil {
+		return get()
+	}
+	return v.Node(child, get)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/lock/internal/queueview"
 )
 
 // Queue is a queue for the leases at one path. All contenders, in this process and others, must use the same
@@ -21,9 +22,9 @@ type Queue struct {
 	name   string
 	driver Driver
 	cfg    config
-	views  *views
+	views  *queueview.Views
 	local  *localQueue // nil: no local hand-off
-	order  orderKey    // Queues of one client with the same share the order of a view
+	order  queueview.Order
 
 	mu        sync.Mutex // guards what follows
 	maxLeases int
@@ -67,13 +68,13 @@ func New(client *framework.Client, path, name string, driver Driver, opts ...Opt
 		name:      name,
 		driver:    driver,
 		cfg:       cfg,
-		views:     viewsOf(client),
+		views:     queueview.Of(client),
 		maxLeases: cfg.maxLeases,
 		changed:   make(chan struct{}),
 	}
-	q.order = orderKey{queue: q}
+	q.order = &order{driver, name}
 	if reflect.ValueOf(driver).Comparable() { // also what its fields hold
-		q.order = orderKey{driver: driver, name: name}
+		q.order = order{driver, name} // equal to that of other Queues, which share what a view keeps for it
 	}
 	if cfg.handOff != nil {
 		if _, standard := driver.(Standard); cfg.plain || !standard || cfg.maxLeases > 1 {
@@ -153,6 +154,15 @@ func (q *Queue) leases() (int, <-chan struct{}) {
 	defer q.mu.Unlock()
 	return q.maxLeases, q.changed
 }
+
+// order is how the nodes of a Queue are found and sorted.
+type order struct {
+	driver Driver
+	name   string
+}
+
+// SortKey is that of the driver.
+func (o order) SortKey(child string) (key string, ours bool) { return o.driver.SortKey(child, o.name) }
 
 func (q *Queue) opError(op string, err error) error {
 	if err == nil {

@@ -191,3 +191,39 @@ func TestDriverThatSaysNothingIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, lock.ErrBadArgument)
 	length(t, server, q, 0)
 }
+
+func TestParticipantsOfAWatchedLockAreReadOnce(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	a, b := newQueue(t, bed.Client(t), "/lock"), newQueue(t, bed.Client(t), "/lock", lock.WithData([]byte("b")))
+	watched(t, a)
+	hold := acquire(t, a)
+	ctx, cancel := context.WithCancel(testbed.Context(t))
+	waiting := acquiring(t, ctx, b, server, 2)
+	participants := func() []lock.Participant {
+		t.Helper()
+		ps, err := a.Participants(testbed.Context(t))
+		require.NoError(t, err)
+		return ps
+	}
+	testbed.Eventually(t, func() bool { return len(participants()) == 2 }, "a's server has told of b's node")
+	server.ResetCounts()
+	for range 3 {
+		ps := participants()
+		require.Len(t, ps, 2)
+		require.True(t, ps[0].Holds)
+		require.Equal(t, "b", string(ps[1].Data))
+		ps[1].Data[0] = 'x' // is the caller's own
+	}
+	require.Empty(t, counted(server))
+
+	_, err := bed.Client(t).Set(testbed.Context(t), participants()[1].Path, []byte("new"), -1)
+	require.NoError(t, err)
+	testbed.Eventually(t, func() bool { return string(participants()[1].Data) == "new" }, "data that were written are read")
+
+	cancel()
+	require.ErrorIs(t, testbed.Receive(t, waiting, "the end of b's wait").err, context.Canceled)
+	testbed.Eventually(t, func() bool { return len(participants()) == 1 }, "b has gone")
+	require.NoError(t, hold.Release())
+	require.NoError(t, a.Do(testbed.Context(t), func(context.Context) error { return nil }))
+}

@@ -1,0 +1,188 @@
+package queueview
+
+import (
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/clientapi"
+)
+
+// What a view is told by its connection.
+
+// functions are what the connection calls.
+func (v *View) functions() clientapi.ChildrenWatch {
+	return clientapi.ChildrenWatch{List: v.list, Event: v.event, End: func() { v.end(disconnected) }}
+}
+
+// list takes the first list. Events that came before are contained in it.
+func (v *View) list(names []string, stat *zk.Stat, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.based = true
+	if err != nil {
+		return // a missing path has no children
+	}
+	v.exists = true
+	// Cversion is twice the children created less the children there are, in 32 bits without a sign.
+	v.next = int64((uint32(stat.Cversion) + uint32(stat.NumChildren)) / 2)
+	for _, name := range names {
+		v.children[name] = &child{number: -1}
+	}
+}
+
+// begin makes the view one that can be asked: after list, when the watch is known to be set. remove ends the watch.
+func (v *View) begin(remove func()) {
+	v.mu.Lock()
+	v.remove = remove
+	over := v.over
+	if !over {
+		v.listed = true
+		close(v.ready)
+		v.endIdleIn(idle)
+	}
+	v.mu.Unlock()
+	if over {
+		remove()
+	}
+}
+
+// event takes what happened to the path or to a node below it.
+func (v *View) event(e zk.Event) {
+	v.mu.Lock()
+	parent, name := framework.Split(e.Path)
+	right := true
+	var gone Member
+	switch {
+	case v.over || !v.based:
+	case e.Path == v.path:
+		right = v.pathEvent(e.Type)
+	case parent != v.path: // further below
+	case e.Type == zk.EventNodeCreated:
+		right = v.add(name)
+	case e.Type == zk.EventNodeDeleted:
+		gone = v.drop(name)
+	case e.Type == zk.EventNodeDataChanged:
+		v.changed(name)
+	}
+	tooHeavy := v.load.heavy()
+	v.mu.Unlock()
+	if gone != nil {
+		gone.Deleted()
+	}
+	switch {
+	case !right:
+		v.end(wrong)
+	case tooHeavy:
+		v.end(heavy)
+	}
+}
+
+// pathEvent reports whether the event is possible: a node with children cannot be deleted, and one that exists
+// cannot be created. ClickHouse Keeper names the path of the watch in every event.
+func (v *View) pathEvent(kind zk.EventType) bool {
+	switch kind {
+	case zk.EventNodeCreated:
+		if v.exists {
+			return false
+		}
+		v.exists, v.next = true, 0
+	case zk.EventNodeDeleted:
+		if len(v.children) > 0 {
+			return false
+		}
+		v.exists, v.next = false, -1
+	}
+	return true
+}
+
+// add adds a child that was created. It reports whether that is possible.
+func (v *View) add(name string) bool {
+	if _, found := v.children[name]; found || v.next < 0 {
+		return false
+	}
+	v.children[name] = &child{number: v.next}
+	v.next++
+	v.load.events++
+	for _, r := range v.rankings {
+		r.insert(name)
+	}
+	return true
+}
+
+// drop removes a child that was deleted, wakes its waiters, and returns the member whose node it is, if there is one.
+func (v *View) drop(name string) Member {
+	if _, found := v.children[name]; !found {
+		return nil
+	}
+	delete(v.children, name)
+	v.load.events++
+	for _, r := range v.rankings {
+		r.remove(name)
+	}
+	for _, w := range slices.Clone(v.waiters[name]) {
+		v.wake(w)
+	}
+	return v.members[name]
+}
+
+// changed notes that the data of a child are not those that were read.
+func (v *View) changed(name string) {
+	if c := v.children[name]; c != nil {
+		c.changes++
+		c.node = nil
+	}
+}
+
+// wake tells a waiter. v.mu is held.
+func (v *View) wake(w *Waiter) {
+	close(w.c)
+	v.forget(w)
+}
+
+// forget removes a waiter. v.mu is held.
+func (v *View) forget(w *Waiter) {
+	for _, name := range w.names {
+		rest := slices.DeleteFunc(v.waiters[name], func(other *Waiter) bool { return other == w })
+		if len(rest) == 0 {
+			delete(v.waiters, name)
+		} else {
+			v.waiters[name] = rest
+		}
+	}
+	w.names = nil
+}
+
+// end ends the view: the connection has ended, the view is wrong, or it costs more than lists. All that use it
+// are told, and list from then on.
+func (v *View) end(why ending) {
+	v.mu.Lock()
+	if v.over {
+		v.mu.Unlock()
+		return
+	}
+	v.over = true
+	if !v.listed {
+		close(v.ready)
+	}
+	for _, waiting := range v.waiters {
+		for _, w := range slices.Clone(waiting) {
+			v.wake(w)
+		}
+	}
+	left := v.members
+	v.members = nil
+	remove := v.remove
+	if v.timer != nil {
+		v.timer.Stop()
+	}
+	v.mu.Unlock()
+	v.ended(v, why)
+	if remove != nil {
+		remove()
+	}
+	for _, m := range left {
+		m.ViewEnded()
+	}
+}

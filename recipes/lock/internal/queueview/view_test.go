@@ -1,0 +1,93 @@
+package queueview
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+// newView is a view of /lock that can be asked. Its first list has the children called listed, with the numbers from 0 on.
+func newView(listed ...string) *View {
+	v := &View{
+		path:     "/lock",
+		ready:    make(chan struct{}),
+		children: make(map[string]*child),
+		rankings: make(map[Order]*ranking),
+		waiters:  make(map[string][]*Waiter),
+		members:  make(map[string]Member),
+		ended:    func(*View, ending) {},
+	}
+	n := int32(len(listed))
+	v.list(listed, &zk.Stat{Cversion: n, NumChildren: n}, nil)
+	v.begin(func() {})
+	return v
+}
+
+func (v *View) created(name string) {
+	v.event(zk.Event{Type: zk.EventNodeCreated, Path: "/lock/" + name})
+}
+
+func (v *View) written(name string) {
+	v.event(zk.Event{Type: zk.EventNodeDataChanged, Path: "/lock/" + name})
+}
+
+// byName sorts all children by their names.
+type byName struct{}
+
+func (byName) SortKey(child string) (string, bool) { return child, true }
+
+func TestNodeIsReadAgainAfterAWrite(t *testing.T) {
+	v := newView("a-0000000000")
+	v.created("b-0000000001")
+	reads := 0
+	read := func(name string, during func()) string {
+		n, err := v.Node(name, func() (*Node, error) {
+			reads++
+			n := &Node{Data: fmt.Appendf(nil, "%d", reads)}
+			during()
+			return n, nil
+		})
+		require.NoError(t, err)
+		return string(n.Data)
+	}
+	nothing := func() {}
+
+	require.Equal(t, "1", read("b-0000000001", nothing))
+	require.Equal(t, "1", read("b-0000000001", nothing), "nobody has written")
+	v.written("b-0000000001")
+	require.Equal(t, "2", read("b-0000000001", func() { v.written("b-0000000001") }))
+	require.Equal(t, "3", read("b-0000000001", nothing), "the event came after the answer: what it said may be older")
+
+	require.Equal(t, "4", read("a-0000000000", nothing))
+	require.Equal(t, "5", read("a-0000000000", nothing), "whether we are told of writes to a node of the first list is not known")
+
+	v.end(unused)
+	require.Equal(t, "6", read("b-0000000001", nothing), "nobody tells an ended view")
+}
+
+func TestNamesFollowTheEvents(t *testing.T) {
+	v := newView("c-0000000000")
+	v.created("a-0000000001")
+	names := func() []string {
+		names, ok, err := v.Names(byName{})
+		require.True(t, ok)
+		require.NoError(t, err)
+		return names
+	}
+	require.Equal(t, []string{"a-0000000001", "c-0000000000"}, names())
+	v.created("b-0000000002")
+	v.event(zk.Event{Type: zk.EventNodeDeleted, Path: "/lock/c-0000000000"})
+	require.Equal(t, []string{"a-0000000001", "b-0000000002"}, names())
+	v.created("z-2147483647")
+	_, ok, err := v.Names(byName{})
+	require.True(t, ok)
+	require.ErrorIs(t, err, ErrSequenceExhausted)
+	v.event(zk.Event{Type: zk.EventNodeDeleted, Path: "/lock/z-2147483647"})
+	require.Equal(t, []string{"a-0000000001", "b-0000000002"}, names())
+
+	v.end(unused)
+	_, ok, _ = v.Names(byName{})
+	require.False(t, ok, "an ended view says nothing")
+}
