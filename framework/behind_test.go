@@ -81,3 +81,44 @@ func TestTheNextServerIsAskedToCatchUpOnlyAfterAnEvent(t *testing.T) {
 		})
 	}
 }
+
+func TestCatchUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
+		leader, err := cluster.WaitLeader(t.Context())
+		require.NoError(t, err)
+		follower := cluster.Members()[slices.IndexFunc(cluster.Members(), func(m *zktest.Server) bool { return m != leader })]
+		bed := testbed.OnCluster(cluster)
+		client := bed.Client(t, framework.WithDialer(follower.DialContext))
+		other := bed.Client(t, framework.WithDialer(leader.DialContext))
+		_, err = other.Create(t.Context(), "/a", []byte("old"))
+		require.NoError(t, err)
+		require.NoError(t, client.CatchUp(t.Context()))
+		require.NoError(t, cluster.Lag(follower, time.Second))
+		_, err = other.Set(t.Context(), "/a", []byte("new"), -1)
+		require.NoError(t, err)
+		data, _, err := client.Get(t.Context(), "/a")
+		require.NoError(t, err)
+		require.Equal(t, "old", string(data), "the follower is behind")
+		require.NoError(t, client.CatchUp(t.Context()))
+		data, _, err = client.Get(t.Context(), "/a")
+		require.NoError(t, err)
+		require.Equal(t, "new", string(data))
+	})
+}
+
+func TestCatchUpNeedsNoNode(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	client := bed.Client(t, framework.WithNamespace("ns"))
+	require.NoError(t, client.CatchUp(testbed.Context(t)), "the node of the namespace does not exist")
+	_, err := bed.Client(t).Create(testbed.Context(t), "/ns", nil, framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
+	require.NoError(t, err)
+	require.NoError(t, client.CatchUp(testbed.Context(t)), "we may not read it")
+	client.Close()
+	err = client.CatchUp(context.Background())
+	require.ErrorIs(t, err, framework.ErrClosed)
+	var op *framework.OpError
+	require.ErrorAs(t, err, &op)
+	require.Equal(t, "catch up", op.Op)
+}

@@ -87,11 +87,22 @@ func (c *Client) Set(ctx context.Context, path string, data []byte, version int3
 // Sync has the server that we are connected to catch up with the leader: what
 // is read after it is nearly always at least as new as what anyone had written before it. The
 // leader itself may tell a follower to apply a write before it does so, and does not wait for
-// that when one of its own clients syncs. A write, such as a Multi that only checks, is
-// the certain way to catch up.
+// that when one of its own clients syncs. CatchUp is certain.
 func (c *Client) Sync(ctx context.Context, path string) error {
 	_, err := asked(ctx, c, "sync", path, askSync)
 	return err
+}
+
+// CatchUp returns when the server that we are connected to has applied every write that was answered, to any client, before
+// CatchUp was called. What this session reads after it is at least as new. It is a write that changes nothing, so it costs
+// what a write costs.
+func (c *Client) CatchUp(ctx context.Context) error {
+	_, err := c.Multi(ctx, &zk.CheckVersionRequest{Path: "/", Version: -1})
+	// That the node is missing (it is the namespace's), or must not be read, is an answer in the order of writes, too.
+	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
+		return nil
+	}
+	return opError("catch up", "/", errors.Unwrap(err))
 }
 
 // GetACL returns a node's ACL and stat.

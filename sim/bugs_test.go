@@ -107,7 +107,7 @@ var bugs = []planted{
 	{"a child of a new parent is found below the old one", []edit{
 		{"recipes/cache/event.go", "l.doubt(n, l.want(e.Path, ask{node: true}, nil))", "l.want(e.Path, ask{node: true}, nil)"},
 	}},
-	{"a cache reads without a barrier", []edit{{"recipes/cache/epoch.go", "\t\terr = c.barrier(e.ctx)\n", "\t\terr = nil\n"}}},
+	{"a cache reads without catching up", []edit{{"recipes/cache/epoch.go", "\t\terr = c.client.CatchUp(e.ctx)\n", "\t\terr = nil\n"}}},
 	{"a cache does not read again on a new connection", []edit{{"recipes/cache/loop.go", "ask{node: true, list: true, deep: true}, []*wait{load})", "ask{node: true, list: l.c.resyncs == 0, deep: l.c.resyncs == 0}, []*wait{load})"}}},
 	{"a node of an old session is taken for the kept one", []edit{
 		{nodeFile, "return stat.EphemeralOwner == k.session.ID()\n", "return stat.EphemeralOwner == k.session.ID() || k.former(stat.EphemeralOwner)\n"},

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -117,9 +116,7 @@ func Context(t *testing.T) context.Context {
 // CatchUp makes the client's server apply all earlier writes.
 func CatchUp(t *testing.T, client *framework.Client) {
 	t.Helper()
-	// Not sync: see [framework.Client.Sync].
-	_, err := client.Multi(Context(t), &zk.CheckVersionRequest{Path: "/", Version: -1})
-	require.NoError(t, err)
+	require.NoError(t, client.CatchUp(Context(t)))
 }
 
 // Eventually waits until condition is true. Use it for events on a server that give no signal.

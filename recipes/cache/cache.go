@@ -233,7 +233,7 @@ func (c *Cache) sync(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := c.barrier(ctx); err != nil {
+		if err := c.client.CatchUp(ctx); err != nil {
 			if ctx.Err() != nil || c.ctx.Err() != nil || !temporary(err) {
 				return c.ended(ctx, err)
 			}
@@ -242,7 +242,7 @@ func (c *Cache) sync(ctx context.Context) error {
 			}
 			continue
 		}
-		// Every event from before the barrier's answer is in the inbox by now, if both came on one connection.
+		// Every event from before the answer of CatchUp is in the inbox by now, if both came on one connection.
 		done := make(chan struct{})
 		c.inbox.post(message{e, func(l *loop) { l.sync(func() { close(done) }) }})
 		if !e.alive() {
@@ -379,7 +379,7 @@ type requests interface {
 	WaitConnected(ctx context.Context) error
 	State() connstate.State
 	AddWatch(ctx context.Context, path string, mode framework.WatchMode, f func(zk.Event)) (*framework.PersistentWatch, error)
-	Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error)
+	CatchUp(ctx context.Context) error
 	Read(ctx context.Context, path string, f func(data []byte, stat *zk.Stat, err error)) // see clientapi.Read
 	GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *framework.Watch, error)
 	Exists(ctx context.Context, path string) (bool, *zk.Stat, error)

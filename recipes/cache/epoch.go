@@ -156,7 +156,7 @@ func (c *Cache) follow() (loaded bool, err error) {
 
 // begin waits for a connection, sets the watch that tells of changes and of the connection's end, and has the
 // server catch up. All that is read after that is at least as new as anything that was read before it, by
-// anybody. So events that came before the barrier's answer need not be looked at, and what comes after it can be
+// anybody. So events that came before the answer of CatchUp need not be looked at, and what comes after it can be
 // trusted: a deletion, too.
 func (c *Cache) begin() (*epoch, error) {
 	if err := c.client.WaitConnected(c.ctx); err != nil {
@@ -166,7 +166,7 @@ func (c *Cache) begin() (*epoch, error) {
 	e.ctx, e.cancel = context.WithCancel(c.ctx)
 	err := c.arm(e)
 	if err == nil {
-		err = c.barrier(e.ctx)
+		err = c.client.CatchUp(e.ctx)
 	}
 	if err == nil && !e.alive() {
 		err = errDown
@@ -207,17 +207,6 @@ func (c *Cache) arm(e *epoch) error {
 // sentinel is a node that does not exist. A watch for it fires when the connection ends. Nobody needs to read
 // it, and all caches of a client share the watch.
 const sentinel = "/curator-cache-connection"
-
-// barrier returns when the server has applied all that was committed before the call. It is a write, although one
-// that changes nothing: the server answers when the write has come back from the leader, behind all others. That
-// the node is missing, or must not be read, is such an answer.
-func (c *Cache) barrier(ctx context.Context) error {
-	_, err := c.client.Multi(ctx, &zk.CheckVersionRequest{Path: "/", Version: -1})
-	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
-		return nil
-	}
-	return err
-}
 
 // temporary reports whether a request may succeed later.
 func temporary(err error) bool {

@@ -42,12 +42,12 @@ func (f *follower) catchUp() {
 	f.behind = false
 }
 
-func (f *follower) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
-	r, err := f.Requests.Multi(ctx, ops...)
+func (f *follower) CatchUp(ctx context.Context) error {
+	err := f.Requests.CatchUp(ctx)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.behind = f.behind && f.writes
-	return r, err
+	return err
 }
 
 type read[T any] struct {

@@ -237,8 +237,8 @@ func (l *loop) tooEarly(t *task, r answer) bool {
 	return true
 }
 
-// outdated reports whether the tree has a newer state than that which was read: the server is behind, in spite of the
-// barrier.
+// outdated reports whether the tree has a newer state than that which was read: the server is behind, although it has
+// caught up.
 func (l *loop) outdated(t *task, r answer) bool {
 	n := l.c.tree.find(t.path)
 	return n != nil && n.value.compare(&r.value.stat) > 0

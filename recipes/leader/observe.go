@@ -117,8 +117,8 @@ func (o *observation) look(ctx context.Context) (State, error) {
 		return State{}, err
 	}
 	ctx = framework.InSession(ctx, session)
-	if o.session != session {
-		if err := o.catchUp(ctx); err != nil {
+	if o.session != session { // in one session no read is older than the last one; a new one may be with a server that is behind
+		if err := o.election.client.CatchUp(ctx); err != nil {
 			return State{}, err
 		}
 	}
@@ -133,17 +133,6 @@ func (o *observation) look(ctx context.Context) (State, error) {
 			return state, nil
 		}
 	}
-}
-
-// catchUp has the server apply all that was written before, and so all that any server has shown us. In one
-// session servers see to that; a new one may be with a server that is behind. The check need not
-// succeed: it is answered in the order of all writes.
-func (o *observation) catchUp(ctx context.Context) error {
-	_, err := o.election.client.Multi(ctx, &zk.CheckVersionRequest{Path: o.election.path, Version: -1})
-	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
-		return nil
-	}
-	return err
 }
 
 // lookW returns who leads, and a watch that fires when that changes. The watch is nil if things changed

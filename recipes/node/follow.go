@@ -130,7 +130,7 @@ func (g *group) list() (*framework.Watch, error) {
 		return watch, err
 	}
 	// Perhaps it is our server that is behind.
-	if err := g.client.Sync(g.ctx, g.path); err != nil {
+	if err := g.client.CatchUp(g.ctx); err != nil {
 		return nil, err
 	}
 	found, _, watch, err := g.client.ExistsW(g.ctx, g.path)

@@ -67,15 +67,11 @@ func (k *keeper) answers() bool {
 	return k.sent || k.kept
 }
 
-// catchUp returns when what is read next shows all creates and deletions of this session: it is a write, and carried out
-// after them.
+// catchUp has what is read next show all creates and deletions of this session, and of those before it.
 func (k *keeper) catchUp(ctx context.Context) error {
-	_, err := k.client.Multi(ctx, &zk.CheckVersionRequest{Path: "/", Version: -1})
-	if retry.Retryable(err) || retry.Unknown(err) || ctx.Err() != nil {
-		return err
-	}
-	k.unsure = false
-	return nil
+	err := k.client.CatchUp(ctx)
+	k.unsure = k.unsure && err != nil
+	return err
 }
 
 // removeOwn deletes the node if it is ours, or that of an earlier session of ours.
