@@ -172,6 +172,7 @@ func TestRowsOfOperations(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, children)
 	require.NoError(t, client.Sync(ctx, "/a"))
+	require.NoError(t, client.CatchUp(ctx))
 	_, stat, err = client.GetACL(ctx, "/a")
 	require.NoError(t, err)
 	_, err = client.SetACL(ctx, "/a", acl, stat.Aversion)
