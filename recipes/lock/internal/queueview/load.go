@@ -15,9 +15,9 @@ const (
 // MaxOthers is how many nodes of others a queue may have for a view of it to begin.
 const MaxOthers = 12
 
-// load counts what a view costs and how often it is used. It is guarded by view.mu.
+// load counts what a view costs and how often it is used. It is guarded by View.mu.
 type load struct {
-	used     time.Time // when a Queue last asked for the view
+	used     time.Time // when a lock last asked for the view
 	cycles   int       // how often that was
 	events   int       // about nodes of others; for nodes of ours they are taken off when they are admitted
 	expected int       // nodes of ours that are not admitted yet

@@ -20,7 +20,7 @@ type View struct {
 	path  string
 	ready chan struct{} // closed when the first list is there, or the view has ended
 
-	mu       sync.Mutex        // guards what follows; no function is called under it but SortKey of Orders
+	mu       sync.Mutex        // guards what follows; under it only SortKey, Name and Order of others are called
 	remove   func()            // ends the watch; nil until it is set
 	based    bool              // the first list is there
 	listed   bool              // and the view can be asked
