@@ -246,13 +246,17 @@ func (s *Semaphore) wait(ctx context.Context, op string, n int) ([]*lock.Hold, e
 	}
 	first, cancel := context.WithCancelCause(ctx)
 	defer context.AfterFunc(front.Context(), func() { cancel(&entryLost{front.Err()}) })()
-	followed := make(chan struct{})
+	followed, known := make(chan struct{}), make(chan struct{})
 	go func() { // ends with first
 		defer close(followed)
-		if err := s.follow(first, n); err != nil {
+		if err := s.follow(first, n, known); err != nil {
 			cancel(err)
 		}
 	}()
+	select {
+	case <-known: // what was read before we queued may be old
+	case <-first.Done():
+	}
 	holds, err := take(first, n, s.leases.Acquire)
 	ours := context.Cause(first)
 	cancel(nil)

@@ -781,3 +781,54 @@ func TestLeaseThatIsLostAtOnceIsNotReturned(t *testing.T) {
 	require.NotSame(t, session, hold.Session(), "a second try")
 	release(t, hold)
 }
+
+// TestCountThatFellInTheQueueIsKnownAtItsFront has the count fall while an acquire is in the queue, and be read late when
+// its turn comes.
+func TestCountThatFellInTheQueueIsKnownAtItsFront(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	ctx := testbed.Context(t)
+	client, other := bed.Client(t), bed.Client(t)
+	count, err := semaphore.NewCount(other, "/max", 2) // on a connection of its own
+	require.NoError(t, err)
+	s, err := semaphore.NewShared(client, "/pool", count)
+	require.NoError(t, err)
+	queue, err := mutex.New(client, "/pool/locks")
+	require.NoError(t, err)
+	hold := acquire(t, s)
+	front, err := queue.Acquire(ctx)
+	require.NoError(t, err)
+	waiter := make(chan acquiring, 1)
+	go func() {
+		group, err := s.AcquireN(ctx, 1)
+		waiter <- acquiring{group, err}
+	}()
+	testbed.Eventually(t, func() bool {
+		waiting, err := server.Children("/pool/locks")
+		return err == nil && len(waiting) == 2
+	}, "it queues")
+	require.NoError(t, count.Set(ctx, 1))
+
+	gate := server.Block(zktest.OnOp(zktest.OpGetData), zktest.OnPath("/max"))
+	release(t, front)
+	testbed.Receive(t, gate.Arrived(), "its turn")
+	for range 3 { // an answer that should not come may be on its way
+		testbed.CatchUp(t, client)
+	}
+	select {
+	case got := <-waiter:
+		require.NoError(t, got.err)
+		t.Fatal("two hold, and one may")
+	case <-time.After(50 * time.Millisecond):
+	}
+	gate.Open()
+	testbed.Eventually(t, func() bool {
+		leases, err := server.Children("/pool/leases")
+		return err == nil && len(leases) == 2
+	}, "it waits for a lease")
+	undecided(t, waiter)
+	release(t, hold)
+	got := testbed.Receive(t, waiter, "the lease")
+	require.NoError(t, got.err)
+	release(t, got.group)
+}
