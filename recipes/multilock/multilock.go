@@ -114,15 +114,16 @@ func (l *Lock) all(ctx context.Context, acquire func(Locker, context.Context) (*
 	return nil, fmt.Errorf("multilock: %w", err)
 }
 
-// within is a context with the values of another.
+// within is a context with the values of a hold's context, which come first: the hold that it re-enters must be the
+// hold of this group, and not one that the caller's context comes from and that may end before.
 type within struct {
 	context.Context
 	values context.Context
 }
 
 func (w within) Value(key any) any {
-	if v := w.Context.Value(key); v != nil {
+	if v := w.values.Value(key); v != nil {
 		return v
 	}
-	return w.values.Value(key)
+	return w.Context.Value(key)
 }

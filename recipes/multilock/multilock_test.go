@@ -271,3 +271,27 @@ func Example() {
 	// move money
 	// <nil>
 }
+
+// TestGroupReentersByItsOwnHolds has the hold end that the group's context comes from.
+func TestGroupReentersByItsOwnHolds(t *testing.T) {
+	ctx := testbed.Context(t)
+	client := testbed.InProcess(t).Client(t)
+	a, err := mutex.New(client, "/a")
+	require.NoError(t, err)
+	b, err := mutex.New(client, "/b")
+	require.NoError(t, err)
+	l, err := multilock.New(a, b)
+	require.NoError(t, err)
+	outer, err := l.Acquire(ctx)
+	require.NoError(t, err)
+	middle, err := l.Acquire(outer.Context())
+	require.NoError(t, err)
+	require.NoError(t, outer.Release())
+	require.NoError(t, middle.Err())
+	inner, err := l.Acquire(middle.Context())
+	require.NoError(t, err, "all are held")
+	require.NoError(t, middle.Release())
+	require.NoError(t, inner.Err())
+	require.NoError(t, inner.Release())
+	free(t, []multilock.Locker{a, b})
+}
