@@ -10,10 +10,13 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/rwlock"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -183,4 +186,32 @@ func TestReaderOfADowngradeIsNoSecret(t *testing.T) {
 	hold := testbed.Receive(t, second, "the lock")
 	require.NotNil(t, hold)
 	require.NoError(t, hold.Release())
+}
+
+// TestDowngradeOfALostWriterIsNotRepeated has the writer's session end while the reader's node is made. The caller's context
+// comes also from a hold of another client, so it does not tell the writer's session.
+func TestDowngradeOfALostWriterIsNotRepeated(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	client := bed.Client(t, framework.WithRetryPolicy(retry.Forever(time.Millisecond)))
+	l, err := rwlock.New(client, "/lock", lock.WithErrorPolicy(connstate.Session))
+	require.NoError(t, err)
+	m, err := mutex.New(bed.Client(t), "/mutex")
+	require.NoError(t, err)
+	writer, err := l.Write().Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	inner, err := m.Acquire(writer.Context())
+	require.NoError(t, err)
+	gate := server.Block(zktest.OnOp(zktest.OpCreate), zktest.OnSession(writer.Session().ID()))
+	done := make(chan error, 1)
+	go func() {
+		_, err := l.Read().Acquire(inner.Context())
+		done <- err
+	}()
+	testbed.Receive(t, gate.Arrived(), "the reader's create")
+	require.NoError(t, server.ExpireSession(writer.Session().ID()))
+	gate.Open()
+	testbed.Receive(t, writer.Done(), "word of the loss")
+	require.ErrorIs(t, testbed.Receive(t, done, "the end"), lock.ErrSessionLost)
+	require.NoError(t, inner.Release())
 }

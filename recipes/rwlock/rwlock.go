@@ -99,7 +99,8 @@ type Side struct {
 // from was released or lost, the error is the cause of its end. After an error no node of ours stays. For the
 // other errors see [lock.Queue.Acquire].
 func (s *Side) Acquire(ctx context.Context) (*lock.Hold, error) {
-	if err := s.admit(ctx); err != nil {
+	ctx, err := s.admit(ctx)
+	if err != nil {
 		return nil, fmt.Errorf("acquire %s: %w", s.Path(), err)
 	}
 	return s.queue.Acquire(ctx)
@@ -107,7 +108,8 @@ func (s *Side) Acquire(ctx context.Context) (*lock.Hold, error) {
 
 // TryAcquire is Acquire without waiting: the error is [lock.ErrNotAcquired] if it would have to wait.
 func (s *Side) TryAcquire(ctx context.Context) (*lock.Hold, error) {
-	if err := s.admit(ctx); err != nil {
+	ctx, err := s.admit(ctx)
+	if err != nil {
 		return nil, fmt.Errorf("try %s: %w", s.Path(), err)
 	}
 	if s.queue == s.lock.read && s.lock.write.HeldIn(ctx) != nil {
@@ -119,7 +121,8 @@ func (s *Side) TryAcquire(ctx context.Context) (*lock.Hold, error) {
 // Do acquires, calls f and releases. f's context ends when the lock may no longer be ours, and when ctx ends.
 // The error is Acquire's, or f's and Release's joined.
 func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	if err := s.admit(ctx); err != nil {
+	ctx, err := s.admit(ctx)
+	if err != nil {
 		return fmt.Errorf("acquire %s: %w", s.Path(), err)
 	}
 	return s.queue.Do(ctx, f)
@@ -137,19 +140,24 @@ func (s *Side) Participants(ctx context.Context) ([]lock.Participant, error) {
 func (s *Side) Path() string { return s.queue.Path() }
 
 // admit refuses a caller that would wait for itself, and one whose hold in ctx has ended. The queue does that
-// for holds of its own side.
-func (s *Side) admit(ctx context.Context) error {
+// for holds of its own side. It returns the context to acquire with.
+func (s *Side) admit(ctx context.Context) (context.Context, error) {
 	w, r := s.lock.write.HeldIn(ctx), s.lock.read.HeldIn(ctx)
+	if s.queue == s.lock.read && w != nil {
+		// In no other session: it would be tried again and again. ctx need not say so, since it may also come from a
+		// hold of another client.
+		ctx = framework.InSession(ctx, w.Session())
+	}
 	switch {
 	case s.queue == s.lock.read && r == nil && w != nil:
-		return w.Err()
+		return ctx, w.Err()
 	case s.queue == s.lock.read, r == nil, w != nil && w.Err() == nil:
-		return nil
+		return ctx, nil
 	case r.Err() == nil:
-		return ErrUpgrade
+		return ctx, ErrUpgrade
 	default:
 		// Another hold of the same lease may still be there, and we would wait for it.
-		return r.Err()
+		return ctx, r.Err()
 	}
 }
 
