@@ -160,7 +160,7 @@ func (h *Hold) Requeue(ctx context.Context) (*Hold, error) {
 		if err := h.releaseAlone(); err != nil {
 			return nil, q.opError("requeue", err)
 		}
-		next, err := q.enter(outside{ctx}, true)
+		next, err := q.enter(outside{ctx, q}, true)
 		return next, q.opError("requeue", err)
 	}
 	if err := h.endAlone(); err != nil {
@@ -170,9 +170,9 @@ func (h *Hold) Requeue(ctx context.Context) (*Hold, error) {
 	var next *Hold
 	var err error
 	if o := q.client.Observer(); o != nil {
-		next, err = q.observed(outside{ctx}, again, o)
+		next, err = q.observed(outside{ctx, q}, again, o)
 	} else {
-		next, err = again(outside{ctx})
+		next, err = again(outside{ctx, q})
 	}
 	return next, q.opError("requeue", err)
 }
@@ -217,11 +217,15 @@ func (l *lease) notReplaced(ctx context.Context, err error) error {
 	return err
 }
 
-// outside is a context without its holds: an acquire with it does not re-enter.
-type outside struct{ context.Context }
+// outside is a context without its hold of one Queue: an acquire with it does not re-enter. Holds of other Queues are
+// there, so that the next hold's context re-enters them.
+type outside struct {
+	context.Context
+	queue *Queue
+}
 
 func (o outside) Value(key any) any {
-	if _, held := key.(heldKey); held {
+	if key == (heldKey{o.queue}) {
 		return nil
 	}
 	return o.Context.Value(key)

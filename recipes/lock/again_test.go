@@ -300,3 +300,24 @@ func TestRequeueDoesNotOvertakeAQueueAhead(t *testing.T) {
 	require.NoError(t, hold.Err())
 	require.NoError(t, hold.Release())
 }
+
+// TestRequeuedHoldKeepsTheOthers has a hold of one lock requeued with the context of a hold of another.
+func TestRequeuedHoldKeepsTheOthers(t *testing.T) {
+	for name, opts := range withAndWithoutHandOff {
+		t.Run(name, func(t *testing.T) {
+			client := testbed.On(zktest.NewServer(t)).Client(t)
+			outer, q := newQueue(t, client, "/outer"), newQueue(t, client, "/lock", opts...)
+			held := acquire(t, outer)
+			hold, err := q.Acquire(held.Context())
+			require.NoError(t, err)
+			next, err := hold.Requeue(held.Context())
+			require.NoError(t, err)
+			again, err := outer.TryAcquire(next.Context())
+			require.NoError(t, err, "it re-enters")
+			require.Equal(t, held.Path(), again.Path())
+			require.NoError(t, again.Release())
+			require.NoError(t, next.Release())
+			require.NoError(t, held.Release())
+		})
+	}
+}

@@ -215,3 +215,19 @@ func TestDowngradeOfALostWriterIsNotRepeated(t *testing.T) {
 	require.ErrorIs(t, testbed.Receive(t, done, "the end"), lock.ErrSessionLost)
 	require.NoError(t, inner.Release())
 }
+
+// TestReaderThatRequeuesDoesNotWaitForItsWriter, as it does not with Release and Acquire.
+func TestReaderThatRequeuesDoesNotWaitForItsWriter(t *testing.T) {
+	server := zktest.NewServer(t)
+	l, _ := newLock(t, testbed.On(server), "/lock")
+	writer := acquire(t, l.Write())
+	reader := acquireIn(t, writer.Context(), l.Read())
+	again, err := reader.Requeue(writer.Context())
+	require.NoError(t, err)
+	release(t, writer)
+	require.NoError(t, again.Err())
+	refused(t, l.Write())
+	_, err = again.Requeue(writer.Context())
+	require.ErrorIs(t, err, lock.ErrReleased)
+	queued(t, l, 0)
+}
