@@ -20,6 +20,7 @@
 package multilock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -104,6 +105,9 @@ func (l *Lock) all(ctx context.Context, acquire func(Locker, context.Context) (*
 	}
 	if cause := context.Cause(waiting); cause != nil && ctx.Err() == nil {
 		err = cause // that is why the waiting ended
+	}
+	for _, h := range holds { // the waiting may have ended by itself before it was told of a loss
+		err = cmp.Or(err, h.Err())
 	}
 	if err == nil {
 		return lock.NewGroup(holds...)

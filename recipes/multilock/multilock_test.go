@@ -241,6 +241,51 @@ func TestLockThatCannotBeCompared(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// noting remembers its last hold.
+type noting struct {
+	multilock.Locker
+	hold *lock.Hold
+}
+
+func (n *noting) Acquire(ctx context.Context) (hold *lock.Hold, err error) {
+	n.hold, err = n.Locker.Acquire(ctx)
+	return n.hold, err
+}
+
+// then calls f when it has acquired.
+type then struct {
+	multilock.Locker
+	f func()
+}
+
+func (a *then) Acquire(ctx context.Context) (*lock.Hold, error) {
+	hold, err := a.Locker.Acquire(ctx)
+	a.f()
+	return hold, err
+}
+
+// TestLockThatIsLostAtTheEndIsNotReturned loses the first lock just before the last one is there. The goroutine that ends the
+// waiting may be late, so it is tried often.
+func TestLockThatIsLostAtTheEndIsNotReturned(t *testing.T) {
+	ctx := testbed.Context(t)
+	client := testbed.InProcess(t).Client(t)
+	a, err := mutex.New(client, "/a")
+	require.NoError(t, err)
+	b, err := mutex.New(client, "/b")
+	require.NoError(t, err)
+	first := &noting{Locker: a}
+	l, err := multilock.New(first, &then{b, func() {
+		require.NoError(t, client.Delete(ctx, first.hold.Path(), -1))
+		testbed.Receive(t, first.hold.Done(), "word of the loss")
+	}})
+	require.NoError(t, err)
+	for range 100 {
+		_, err := l.Acquire(ctx)
+		require.ErrorIs(t, err, lock.ErrNodeDeleted)
+	}
+	free(t, []multilock.Locker{a, b})
+}
+
 func Example() {
 	server, err := zktest.Start() // instead of a real ensemble
 	if err != nil {
