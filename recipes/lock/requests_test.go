@@ -2,12 +2,14 @@ package lock_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/zktest"
@@ -226,4 +228,38 @@ func TestParticipantsOfAWatchedLockAreReadOnce(t *testing.T) {
 	testbed.Eventually(t, func() bool { return len(participants()) == 1 }, "b has gone")
 	require.NoError(t, hold.Release())
 	require.NoError(t, a.Do(testbed.Context(t), func(context.Context) error { return nil }))
+}
+
+// repeating is a driver that names each node that it waits for twice.
+type repeating struct{ lock.Standard }
+
+func (repeating) Decide(children []string, own string, maxLeases int) (lock.Decision, error) {
+	turn, err := lock.Standard{}.Decide(children, own, maxLeases)
+	turn.Watch = slices.Concat(turn.Watch, turn.Watch)
+	return turn, err
+}
+
+func TestDriverThatNamesANodeTwiceIsUnderstood(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	for name, end := range map[string]func(*lock.Hold, *zktest.Server) error{
+		"the node goes": func(h *lock.Hold, _ *zktest.Server) error { return h.Release() },
+		"the view ends": func(h *lock.Hold, s *zktest.Server) error {
+			s.CutConnections()
+			return h.Release()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q, err := lock.New(bed.Client(t), "/lock", "lock-", repeating{}, lock.WithErrorPolicy(connstate.Session))
+			require.NoError(t, err)
+			watched(t, q)
+			hold := acquire(t, q)
+			waiting := acquiring(t, testbed.Context(t), q, server, 2)
+			blocked(t, waiting)
+			require.NoError(t, end(hold, server))
+			got := testbed.Receive(t, waiting, "the lock")
+			require.NoError(t, got.err)
+			require.NoError(t, got.hold.Release())
+		})
+	}
 }

@@ -135,10 +135,12 @@ func (v *View) changed(name string) {
 	}
 }
 
-// wake tells a waiter. v.mu is held.
+// wake tells a waiter, unless it was told: a driver may have named a child twice. v.mu is held.
 func (v *View) wake(w *Waiter) {
-	close(w.c)
-	v.forget(w)
+	if len(w.names) > 0 {
+		close(w.c)
+		v.forget(w)
+	}
 }
 
 // forget removes a waiter. v.mu is held.

@@ -67,7 +67,7 @@ type Member interface {
 
 // Waiter is told once, when a child was deleted or the view has ended.
 type Waiter struct {
-	names []string
+	names []string      // nil when it was told, or has given up
 	c     chan struct{} // closed then
 }
 
