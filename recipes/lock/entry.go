@@ -184,7 +184,7 @@ func (e *entry) await(ctx context.Context, children, names []string, changed <-c
 	if v != nil {
 		w, known := v.Wait(names)
 		if known && w == nil {
-			return nil // one has gone already
+			return e.gone(children, names)
 		}
 		if w != nil {
 			defer v.Cancel(w)
@@ -196,8 +196,11 @@ func (e *entry) await(ctx context.Context, children, names []string, changed <-c
 		if err == nil && set == nil && v != nil {
 			v.Deny(names)
 		}
-		if err != nil || set == nil { // one has gone already
+		if err != nil {
 			return err
+		}
+		if set == nil {
+			return e.gone(children, names)
 		}
 		awake := make(chan struct{})
 		fired := set.fired(awake)
@@ -211,6 +214,17 @@ func (e *entry) await(ctx context.Context, children, names []string, changed <-c
 		// The connection was lost, or somebody wrote to the node: watch the nodes again. The queue ahead of us
 		// has not changed.
 	}
+}
+
+// gone is for a wait that does not begin, because one of names is not there. That is fine if it was among the children when
+// the driver decided. Otherwise looking again would not help.
+func (e *entry) gone(children, names []string) error {
+	for _, name := range names {
+		if !slices.Contains(children, name) {
+			return fmt.Errorf("%w: driver %T waits for %q, which is not in the queue", ErrBadArgument, e.queue.driver, name)
+		}
+	}
+	return nil
 }
 
 // sleep returns when fired, also or changed is closed. An error means that waiting is useless.

@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -260,6 +261,38 @@ func TestDriverThatNamesANodeTwiceIsUnderstood(t *testing.T) {
 			got := testbed.Receive(t, waiting, "the lock")
 			require.NoError(t, got.err)
 			require.NoError(t, got.hold.Release())
+		})
+	}
+}
+
+// astray is a driver that waits for a node that is not in the queue, such as one that it gives as a path.
+type astray struct{ lock.Standard }
+
+func (astray) Decide(children []string, own string, maxLeases int) (lock.Decision, error) {
+	turn, err := lock.Standard{}.Decide(children, own, maxLeases)
+	if len(turn.Watch) > 0 {
+		turn.Watch = []string{"nobody"}
+	}
+	return turn, err
+}
+
+// TestDriverThatWaitsForNobodyIsRefused: it would look again and again, in a view without any regard to its context.
+func TestDriverThatWaitsForNobodyIsRefused(t *testing.T) {
+	for _, viewed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("viewed %t", viewed), func(t *testing.T) {
+			server := zktest.NewServer(t)
+			bed := testbed.On(server)
+			q, err := lock.New(bed.Client(t), "/lock", "lock-", astray{})
+			require.NoError(t, err)
+			if viewed {
+				watched(t, q)
+			}
+			hold := acquire(t, newQueue(t, bed.Client(t), "/lock"))
+			waiting := inLine(testbed.Context(t), q)
+			require.ErrorIs(t, testbed.Receive(t, waiting, "the refusal").err, lock.ErrBadArgument)
+			require.Equal(t, viewed, q.Viewed())
+			require.NoError(t, hold.Release())
+			length(t, server, q, 0)
 		})
 	}
 }
