@@ -121,8 +121,8 @@ func (c *core) remove(ctx context.Context, path string, attempts *int) (found bo
 		if attempts != nil {
 			*attempts++
 		}
-		_, err := c.deleteOn(ctx, l, path, -1, &maybe)
-		found = err == nil // or maybe
+		removed, err := c.deleteOn(ctx, l, path, -1, &maybe)
+		found = err == nil && (removed || !clientapi.HintsOf(ctx).Certain)
 		return err
 	})
 	switch {

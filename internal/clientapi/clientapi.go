@@ -33,6 +33,10 @@ type Hints struct {
 	// Once has a Multi or a Delete sent once only: it is not repeated when its outcome is unknown.
 	Once bool
 
+	// Certain has DeleteGuaranteed return that it found the node only if it has removed it for certain: not if the node
+	// is missing after a try that was not answered.
+	Certain bool
+
 	// Replaces is the path of a node that a protected create deletes in the same transaction. If it does not exist the
 	// create fails with zk.ErrNoNode.
 	Replaces string

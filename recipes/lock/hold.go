@@ -68,7 +68,8 @@ func (h *Hold) Client() *framework.Client { return h.lease.entry.queue.client }
 //
 // If the lease was lost before, Release returns the cause of the loss. There is one exception: after
 // [ErrSuspended] it returns nil if the node was still there and Release has deleted it, since then nobody else
-// has held meanwhile. A second call returns [ErrReleased], or tries again if the node could not be deleted.
+// has held meanwhile. If the answer was lost, that is not certain, and Release returns [ErrSuspended]. A second call
+// returns [ErrReleased], or tries again if the node could not be deleted.
 func (h *Hold) Release() error { return h.release(h.lease.entry.session.Context()) }
 
 // release is Release that waits no longer than ctx. What is left to do goes on in the background.

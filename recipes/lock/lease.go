@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/internal/lockapi"
 )
 
@@ -253,10 +254,14 @@ func (l *lease) remove(ctx context.Context) error {
 		r = &removal{done: make(chan struct{})}
 		l.removal = r
 	}
+	lost := l.lost != nil
 	l.mu.Unlock()
 	if !mine {
 		<-r.done
 		return r.err
+	}
+	if lost { // somebody else may have deleted the node, and then others have held
+		ctx = clientapi.WithHints(ctx, clientapi.Hints{Certain: true})
 	}
 	found, err := l.entry.remove(ctx)
 	return l.finishRemoval(r, found, err)

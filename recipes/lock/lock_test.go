@@ -287,6 +287,23 @@ func TestErrorPolicyDecidesWhetherASuspensionEndsAHold(t *testing.T) { // CUR-CS
 	require.Empty(t, children, "and the node is gone all the same")
 }
 
+// TestReleaseAfterASuspensionDoesNotGuess: that the node is gone after a delete without an answer does not prove that it was there.
+func TestReleaseAfterASuspensionDoesNotGuess(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	client := bed.Client(t)
+	hold := acquire(t, newQueue(t, client, "/lock"))
+	server.CutConnections()
+	testbed.Receive(t, hold.Done(), "word of the suspension")
+	require.NoError(t, client.WaitConnected(testbed.Context(t)))
+	require.NoError(t, server.Delete(hold.Path()))
+	theirs := acquire(t, newQueue(t, bed.Client(t), "/lock"))
+	injected := server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpDelete))
+	require.ErrorIs(t, hold.Release(), lock.ErrSuspended, "another one has held")
+	require.True(t, injected.Met())
+	require.NoError(t, theirs.Release())
+}
+
 func TestReleaseOutlastsAnOutage(t *testing.T) { // CURATOR-202, -486
 	server := zktest.NewServer(t)
 	q := newQueue(t, testbed.On(server).Client(t), "/lock", lock.WithErrorPolicy(connstate.Session))
