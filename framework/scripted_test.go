@@ -319,6 +319,28 @@ func TestOneFaultDoesNotMakeAnOperationUnknown(t *testing.T) {
 	}
 }
 
+// TestOneFaultOfManyRequestsDoesNotMakeAnOperationUnknown has one connection end with several requests of a kind on it, as
+// when a server stops just after all caches of a client have set their watches again.
+func TestOneFaultOfManyRequestsDoesNotMakeAnOperationUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		gate := server.Block(zktest.OnOp(zktest.OpAddWatch))
+		results := make(chan error, 3)
+		for range cap(results) {
+			go func() {
+				_, err := client.AddWatch(t.Context(), "/a", framework.WatchRecursive, func(zk.Event) {})
+				results <- err
+			}()
+		}
+		synctest.Wait() // all are sent
+		server.CutConnections()
+		gate.Open()
+		for range cap(results) {
+			require.NoError(t, <-results)
+		}
+	})
+}
+
 // TestAServerThatSaysItDoesNotKnowWatches answers as ZooKeeper 3.5 does, and as newer Keepers do.
 func TestAServerThatSaysItDoesNotKnowWatches(t *testing.T) {
 	for _, code := range []proto.Code{proto.Unimplemented, proto.BadArguments} {

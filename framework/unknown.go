@@ -18,7 +18,13 @@ import (
 type unknownOps struct {
 	mu      sync.Mutex // guards what follows
 	unknown map[proto.Op]bool
-	cuts    map[proto.Op]int // connections in a row that ended right after the operation was sent
+	cuts    map[proto.Op]cuts
+}
+
+// cuts are the connections in a row that ended right after an operation was sent.
+type cuts struct {
+	count int
+	last  *link // it counts once, however many requests it took along
 }
 
 // cutsBeforeUnknown is how often a connection must end right after an operation before the
@@ -39,7 +45,7 @@ func (u *unknownOps) has(op proto.Op) bool {
 func (u *unknownOps) suspects(op proto.Op) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.cuts[op] > 0
+	return u.cuts[op].count > 0
 }
 
 // note looks at how an operation has ended that was sent on l, and reports whether the servers do not know it.
@@ -54,11 +60,13 @@ func (u *unknownOps) note(l *link, op proto.Op, sent time.Time, err error) bool 
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.unknown == nil {
-		u.unknown, u.cuts = make(map[proto.Op]bool), make(map[proto.Op]int)
+		u.unknown, u.cuts = make(map[proto.Op]bool), make(map[proto.Op]cuts)
 	}
 	if cut {
-		u.cuts[op]++
-		unknown = u.cuts[op] >= cutsBeforeUnknown
+		if before := u.cuts[op]; before.last != l {
+			u.cuts[op] = cuts{before.count + 1, l}
+		}
+		unknown = u.cuts[op].count >= cutsBeforeUnknown
 	} else {
 		delete(u.cuts, op)
 	}
