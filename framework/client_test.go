@@ -65,7 +65,7 @@ func TestPaths(t *testing.T) { // KZ-CLI-05
 	for _, path := range []string{"/", "/a", "/a/b", "/ä", "/a.b", "/..."} {
 		assert.NoError(t, framework.ValidatePath(path), path)
 	}
-	for _, path := range []string{"", "a", "a/b", "/a/", "//a", "/a//b", "/.", "/a/..", "/a\x00", "/a\x1f", "/\xff", "/\uf000"} {
+	for _, path := range []string{"", "a", "a/b", "/a/", "//a", "/a//b", "/.", "/a/..", "/a\x00", "/a\x1f", "/\xff", "/\uf000", "/\ufff0", "/\U0001f600"} {
 		assert.ErrorIs(t, framework.ValidatePath(path), framework.ErrBadPath, "%q", path)
 	}
 	assert.Equal(t, "/a", framework.Join("/", "a"))

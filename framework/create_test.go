@@ -175,6 +175,18 @@ func TestNodeOfAnEarlierSessionIsNotTakenForOurs(t *testing.T) { // CURATOR-498,
 	require.Equal(t, ids[1], id)
 }
 
+// TestAPathThatServersRefuseDoesNotTurnContainersOff: ZooKeeper refuses it with the code with which newer Keepers refuse
+// containers.
+func TestAPathThatServersRefuseDoesNotTurnContainersOff(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	_, err := client.Create(t.Context(), "/\U0001f600/x", nil, framework.ContainerParents())
+	require.ErrorIs(t, err, framework.ErrBadPath)
+	_, err = client.Create(t.Context(), "/a/b", []byte{}, framework.ContainerParents())
+	require.NoError(t, err)
+	require.Equal(t, "/a \"\" container\n/a/b \"\"\n", server.Tree())
+}
+
 func TestContainerThatIsReapedAtOnceIsMadeAgain(t *testing.T) { // CURATOR-308, -180
 	server := zktest.NewServer(t)
 	client, other := newClient(t, server), newClient(t, server)

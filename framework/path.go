@@ -49,9 +49,10 @@ func isPlain(path string) bool {
 	return true
 }
 
-// forbidden is the list of characters in the ZooKeeper data model.
+// forbidden is the list of characters in the ZooKeeper data model. Java sees those beyond 16 bits as two surrogates, which
+// are in it.
 func forbidden(r rune) bool {
-	return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 && r <= 0xffff
+	return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }
 
 // validateNamespace accepts what is a path once a slash is put before it.
