@@ -187,6 +187,18 @@ func TestAPathThatServersRefuseDoesNotTurnContainersOff(t *testing.T) {
 	require.Equal(t, "/a \"\" container\n/a/b \"\"\n", server.Tree())
 }
 
+// TestAContainerThatIsTooLongDoesNotTurnContainersOff: the server hangs up each time.
+func TestAContainerThatIsTooLongDoesNotTurnContainersOff(t *testing.T) {
+	server := zktest.NewServer(t, zktest.WithMaxBuffer(10_000))
+	client := newClient(t, server)
+	ctx := testbed.Context(t)
+	_, err := client.Create(ctx, "/box", make([]byte, 20_000), framework.As(framework.Container))
+	require.True(t, retry.Unknown(err), "%v", err)
+	_, err = client.Create(ctx, "/a/b", []byte{}, framework.ContainerParents())
+	require.NoError(t, err)
+	require.Equal(t, "/a \"\" container\n/a/b \"\"\n", server.Tree())
+}
+
 func TestContainerThatIsReapedAtOnceIsMadeAgain(t *testing.T) { // CURATOR-308, -180
 	server := zktest.NewServer(t)
 	client, other := newClient(t, server), newClient(t, server)
