@@ -110,11 +110,12 @@ func (t *tracker) adopt(text string, ports bool) {
 			return
 		}
 	}
+	t.turn = false // what is connected now was of use: the next connection begins with tracked again
 	tracked := parseEnsemble(text, port)
 	if slices.Equal(tracked, t.tracked) {
 		return
 	}
-	t.tracked, t.turn = tracked, false
+	t.tracked = tracked
 	t.core.cfg.log.Info("ensemble configuration", "servers", tracked)
 }
 

@@ -92,6 +92,28 @@ func TestTheEnsembleIsFollowed(t *testing.T) {
 	}
 }
 
+// TestServersThatHaveLeftTheEnsembleAreTriedLast has connections end while the servers of the configuration can be used. A
+// server that has left may belong to another ensemble by now.
+func TestServersThatHaveLeftTheEnsembleAreTriedLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newConfigured("/zookeeper/config", "server.1=b:2888:3888:participant;2181\nversion=1")
+		client, err := framework.New([]string{"a:2181"}, framework.WithDialer(e.dial),
+			framework.WithSessionTimeout(10*time.Second), framework.WithEnsembleTracking())
+		require.NoError(t, err)
+		defer func() { client.Close(); e.wg.Wait() }()
+		for range 4 {
+			require.NoError(t, client.WaitConnected(t.Context()))
+			synctest.Wait() // the configuration was read
+			e.fail("nobody")
+			synctest.Wait() // the client knows
+		}
+		require.NoError(t, client.WaitConnected(t.Context()))
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		require.Equal(t, []string{"a:2181", "b:2181", "b:2181", "b:2181", "b:2181"}, e.dials)
+	})
+}
+
 // fail ends all connections and lets no new ones be made to address.
 func (e *configured) fail(address string) {
 	e.mu.Lock()
