@@ -2,6 +2,8 @@ package framework_test
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
@@ -157,6 +160,45 @@ func TestGuaranteedDeleteOfACallerWhoWasGoneBefore(t *testing.T) {
 	_, err = client.DeleteGuaranteed(ctx, "/n")
 	require.ErrorIs(t, err, context.Canceled)
 	testbed.Eventually(t, func() bool { return server.Tree() == "" }, "the node goes")
+}
+
+// TestGuaranteedDeleteOutlastsAServerThatRefusesCredentials: another server, or the same later, takes them, in the same session.
+func TestGuaranteedDeleteOutlastsAServerThatRefusesCredentials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var refuses atomic.Bool
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		server.Tamper(func(_ zktest.Request, answer []byte) []byte {
+			if refuses.Load() {
+				answer = packet(&proto.ReplyHeader{Xid: proto.XidAuth, Code: proto.AuthFailed})
+			}
+			return answer
+		}, zktest.OnOp(zktest.OpAuth))
+		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))
+		for _, path := range []string{"/waits", "/gives-up"} {
+			_, err := client.Create(t.Context(), path, nil, framework.As(framework.Ephemeral))
+			require.NoError(t, err)
+		}
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		refuses.Store(true)
+		server.CutConnections()
+		require.Eventually(t, func() bool { return errors.Is(client.WaitConnected(t.Context()), zk.ErrAuthFailed) }, time.Second, time.Millisecond)
+		result := make(chan error, 1)
+		go func() {
+			_, err := client.DeleteGuaranteed(t.Context(), "/waits")
+			result <- err
+		}()
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err = client.DeleteGuaranteed(gone, "/gives-up")
+		require.ErrorIs(t, err, context.Canceled)
+		time.Sleep(time.Second) // virtual time, in which both must not give up
+		refuses.Store(false)
+		require.NoError(t, <-result)
+		synctest.Wait()
+		require.Empty(t, server.Tree())
+		require.NoError(t, session.Err())
+	})
 }
 
 func TestGuaranteedDeleteEndsWithTheClient(t *testing.T) {
