@@ -6,8 +6,10 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -301,4 +303,34 @@ func TestListOfSecretChildrenIsWatched(t *testing.T) {
 	_, err = client.Create(t.Context(), "/a/x", nil)
 	require.NoError(t, err)
 	require.Equal(t, []string{"EventNodeCreated /a/x"}, seen.list(), "the recursive watch is still there")
+}
+
+// TestListOfSecretChildrenIsWatchedWhileARecursiveWatchComes looks at the list before the server has answered that it has the
+// recursive watch.
+func TestListOfSecretChildrenIsWatchedWhileARecursiveWatchComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		secret := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))
+		_, err := client.Create(t.Context(), "/a", nil)
+		require.NoError(t, err)
+		gate := server.Block(zktest.OnOp(zktest.OpAddWatch))
+		go func() {
+			_, err := client.AddWatch(t.Context(), "/a", framework.WatchRecursive, func(zk.Event) {})
+			assert.NoError(t, err)
+		}()
+		<-gate.Arrived()
+		looked := make(chan *framework.Watch, 1)
+		go func() {
+			_, _, w, err := client.ChildrenW(t.Context(), "/a")
+			assert.NoError(t, err)
+			looked <- w
+		}()
+		synctest.Wait() // it waits behind the recursive watch
+		gate.Open()
+		w := <-looked
+		_, err = secret.Create(t.Context(), "/a/secret", nil, framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, zk.EventNodeChildrenChanged, w.Event().Type)
+	})
 }

@@ -15,8 +15,8 @@ import (
 // recursive one into one that does not look below. Therefore
 //
 //   - while the server has a persistent watch at a path, or is about to, no other is requested
-//     there: watches that fire once are served from its events, except those of lists beside a
-//     recursive watch;
+//     there: watches that fire once are served from its events, except those of lists that are set beside a
+//     recursive watch, or one that is asked for;
 //   - the server's watch becomes recursive when somebody needs that, and stays so: what it does
 //     not say, that a list of children has changed, follows from the children's events;
 //   - it is removed when nobody needs it, watches that fire once included.
@@ -110,7 +110,7 @@ func (ws *watches) requestLocked(key watchKey) bool {
 	s := ws.standing[key.path]
 	// A recursive watch tells nothing of children that the client may not read, but the list of children changes
 	// with them. Servers keep watches of lists in a table of their own, where a recursive watch is of no use.
-	return s == nil || key.kind == watchChildren && s.recursive
+	return s == nil || key.kind == watchChildren && s.asked
 }
 
 // settle says how the call that begin was for has ended, if it was not armed then.
