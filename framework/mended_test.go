@@ -6,6 +6,7 @@ import (
 	"net"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
@@ -143,6 +145,48 @@ func TestCloseRemovesWhatAPersistentProtectedCreateLeaves(t *testing.T) {
 			require.Empty(t, server.Tree())
 		})
 	}
+}
+
+// TestCloseRemovesWhatTheServerWouldNotDeleteYet has the caller of a persistent protected create give up, and the server be too busy to
+// delete the node until the client is closed.
+func TestCloseRemovesWhatTheServerWouldNotDeleteYet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var node string
+		var refused, deleted atomic.Int32
+		given := make(chan struct{})
+		l := &scripted{welcome: welcome(7, 10*time.Second), answer: fine(func(h proto.RequestHeader, body []byte) []byte {
+			switch h.Op {
+			case proto.OpCreate:
+				d := proto.NewDecoder(body)
+				node = d.String() + "0000000000"
+				<-given
+				return packet(&proto.ReplyHeader{Xid: h.Xid}, &proto.PathResponse{Path: node})
+			case proto.OpGetChildren2:
+				return packet(&proto.ReplyHeader{Xid: h.Xid}, &proto.ChildrenResponse{Names: []string{node[1:]}})
+			case proto.OpDelete:
+				if refused.Add(1) == 1 {
+					return packet(&proto.ReplyHeader{Xid: h.Xid, Code: proto.Throttled})
+				}
+				deleted.Add(1)
+			}
+			return packet(&proto.ReplyHeader{Xid: h.Xid})
+		})}
+		client := l.client(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		result := make(chan error, 1)
+		go func() {
+			_, err := client.Create(ctx, "/n-", nil, framework.As(framework.PersistentSequential), framework.Protected())
+			result <- err
+		}()
+		synctest.Wait() // it is sent
+		cancel()
+		require.ErrorIs(t, <-result, context.Canceled)
+		close(given)
+		synctest.Wait() // the deletion was refused, and will be repeated
+		require.EqualValues(t, 1, refused.Load())
+		require.NoError(t, client.Close())
+		require.EqualValues(t, 1, deleted.Load())
+	})
 }
 
 // TestManyLostRepliesAreOneSweeper is issue 10, B5: each kept a goroutine that listed the parent for 17 minutes.

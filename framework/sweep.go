@@ -107,7 +107,9 @@ func (s *sweeper) run() {
 		}
 		if u.path != "" {
 			s.remove(u.path)
-			s.forget(u)
+			if s.core.ctx.Err() == nil { // otherwise it is for last
+				s.forget(u)
+			}
 			continue
 		}
 		s.look(u.dir)
