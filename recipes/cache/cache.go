@@ -218,8 +218,7 @@ func (c *Cache) setFresh(fresh bool) {
 // catch up: see [framework.Client.Sync].
 func (c *Cache) Sync(ctx context.Context) error {
 	if err := c.sync(ctx); err != nil {
-		var op *framework.OpError
-		if errors.As(err, &op) {
+		if op, ok := err.(*framework.OpError); ok { // not one that is wrapped: what wraps it says that ctx is done
 			err = op.Err
 		}
 		return &framework.OpError{Op: "sync cache", Path: c.path, Err: err}

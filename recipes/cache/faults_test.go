@@ -168,6 +168,28 @@ func TestCacheWaitsForTheServer(t *testing.T) {
 	})
 }
 
+// TestSyncThatEndsSaysSoBesideTheReason has a server that refuses the watch, so that the reason is the error of an operation.
+func TestSyncThatEndsSaysSoBesideTheReason(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		server := zktest.NewServer(t)
+		subject, _, of := pair(t, server)
+		refused := make(chan struct{}, 100)
+		server.Tamper(func(_ zktest.Request, answer []byte) []byte {
+			copy(answer[16:], []byte{0xff, 0xff, 0xff, 0x9a}) // -102, no permission
+			refused <- struct{}{}
+			return answer
+		}, zktest.OnOp(zktest.OpAddWatch, zktest.OpExists), of)
+		c := open(t, subject, "/r", opts...)
+		testbed.Receive(t, refused, "the first attempt")
+		testbed.Receive(t, refused, "the second, after the cache has noted why the first failed")
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		err := c.Sync(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+	})
+}
+
 func TestSyncSeesWhatWasWrittenBefore(t *testing.T) {
 	eachMode(t, func(t *testing.T, opts []cache.Option) {
 		server := zktest.NewServer(t)
