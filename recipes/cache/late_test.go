@@ -2,6 +2,7 @@ package cache_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 
@@ -128,6 +129,57 @@ func TestSyncDoesNotTakeAnOldAnswer(t *testing.T) {
 			})
 		}
 	})
+}
+
+// TestSyncDoesNotTakeAnOldRefusal has a node be opened, or made again, while the answer that it must not be read is on its way, and
+// then a Sync begin.
+func TestSyncDoesNotTakeAnOldRefusal(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		for name, open := range map[string]func(t *testing.T, owner *framework.Client){
+			"opened": func(t *testing.T, owner *framework.Client) {
+				_, err := owner.SetACL(testbed.Context(t), "/r/secret", zk.WorldACL(zk.PermAll), -1)
+				require.NoError(t, err)
+			},
+			"made again": func(t *testing.T, owner *framework.Client) {
+				remove(t, owner, "/r/secret")
+				create(t, owner, "/r/secret")
+			},
+		} {
+			for _, first := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s, the first refusal: %v", name, first), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						subject, owner, mine := ownership(t)
+						create(t, owner, "/r")
+						_, err := owner.Create(testbed.Context(t), "/r/secret", nil, framework.ACL(mine))
+						require.NoError(t, err)
+						h := newHolding(subject, "/r/secret")
+						c, err := cache.NewOn(h, "/r", opts...)
+						require.NoError(t, err)
+						defer c.Close()
+						testbed.Receive(t, h.arrived, "a refusal")
+						if !first {
+							h.open <- struct{}{}
+							testbed.Receive(t, h.arrived, "the next one")
+						}
+						open(t, owner)
+						synctest.Wait()
+						h.sync(t, c)
+						_, ok := c.Get("/r/secret")
+						require.True(t, ok)
+					})
+				})
+			}
+		}
+	})
+}
+
+// ownership makes clients of one server: one that has no rights, and one that can make nodes that only it may read, with the ACL
+// for them. It is for a synctest bubble.
+func ownership(t *testing.T) (subject, owner *framework.Client, mine []zk.ACL) {
+	server := zktest.NewServer(t, zktest.WithInMemory())
+	bed, dial := testbed.On(server), framework.WithDialer(server.DialContext)
+	subject, owner = bed.Client(t, dial), bed.Client(t, dial, framework.WithAuth("digest", []byte("owner:secret")))
+	return subject, owner, zk.DigestACL(zk.PermAll, "owner", "secret")
 }
 
 // TestChildOfANodeThatIsBeingRead has a child be created after its parent was read as a leaf, and before the answer

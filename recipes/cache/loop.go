@@ -84,8 +84,11 @@ func (l *loop) sync(done func()) {
 		l.collect()
 	}
 	for _, t := range l.tasks {
-		if t.state == refused {
+		switch t.state {
+		case refused:
 			l.wake(t)
+		case reading:
+			t.synced = true
 		}
 		if t.busy() {
 			l.attach(t, []*wait{w})
@@ -102,6 +105,7 @@ func (l *loop) start() {
 		l.ready = l.ready[1:]
 		t.state = reading
 		t.reads++
+		t.synced = false
 		t.asked, t.wanted = t.wanted, ask{}
 		l.inFlight++
 		l.send(t)
@@ -122,8 +126,8 @@ func (l *loop) settle(t *task, r answer) {
 	t.asked, t.state = ask{}, ready
 	again := t.wanted != (ask{})
 	switch {
-	case t.useless, again && isMissing(r.err):
-		// It was deleted, or made, after the answer or before: read it again.
+	case t.useless, again && isMissing(r.err), (again || t.synced) && isRefused(r.err):
+		// It was deleted, or made, after the answer or before, or it may be read by now: read it again.
 		t.useless = false
 		t.keep(a)
 		l.again(t)
@@ -157,8 +161,7 @@ func (l *loop) finish(t *task) {
 		t.wanted = l.fired(t.path)
 	}
 	switch {
-	case t.state == refused:
-		done, t.now = append(done, t.now...), nil
+	case t.state == refused: // until its timer fires
 	case t.wanted != (ask{}):
 		l.again(t)
 	default:

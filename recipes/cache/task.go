@@ -13,6 +13,7 @@ type task struct {
 	wanted  ask       // what to ask for next
 	asked   ask       // what is being asked for
 	useless bool      // the node was deleted after the request was sent
+	synced  bool      // a Sync began after the request was sent
 	expects *value    // what the node was when an event said that it has changed
 	reads   int       // that were begun
 	doubted int       // as many of them may have been answered before the node was deleted
