@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -148,7 +149,7 @@ func TestSyncDoesNotTakeAnOldRefusal(t *testing.T) {
 			for _, first := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s, the first refusal: %v", name, first), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						subject, owner, mine := ownership(t)
+						_, subject, owner, mine := ownership(t)
 						create(t, owner, "/r")
 						_, err := owner.Create(testbed.Context(t), "/r/secret", nil, framework.ACL(mine))
 						require.NoError(t, err)
@@ -173,13 +174,46 @@ func TestSyncDoesNotTakeAnOldRefusal(t *testing.T) {
 	})
 }
 
-// ownership makes clients of one server: one that has no rights, and one that can make nodes that only it may read, with the ACL
+// TestSyncWaitsForTheChildrenOfANodeThatWasMadeAgain has a node be made again that the client may not read meanwhile. Nothing tells of
+// that but a change of the new node, which asks for the node alone. What it shows has the list be read as well.
+func TestSyncWaitsForTheChildrenOfANodeThatWasMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, subject, owner, mine := ownership(t)
+		create(t, owner, "/r", "/r/x")
+		h := newHolding(subject, "/r/x")
+		c, err := cache.NewOn(h, "/r")
+		require.NoError(t, err)
+		defer c.Close()
+		h.sync(t, c)
+		<-h.arrived
+		require.Empty(t, h.arrived)
+		acl := func(path string, acl []zk.ACL) {
+			_, err := owner.SetACL(testbed.Context(t), path, acl, -1)
+			require.NoError(t, err)
+		}
+		acl("/r/x", mine)
+		remove(t, owner, "/r/x")
+		for _, path := range []string{"/r/x", "/r/x/y"} {
+			_, err = owner.Create(testbed.Context(t), path, []byte(path), framework.ACL(mine))
+			require.NoError(t, err)
+			acl(path, zk.WorldACL(zk.PermAll))
+		}
+		set(t, owner, "/r/x", "new")
+		testbed.Receive(t, h.arrived, "an answer about the new node")
+		gate := server.Block(zktest.OnOp(zktest.OpGetChildren2), zktest.OnPath("/r/x"))
+		time.AfterFunc(time.Second, gate.Open)
+		h.sync(t, c)
+		require.Equal(t, []string{"/r=/r", "/r/x=new", "/r/x/y=/r/x/y"}, show(c))
+	})
+}
+
+// ownership makes a server and two clients of it: one that has no rights, and one that can make nodes that only it may read, with the ACL
 // for them. It is for a synctest bubble.
-func ownership(t *testing.T) (subject, owner *framework.Client, mine []zk.ACL) {
-	server := zktest.NewServer(t, zktest.WithInMemory())
+func ownership(t *testing.T) (server *zktest.Server, subject, owner *framework.Client, mine []zk.ACL) {
+	server = zktest.NewServer(t, zktest.WithInMemory())
 	bed, dial := testbed.On(server), framework.WithDialer(server.DialContext)
 	subject, owner = bed.Client(t, dial), bed.Client(t, dial, framework.WithAuth("digest", []byte("owner:secret")))
-	return subject, owner, zk.DigestACL(zk.PermAll, "owner", "secret")
+	return server, subject, owner, zk.DigestACL(zk.PermAll, "owner", "secret")
 }
 
 // TestChildOfANodeThatIsBeingRead has a child be created after its parent was read as a leaf, and before the answer

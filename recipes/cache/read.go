@@ -183,7 +183,7 @@ func (l *loop) found(t *task, a ask, r answer) {
 			return // its parent is not there; it will be read when that is
 		}
 		if !r.listed && l.c.lists(t.path) && (l.oneShot || r.value.stat.NumChildren > 0) {
-			l.want(t.path, ask{list: true}, t.now)
+			t.more(ask{list: true})
 		}
 	} else {
 		l.replace(t, n, r)
@@ -251,7 +251,7 @@ func (l *loop) replace(t *task, n *node, r answer) {
 	another := old.stat.Czxid != v.stat.Czxid
 	switch {
 	case newer && !r.hasData:
-		l.want(t.path, ask{node: true, list: another}, t.now)
+		t.more(ask{node: true, list: another})
 		return
 	case !newer && (old.stat == v.stat || v.stat.Pzxid < old.stat.Pzxid):
 		return
@@ -261,7 +261,7 @@ func (l *loop) replace(t *task, n *node, r answer) {
 	if another { // what was below the old one went before it
 		l.removeBelow(n)
 		if !r.listed && c.lists(t.path) {
-			l.want(t.path, ask{list: true}, t.now)
+			t.more(ask{list: true})
 		}
 	}
 	c.mu.Lock()

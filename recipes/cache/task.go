@@ -165,6 +165,15 @@ func (l *loop) unblock(t *task) {
 	}
 }
 
+// more has the path read again after the read that has just ended. Those who wait for that one wait for both.
+func (t *task) more(a ask) {
+	t.wanted = t.wanted.and(a)
+	for _, w := range t.now {
+		w.left++
+	}
+	t.next = append(t.next, t.now...)
+}
+
 // keep has the next read do what the last one did not.
 func (t *task) keep(a ask) {
 	t.wanted = t.wanted.and(a)
