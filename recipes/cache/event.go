@@ -21,9 +21,11 @@ func (l *loop) event(e zk.Event) {
 	case zk.EventNodeCreated:
 		l.created(e.Path)
 	case zk.EventNodeDataChanged:
-		if n != nil || t != nil {
-			l.want(e.Path, ask{node: true}, nil)
+		if n == nil && t == nil {
+			l.created(e.Path)
+			return
 		}
+		l.want(e.Path, ask{node: true}, nil)
 	case zk.EventNodeDeleted:
 		if t != nil && t.state == reading {
 			t.useless = true
@@ -46,15 +48,21 @@ func (l *loop) event(e zk.Event) {
 // the next one.
 func (l *loop) doubt(n *node, t *task) { n.read, t.doubted = 0, t.reads }
 
-// created is the creation of a node below the root. If its parent is in the tree, or will be when it has been read, the
-// node is read then. Otherwise the parent itself was made so recently that it will be read, and listed, later.
+// created is the creation of a node below the root, or a change of one that is not known: servers do not tell of a creation
+// those who may not read the node then. If its parent is in the tree the node is read. If the parent is being read, or is the
+// root, that is read and listed again. If the parent must not be read it is tried again later, with its list. Otherwise the
+// parent is not known either.
 func (l *loop) created(path string) {
 	dir, _ := framework.Split(path)
+	t := l.tasks[dir]
 	switch {
 	case l.c.tree.find(dir) != nil:
 		l.want(path, ask{node: true, list: true}, nil)
-	case l.tasks[dir].busy():
+	case t != nil && t.state == refused:
+	case t.busy(), dir == l.c.path:
 		l.want(dir, ask{node: true, list: true}, nil)
+	default:
+		l.created(dir)
 	}
 }
 

@@ -292,6 +292,45 @@ func TestDeniedPermissionIsTriedAgainSeldom(t *testing.T) {
 	})
 }
 
+// TestNodeThatWasMadeInSecretIsFound has servers not tell of a creation, since the client may not read the node then. That the node
+// can be read later is not told either, but what happens to it and below it is. Standard watches tell of the list.
+func TestNodeThatWasMadeInSecretIsFound(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		for name, tell := range map[string]func(t *testing.T, owner *framework.Client){
+			"when it changes":                func(t *testing.T, owner *framework.Client) { set(t, owner, "/r/p/x", "/r/p/x") },
+			"when a child of it is made":     func(t *testing.T, owner *framework.Client) { create(t, owner, "/r/p/x/y") },
+			"when something below it is set": func(t *testing.T, owner *framework.Client) { set(t, owner, "/r/p/x/z", "/r/p/x/z") },
+		} {
+			for _, root := range []string{"/r", "/r/p/x"} {
+				if root == "/r/p/x" && len(opts) > 0 {
+					continue // a standard watch for a missing node is used up by a creation that is not told
+				}
+				t.Run(name+", root "+root, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						_, subject, owner, mine := ownership(t)
+						create(t, owner, "/r/p")
+						c := load(t, subject, root, opts...)
+						for _, path := range []string{"/r/p/x", "/r/p/x/z"} {
+							_, err := owner.Create(testbed.Context(t), path, []byte(path), framework.ACL(mine))
+							require.NoError(t, err)
+						}
+						require.NoError(t, c.Sync(testbed.Context(t)))
+						for _, path := range []string{"/r/p/x", "/r/p/x/z"} {
+							_, ok := c.Get(path)
+							require.False(t, ok)
+							_, err := owner.SetACL(testbed.Context(t), path, zk.WorldACL(zk.PermAll), -1)
+							require.NoError(t, err)
+						}
+						tell(t, owner)
+						require.NoError(t, c.Sync(testbed.Context(t)))
+						same(t, owner, c)
+					})
+				})
+			}
+		}
+	})
+}
+
 func TestMissingRootMakesNoRequests(t *testing.T) {
 	eachMode(t, func(t *testing.T, opts []cache.Option) {
 		synctest.Test(t, func(t *testing.T) {
