@@ -212,7 +212,8 @@ func (c *Cache) setFresh(fresh bool) {
 // Sync waits until the copy is at least as new as the ensemble was when Sync was called. Called first it waits for
 // the load. It goes on through outages until ctx is done; the error then also says what was in the way, such as
 // zk.ErrNoServer. Other errors are [ErrClosed], [framework.ErrClosed], and zk.ErrNoAuth if the root must not
-// be read. Nodes below the root that must not be read are left out without an error.
+// be read. Nodes below the root that must not be read are left out without an error, and so are those whose path is
+// a [framework.ErrBadPath], which old or other servers may have.
 //
 // It costs a write that changes nothing, since that is the only request that certainly makes a server
 // catch up: see [framework.Client.Sync].
@@ -349,15 +350,18 @@ func (c *Cache) covers(path string) bool {
 	if c.cfg.depth >= 0 && strings.Count(rel, "/")+1 > c.cfg.depth {
 		return false
 	}
-	if c.cfg.filter == nil {
-		return true
-	}
 	for i := range rel {
-		if rel[i] == '/' && !c.cfg.filter(path[:len(path)-len(rel)+i]) {
+		if c.cfg.filter != nil && rel[i] == '/' && !c.cfg.filter(path[:len(path)-len(rel)+i]) {
 			return false
 		}
 	}
-	return c.cfg.filter(path)
+	return c.keeps(path)
+}
+
+// keeps reports whether a node below the root belongs into the copy if its parent does and the depth allows it. One whose
+// path the client refuses does not, since it cannot be asked about.
+func (c *Cache) keeps(path string) bool {
+	return framework.ValidatePath(path) == nil && (c.cfg.filter == nil || c.cfg.filter(path))
 }
 
 // lists reports whether the children of path belong into the copy, as far as the depth says.

@@ -253,6 +253,50 @@ func TestChildThatDiesBetweenListAndRead(t *testing.T) {
 	})
 }
 
+// oddNames is a client of a server that has names among the children of /r that no client may ask about.
+type oddNames struct{ cache.Requests }
+
+func (o oddNames) names(path string, names []string) []string {
+	if path == "/r" {
+		names = append(names, "a\x7f", "", "..")
+	}
+	return names
+}
+
+func (o oddNames) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
+	names, stat, err := o.Requests.Children(ctx, path)
+	return o.names(path, names), stat, err
+}
+
+func (o oddNames) ChildrenW(ctx context.Context, path string) ([]string, *zk.Stat, *framework.Watch, error) {
+	names, stat, w, err := o.Requests.ChildrenW(ctx, path)
+	return o.names(path, names), stat, w, err
+}
+
+// TestNamesThatNoClientMayUseDoNotHoldUpTheLoad: the requests for them never leave the client, or are refused for good.
+func TestNamesThatNoClientMayUseDoNotHoldUpTheLoad(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		for name, more := range map[string][]cache.Option{"with data": nil, "without": {cache.WithoutData()}} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					server := zktest.NewServer(t, zktest.WithInMemory())
+					client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+					create(t, client, "/r", "/r/a")
+					c, err := cache.NewOn(oddNames{cache.Live(client)}, "/r", append(opts, more...)...)
+					require.NoError(t, err)
+					defer c.Close()
+					require.NoError(t, c.Sync(testbed.Context(t)))
+					var paths []string
+					for n := range c.All() {
+						paths = append(paths, n.Path)
+					}
+					require.Equal(t, []string{"/r", "/r/a"}, paths)
+				})
+			})
+		}
+	})
+}
+
 // CURATOR-240, -312, -729: a permission that is denied makes no busy loop, and is noticed when it is given.
 func TestDeniedPermissionIsTriedAgainSeldom(t *testing.T) {
 	eachMode(t, func(t *testing.T, opts []cache.Option) {

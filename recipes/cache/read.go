@@ -285,7 +285,7 @@ func (l *loop) children(t *task, a ask, n *node, names []string) {
 		// Without an event for a node that is made again, only this list tells that an answer which is under way, that
 		// there is none, is out of date.
 		again := l.oneShot && l.tasks[path] != nil && l.tasks[path].state == reading
-		if (child == nil || a.deep || again) && (l.c.cfg.filter == nil || l.c.cfg.filter(path)) {
+		if (child == nil || a.deep || again) && l.c.keeps(path) {
 			l.want(path, ask{node: true, list: true, deep: a.deep}, t.now)
 		}
 	}
