@@ -216,7 +216,7 @@ func (c *Cache) setFresh(fresh bool) {
 // a [framework.ErrBadPath], which old or other servers may have.
 //
 // It costs a write that changes nothing, since that is the only request that certainly makes a server
-// catch up: see [framework.Client.Sync].
+// catch up: see [framework.Client.CatchUp].
 func (c *Cache) Sync(ctx context.Context) error {
 	if err := c.sync(ctx); err != nil {
 		if op, ok := err.(*framework.OpError); ok { // not one that is wrapped: what wraps it says that ctx is done
