@@ -176,9 +176,28 @@ func (s *Semaphore) follow(ctx context.Context, n int, known chan<- struct{}) er
 func (s *Semaphore) adopt(r reading) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r.zxid >= s.seen {
-		s.seen = r.zxid
-		_ = s.leases.SetMaxLeases(r.max) // it is at least 1
+	if r.zxid < s.latest.zxid {
+		return
+	}
+	if r.max < s.latest.max {
+		s.falls++
+	}
+	s.latest = r
+	_ = s.leases.SetMaxLeases(r.max) // it is at least 1
+}
+
+// known reports whether nobody has told of a change of the count since it was adopted, and how often it fell before.
+func (s *Semaphore) known() (current bool, falls int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.latest.watch == nil { // max is fixed
+		return true, 0
+	}
+	select {
+	case <-s.latest.watch.Done():
+		return false, s.falls
+	default:
+		return true, s.falls
 	}
 }
 

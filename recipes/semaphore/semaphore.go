@@ -73,8 +73,9 @@ type Semaphore struct {
 	leases *lock.Queue
 	count  *Count // nil: max is fixed
 
-	mu   sync.Mutex
-	seen int64 // the zxid of the latest count that was adopted; guarded by mu
+	mu     sync.Mutex // guards what follows
+	latest reading    // of the count that was adopted
+	falls  int        // how often a lower number was adopted
 }
 
 // New makes a semaphore at path with max leases, which must be at least 1. All that use the path must give the
@@ -228,7 +229,7 @@ func (s *Semaphore) try(ctx context.Context, op string, n int) ([]*lock.Hold, er
 	if err := s.refresh(ctx, n); err != nil {
 		return nil, s.opError(op, err)
 	}
-	holds, err := take(ctx, n, s.leases.TryAcquire)
+	holds, err := s.take(ctx, n, s.leases.TryAcquire)
 	return holds, s.opError(op, err)
 }
 
@@ -257,7 +258,7 @@ func (s *Semaphore) wait(ctx context.Context, op string, n int) ([]*lock.Hold, e
 	case <-known: // what was read before we queued may be old
 	case <-first.Done():
 	}
-	holds, err := take(first, n, s.leases.Acquire)
+	holds, err := s.take(first, n, s.leases.Acquire)
 	ours := context.Cause(first)
 	cancel(nil)
 	<-followed
@@ -271,19 +272,41 @@ func (s *Semaphore) wait(ctx context.Context, op string, n int) ([]*lock.Hold, e
 	return holds, s.opError(op, err)
 }
 
-// take acquires n leases one after the other, and releases them if it fails.
-func take(ctx context.Context, n int, acquire func(context.Context) (*lock.Hold, error)) (holds []*lock.Hold, err error) {
-	for len(holds) < n && err == nil {
-		var hold *lock.Hold
-		if hold, err = acquire(ctx); err == nil {
-			holds = append(holds, hold)
+// take acquires n leases, or none. If a shared count falls meanwhile it begins again, since they may have been granted by
+// the higher number.
+func (s *Semaphore) take(ctx context.Context, n int, acquire func(context.Context) (*lock.Hold, error)) ([]*lock.Hold, error) {
+	for {
+		_, falls := s.known()
+		holds, err := each(ctx, n, acquire)
+		if err != nil {
+			return nil, err
+		}
+		// The connection tells of a change of the count before it tells of later changes of the leases.
+		current, _ := s.known()
+		if !current {
+			err = s.refresh(ctx, n)
+		}
+		if _, now := s.known(); err == nil && now == falls {
+			return alive(holds)
+		}
+		leave(holds)
+		if err != nil {
+			return nil, err
 		}
 	}
-	if err == nil {
-		return alive(holds)
+}
+
+// each acquires n leases one after the other, and releases them if it fails.
+func each(ctx context.Context, n int, acquire func(context.Context) (*lock.Hold, error)) (holds []*lock.Hold, err error) {
+	for len(holds) < n {
+		hold, err := acquire(ctx)
+		if err != nil {
+			leave(holds)
+			return nil, err
+		}
+		holds = append(holds, hold)
 	}
-	leave(holds)
-	return nil, err
+	return holds, nil
 }
 
 // alive returns holds if none of them was lost. Otherwise it releases the others.

@@ -832,3 +832,39 @@ func TestCountThatFellInTheQueueIsKnownAtItsFront(t *testing.T) {
 	require.NoError(t, got.err)
 	release(t, got.group)
 }
+
+// TestLeaseThatIsReleasedAfterTheCountFellIsNotGranted has somebody wait for a lease of two, and the answer with the new
+// count be late.
+func TestLeaseThatIsReleasedAfterTheCountFellIsNotGranted(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	ctx := testbed.Context(t)
+	s, _, client := newShared(t, bed, "/pool", 2)
+	other, count, _ := newShared(t, bed, "/pool", 2)
+	queued := func() bool {
+		leases, err := server.Children("/pool/leases")
+		return err == nil && len(leases) == 3
+	}
+	for range 30 { // with lists and with views
+		require.NoError(t, count.Set(ctx, 2))
+		one, two := acquire(t, other), acquire(t, other)
+		waiter := start(t, ctx, s, 1, 1)
+		testbed.Eventually(t, queued, "it waits for a lease")
+		testbed.CatchUp(t, client)
+		require.NoError(t, count.Set(ctx, 1))
+		release(t, one)
+		for range 5 { // an answer that should not come may be on its way
+			testbed.CatchUp(t, client)
+		}
+		select {
+		case got := <-waiter:
+			require.NoError(t, got.err)
+			require.Error(t, two.Err(), "two hold, and one may")
+		case <-time.After(5 * time.Millisecond):
+		}
+		release(t, two)
+		got := testbed.Receive(t, waiter, "the lease")
+		require.NoError(t, got.err)
+		release(t, got.group)
+	}
+}
