@@ -19,7 +19,7 @@
 // # What it promises
 //
 //   - A holder that can reach a server is told once, also if the message was written while it waited for the
-//     lock.
+//     lock. (Not for a lease of a semaphore.Semaphore: its waiters have another node than its holders.)
 //   - A revocation does not end a hold: the holder releases when it wants to.
 //   - WithForce ends a hold: its node is deleted, and its context ends with [ErrRevoked].
 //

@@ -61,7 +61,8 @@ func WithForce(grace time.Duration) RevokeOption {
 
 // Revoke asks the holder with this node to release. The path is that of [lock.Hold.Path] and of a
 // [lock.Participant]. Revoke returns when the message is written; it does not wait for a release. A waiter is
-// told when it holds. The message replaces the node's data.
+// told when it holds, unless it waits for a semaphore.Semaphore, whose leases have other nodes. The message
+// replaces the node's data.
 //
 // Errors are zk.ErrNoNode if the node does not exist, [lock.ErrBadPath], [lock.ErrBadArgument], also for a node
 // that is not ephemeral and so not a lock's, and those of ctx and ZooKeeper. With WithForce, the message may
