@@ -159,7 +159,8 @@ func (s *Semaphore) Do(ctx context.Context, f func(ctx context.Context) error) e
 }
 
 // Participants lists the holders in the order of the leases, and then the waiters in the order of the queue. It
-// creates no node.
+// creates no node. If a shared count is below the number of those who hold, only so many are listed: the nodes of
+// the others look like those of waiters.
 func (s *Semaphore) Participants(ctx context.Context) ([]lock.Participant, error) {
 	if err := s.refresh(ctx, 1); err != nil && !errors.Is(err, ErrTooMany) {
 		return nil, s.opError("participants", err)
