@@ -90,8 +90,11 @@ func (t *Term) Resign() error {
 // release deletes the node. The term has ended.
 func (t *Term) release() error {
 	err := t.hold.Release()
-	if errors.Is(err, lock.ErrReleased) {
+	switch ended := t.Err(); {
+	case errors.Is(err, lock.ErrReleased):
 		return t.resignError(ErrResigned)
+	case err == nil && errors.Is(ended, lock.ErrLost): // nobody else has led meanwhile, but neither have we
+		return t.resignError(ended)
 	}
 	return err
 }

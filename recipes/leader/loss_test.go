@@ -1,0 +1,37 @@
+package leader_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/lock"
+)
+
+// TestALossIsToldAlsoIfNobodyElseLed has the connection of a leader be lost for a moment. Its term is over then, although its node
+// is still there and is deleted by it.
+func TestALossIsToldAlsoIfNobodyElseLed(t *testing.T) {
+	t.Run("by Resign", func(t *testing.T) {
+		virtual(t, func(t *testing.T, w world) {
+			term, err := w.election().Campaign(t.Context())
+			require.NoError(t, err)
+			w.server.CutConnections()
+			testbed.Receive(t, term.Done(), "the end of the term")
+			require.ErrorIs(t, term.Resign(), lock.ErrSuspended)
+			require.Empty(t, w.nodes())
+		})
+	})
+	t.Run("by Lead", func(t *testing.T) {
+		virtual(t, func(t *testing.T, w world) {
+			require.ErrorIs(t, w.election().Lead(t.Context(), func(ctx context.Context, _ *leader.Term) error {
+				w.server.CutConnections()
+				<-ctx.Done()
+				return nil
+			}), lock.ErrSuspended)
+			require.Empty(t, w.nodes())
+		})
+	})
+}
