@@ -160,7 +160,7 @@ func (k *keeper) touch(ctx context.Context) error {
 	}
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		k.view = view{} // the node itself is gone
+		k.gone() // the node itself
 		return errAgain
 	case err != nil && !errors.Is(err, zk.ErrNodeExists):
 		return err

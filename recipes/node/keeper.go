@@ -197,6 +197,9 @@ func (k *keeper) look(ctx context.Context) error {
 	if k.view.watch != nil && !k.stale() {
 		return nil
 	}
+	if k.view.watch != nil && k.view.watch.Event().Type == zk.EventNodeDeleted {
+		k.gone()
+	}
 	k.view = view{}
 	fresh := k.unsure
 	if fresh {
@@ -220,6 +223,15 @@ func (k *keeper) stale() bool {
 	default:
 		return false
 	}
+}
+
+// gone notes that a server has told us that the node was deleted. What is there now only the next look can tell, which may take
+// its time.
+func (k *keeper) gone() {
+	if there, _ := k.Present(); there {
+		k.missing(ErrDeleted)
+	}
+	k.view = view{}
 }
 
 // ours reports whether the node that was seen is the one that we keep. That no other Keep of this client has made it is

@@ -14,9 +14,8 @@ import (
 // hold is for the node that is there and ours: it gets its data, and its touch.
 func (k *keeper) hold(ctx context.Context) error {
 	stat := k.view.stat
-	if (stat.Czxid != k.czxid || k.wanted().number != k.written.number) && k.stale() {
-		k.view = view{} // perhaps it is another's by now
-		return errAgain
+	if k.stale() {
+		return errAgain // perhaps it is another's by now
 	}
 	if stat.Czxid != k.czxid {
 		k.czxid, k.written, k.touched = stat.Czxid, k.made, time.Now()
@@ -64,7 +63,10 @@ func (k *keeper) write(ctx context.Context) error {
 	case err == nil:
 		k.written, k.view.stat = want, stat
 		return nil
-	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion):
+	case errors.Is(err, zk.ErrNoNode):
+		k.gone()
+		return errAgain
+	case errors.Is(err, zk.ErrBadVersion):
 		k.view = view{} // also after a reply of ours that was lost
 		return errAgain
 	case refusal(err):

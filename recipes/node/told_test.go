@@ -1,0 +1,36 @@
+package node_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/zktest"
+)
+
+// TestAnEventThatTheNodeWasDeletedIsBelieved has another client replace a node, and its owner's next look at it be held up. The
+// owner has been told of the deletion by then.
+func TestAnEventThatTheNodeWasDeletedIsBelieved(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client, other := w.client(), w.client()
+		n := keep(t, client, "/group/a", "a", node.WithErrorPolicy(connstate.Session))
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		gate := w.Block(zktest.OnOp(zktest.OpExists), zktest.OnSession(session.ID()))
+		thief := keep(t, other, "/group/a", "thief", node.IfTaken(node.Replace))
+		testbed.Receive(t, gate.Arrived(), "the next look")
+		synctest.Wait()
+		there, _ := n.Present()
+		assert.False(t, there, "the event has said so")
+		assert.ErrorIs(t, n.Err(), node.ErrDeleted)
+		gate.Open()
+		w.settle()
+		await(t, n, reason(node.ErrTaken))
+		w.one(thief, "thief")
+	})
+}
