@@ -244,7 +244,7 @@ func (k *keeper) ours(stat *zk.Stat) bool {
 }
 
 // appear makes it known that the node is there, and what is in the way nevertheless, if anything. It fails
-// if the session is in trouble.
+// if the session is in trouble, or if something has happened to a node that is not shown yet.
 func (k *keeper) appear(trouble error) error {
 	if trouble == nil {
 		k.pause.Reset()
@@ -257,6 +257,9 @@ func (k *keeper) appear(trouble error) error {
 			return err
 		}
 		d.stop, k.depends = stop, d
+	}
+	if there, _ := k.Present(); !there && k.stale() {
+		return errAgain // perhaps it is another's by now
 	}
 	k.kept = true
 	claims.seen(k.key(), k.Node)

@@ -1,8 +1,10 @@
 package node_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -32,5 +34,30 @@ func TestAnEventThatTheNodeWasDeletedIsBelieved(t *testing.T) {
 		w.settle()
 		await(t, n, reason(node.ErrTaken))
 		w.one(thief, "thief")
+	})
+}
+
+// TestANodeThatGoesWhileTheSessionIsProvenIsNotShown has a Keep be so slow that it must prove its session before it shows the
+// node. Meanwhile another client replaces that.
+func TestANodeThatGoesWhileTheSessionIsProvenIsNotShown(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client, read, goOn := w.standsStill(yes())
+		other := w.client()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		slow := begin(ctx, client, "slow")
+		<-read
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Minute) // longer than the session, which nobody depends on
+		gate := w.Block(zktest.OnOp(zktest.OpMulti), zktest.OnSession(session.ID()))
+		close(goOn)
+		testbed.Receive(t, gate.Arrived(), "the proof")
+		thief := keep(t, other, "/group/a", "thief", node.IfTaken(node.Replace))
+		gate.Open()
+		w.settle()
+		require.Empty(t, slow, "the node was gone before it was shown")
+		w.one(thief, "thief")
+		await(t, thief, isThere)
 	})
 }
