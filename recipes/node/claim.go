@@ -10,7 +10,8 @@ import (
 )
 
 // claims says which Node of this process may have a node at a path in a session. Only that one makes, writes and deletes
-// it. The nodes of several Keeps of one client have the same owner, so that the server cannot tell them apart.
+// it. The nodes of several Keeps of one client have the same owner, so that the server cannot tell them apart. An ephemeral node
+// and a persistent one it can: Keeps of different kinds are to each other what those of different clients are.
 var claims = registry{byKey: make(map[claimKey]*claim)}
 
 type registry struct {
@@ -19,8 +20,9 @@ type registry struct {
 }
 
 type claimKey struct {
-	session *framework.Session
-	path    string // the server's
+	session    *framework.Session
+	path       string // the server's
+	persistent bool   // the kind of node
 }
 
 // claim is the right of one Node to have the node. Who has it answers for each node of the session at the path, also for
@@ -169,7 +171,7 @@ func (k *keeper) releaseClaim() {
 }
 
 func (k *keeper) key() claimKey {
-	return claimKey{k.session, clientapi.RealPath(k.client, k.path)}
+	return claimKey{k.session, clientapi.RealPath(k.client, k.path), k.cfg.persistent}
 }
 
 // own notes that a node of this session at the path is ours.
@@ -186,11 +188,12 @@ func (k *keeper) disown() {
 	delete(k.mine, k.session.ID())
 }
 
-// former reports whether a node with this owner is one of ours that an earlier session of ours has left.
+// former reports whether a node with this owner is one of ours that an earlier session of ours has left. A persistent one is left
+// by no session.
 func (k *keeper) former(owner int64) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return owner != k.session.ID() && k.mine[owner]
+	return !k.cfg.persistent && owner != k.session.ID() && k.mine[owner]
 }
 
 func (k *keeper) takenByKeep() error {

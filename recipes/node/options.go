@@ -29,7 +29,7 @@ const (
 	Wait Taken = iota
 
 	// Replace deletes the other's node and makes ours, an ephemeral one in the same transaction. The node of another Keep
-	// of this client is taken over as it is, and gets our data. It does so until our
+	// of this client, if it is of the same kind, is taken over as it is, and gets our data. It does so until our
 	// node is there for the first time. If somebody replaces our node later, we wait: whoever
 	// came last has the path, and two with the same path do not fight.
 	Replace
@@ -40,7 +40,8 @@ const (
 )
 
 // IfTaken says what to do when there is a node at the path that does not belong to our session, or
-// belongs to another Keep of this client. One that another Keep is about to delete is waited for in any case. While that is so, [Node.Err] is [ErrTaken].
+// belongs to another Keep of this client. One that another Keep for the same kind of node, ephemeral or persistent, is about to
+// delete is waited for in any case. While that is so, [Node.Err] is [ErrTaken].
 func IfTaken(taken Taken) Option {
 	return func(c *config) error {
 		if taken < Wait || taken > Fail {

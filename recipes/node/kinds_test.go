@@ -1,0 +1,43 @@
+package node_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/zktest"
+)
+
+// TestKeepsOfDifferentKindsLeaveNothing has a Keep make an ephemeral node and another one of the same client want a persistent node
+// in its place, and the other way round. The first is closed, and then the second gives up before it has done anything.
+func TestKeepsOfDifferentKindsLeaveNothing(t *testing.T) {
+	for name, opts := range map[string][2][]node.Option{
+		"ephemeral, persistent": {nil, {node.Persistent(), node.IfTaken(node.Replace)}},
+		"persistent, ephemeral": {{node.Persistent()}, {node.IfTaken(node.Replace)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				client := w.client()
+				first := keep(t, client, "/group/a", "first", opts[0]...)
+				gate := w.Block(zktest.OnOp(zktest.OpCreate))
+				ctx, cancel := context.WithCancel(t.Context())
+				second := begin(ctx, client, "second", opts[1]...)
+				testbed.Receive(t, gate.Arrived(), "the second create")
+				closed := make(chan error, 1)
+				go func() { closed <- first.Close() }()
+				synctest.Wait()
+				cancel()
+				synctest.Wait()
+				gate.Open()
+				require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
+				w.settle()
+				require.Empty(t, second)
+				require.Empty(t, w.nodes("/group"))
+			})
+		})
+	}
+}
