@@ -41,3 +41,27 @@ func TestKeepsOfDifferentKindsLeaveNothing(t *testing.T) {
 		})
 	}
 }
+
+// TestAClosedPersistentKeepLeavesAnothersNode has another client replace the node just before it is deleted.
+func TestAClosedPersistentKeepLeavesAnothersNode(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client, other := w.client(), w.client()
+		n := keep(t, client, "/group/a", "a", node.Persistent())
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		gate := w.Block(zktest.OnOp(zktest.OpDelete), zktest.OnSession(session.ID()))
+		closed := make(chan error, 1)
+		go func() { closed <- n.Close() }()
+		testbed.Receive(t, gate.Arrived(), "the deletion")
+		second := keep(t, other, "/group/a", "second", node.IfTaken(node.Replace))
+		before, err := w.Stat("/group/a")
+		require.NoError(t, err)
+		gate.Open()
+		require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
+		w.settle()
+		w.one(second, "second")
+		after, err := w.Stat("/group/a")
+		require.NoError(t, err)
+		require.Equal(t, before.Czxid, after.Czxid, "it was never touched")
+	})
+}

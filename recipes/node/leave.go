@@ -32,10 +32,7 @@ func (k *keeper) leave() error {
 		case !retry.Retryable(err):
 			return err
 		default:
-			select {
-			case <-time.After(k.pause.NextBackOff()):
-			case <-ctx.Done():
-			}
+			k.sleep(k.session, k.pause.NextBackOff())
 		}
 	}
 }
@@ -74,7 +71,8 @@ func (k *keeper) catchUp(ctx context.Context) error {
 	return err
 }
 
-// removeOwn deletes the node if it is ours, or that of an earlier session of ours.
+// removeOwn deletes the node if it is ours, or that of an earlier session of ours. Nothing is deleted that came in its place, unless
+// it has the same version.
 func (k *keeper) removeOwn(ctx context.Context) error {
 	fresh := k.unsure
 	if fresh {
@@ -108,17 +106,57 @@ func (k *keeper) removeOwn(ctx context.Context) error {
 	return err
 }
 
-// leavePersistent deletes a node that no session takes along. If no server can be reached the client
-// does it later.
+// leavePersistent deletes a node that no session takes along. If that takes longer than a session would last, it goes on in the
+// background.
 func (k *keeper) leavePersistent() error {
 	ctx, cancel := context.WithTimeout(context.Background(), k.session.Timeout())
 	defer cancel()
-	if found, stat, err := k.client.Exists(ctx, k.path); err == nil && found && !k.ours(stat) {
+	left := make(chan error)
+	go func() { // ends when the node is gone, or with the client
+		err := k.removePersistent()
+		select {
+		case left <- err:
+		case <-ctx.Done():
+			if err != nil && !errors.Is(err, framework.ErrClosed) {
+				k.client.Logger().Warn("node stays behind", "path", k.path, "reason", err)
+			}
+		}
+	}()
+	select {
+	case err := <-left:
+		return err
+	case <-ctx.Done():
 		return nil
 	}
-	_, err := k.client.DeleteGuaranteed(ctx, k.path)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return nil
+}
+
+// removePersistent deletes the node, in whatever session, and returns when that is done, or what the server refuses.
+func (k *keeper) removePersistent() error {
+	last := k.session
+	for {
+		session, err := k.client.Session(context.Background())
+		if err == nil {
+			if session != last {
+				last, k.unsure = session, true // its server may know less than the one before
+			}
+			err = k.removeOwn(framework.InSession(session.Context(), session))
+		}
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, errAgain):
+		case !retry.Retryable(err) && !errors.Is(err, framework.ErrSessionLost):
+			return err
+		default:
+			k.sleep(last, k.pause.NextBackOff())
+		}
 	}
-	return err
+}
+
+// sleep pauses between tries, and ends with the session.
+func (k *keeper) sleep(session *framework.Session, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-session.Done():
+	}
 }
