@@ -24,6 +24,7 @@ type keeper struct {
 	sent    bool               // there may be a node of ours in this session
 	unsure  bool               // the outcome of a create or a deletion is not known
 	made    content            // of a create of ours that was answered
+	late    time.Time          // until then a persistent node may come that was asked for in a session that is over
 
 	absent  bool // the node must be made before it is looked at
 	view    view
@@ -120,7 +121,7 @@ func (k *keeper) connect() error {
 	if err != nil {
 		return err
 	}
-	k.session, k.sent, k.unsure = session, false, false
+	k.session, k.sent, k.unsure = session, k.sent && k.cfg.persistent, false
 	k.absent = !k.cfg.persistent || !k.kept // else it is there, most likely
 	return nil
 }
@@ -137,6 +138,15 @@ func (k *keeper) leaveSession() {
 	k.release()
 	k.view = view{}
 	k.releaseClaim()
+	k.expectLate()
+}
+
+// expectLate notes that the session is over for us. For the servers it may not be yet: they may carry out a create that has not
+// been answered. They end sessions once per tick, which is half a timeout at most.
+func (k *keeper) expectLate() {
+	if k.cfg.persistent && k.unsure {
+		k.late = time.Now().Add(k.session.Timeout() * 3 / 2)
+	}
 }
 
 // lives reports whether to go on in this session.

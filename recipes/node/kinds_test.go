@@ -4,9 +4,11 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/node"
 	"github.com/gocurator/curator/zktest"
@@ -63,5 +65,28 @@ func TestAClosedPersistentKeepLeavesAnothersNode(t *testing.T) {
 		after, err := w.Stat("/group/a")
 		require.NoError(t, err)
 		require.Equal(t, before.Czxid, after.Czxid, "it was never touched")
+	})
+}
+
+// TestAPersistentNodeThatComesAfterItsSessionGoes has the create of a persistent node stand still in a server for longer than we trust
+// the session, and not as long as the servers do.
+func TestAPersistentNodeThatComesAfterItsSessionGoes(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client := w.client(framework.WithExpirationPercent(30))
+		require.NoError(t, w.Create("/group", nil))
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		gate := w.Block(zktest.OnOp(zktest.OpCreate))
+		ctx, cancel := context.WithCancel(t.Context())
+		kept := begin(ctx, client, "a", node.Persistent())
+		testbed.Receive(t, gate.Arrived(), "the create")
+		w.Freeze(session.ID())
+		testbed.Receive(t, session.Done(), "the end of the session")
+		cancel()
+		time.Sleep(time.Second) // virtual time, in which the Keep has left
+		gate.Open()
+		w.settle()
+		require.Empty(t, kept)
+		require.Empty(t, w.nodes("/group"))
 	})
 }

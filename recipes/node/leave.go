@@ -46,7 +46,7 @@ func (k *keeper) answers() bool {
 		case held: // we were given it, with what there is
 			k.claimed, k.sent = true, true
 			return true
-		case !k.sent && !k.kept:
+		case !k.mayBeThere():
 			return false
 		case leaving != nil:
 			select {
@@ -61,8 +61,11 @@ func (k *keeper) answers() bool {
 			return false
 		}
 	}
-	return k.sent || k.kept
+	return k.mayBeThere()
 }
+
+// mayBeThere reports whether there may be a node of ours, now or later.
+func (k *keeper) mayBeThere() bool { return k.sent || k.kept || !k.late.IsZero() }
 
 // catchUp has what is read next show all creates and deletions of this session, and of those before it.
 func (k *keeper) catchUp(ctx context.Context) error {
@@ -130,20 +133,28 @@ func (k *keeper) leavePersistent() error {
 	}
 }
 
-// removePersistent deletes the node, in whatever session, and returns when that is done, or what the server refuses.
+// removePersistent deletes the node, in whatever session, and returns when that is done and none can come any more, or what the
+// server refuses.
 func (k *keeper) removePersistent() error {
 	last := k.session
 	for {
+		began := time.Now()
 		session, err := k.client.Session(context.Background())
 		if err == nil {
 			if session != last {
+				if last == k.session {
+					k.expectLate()
+				}
 				last, k.unsure = session, true // its server may know less than the one before
 			}
 			err = k.removeOwn(framework.InSession(session.Context(), session))
 		}
 		switch {
-		case err == nil:
+		case err == nil && !began.Before(k.late):
 			return nil
+		case err == nil:
+			k.sleep(last, time.Until(k.late))
+			k.unsure = true
 		case errors.Is(err, errAgain):
 		case !retry.Retryable(err) && !errors.Is(err, framework.ErrSessionLost):
 			return err
