@@ -148,6 +148,7 @@ func (g *group) list() (*framework.Watch, error) {
 // parent.
 func (g *group) adopt(children []string, stat *zk.Stat) {
 	g.set(func() {
+		before := g.pzxid
 		if stat != nil {
 			if stat.Pzxid < g.pzxid {
 				g.listed = false // the watch tells when our server has caught up
@@ -160,7 +161,7 @@ func (g *group) adopt(children []string, stat *zk.Stat) {
 		for _, id := range children {
 			listed[id] = true
 			if g.entries[id] == nil {
-				g.entries[id] = g.start(id)
+				g.entries[id] = g.start(id, before)
 			}
 		}
 		for id, e := range g.entries {
@@ -172,10 +173,11 @@ func (g *group) adopt(children []string, stat *zk.Stat) {
 	})
 }
 
-// start begins to follow a child.
-func (g *group) start(id string) *entry {
+// start begins to follow a child that was not there when the list before was read, of this pzxid. What is older is about another
+// node.
+func (g *group) start(id string, before int64) *entry {
 	ctx, stop := context.WithCancel(g.ctx)
-	e := &entry{stop: stop}
+	e := &entry{stop: stop, mzxid: before}
 	g.wg.Go(func() { g.followChild(ctx, id, e) }) // ends with ctx or the client
 	return e
 }

@@ -43,3 +43,30 @@ func TestAGroupNeverGoesBackInTime(t *testing.T) {
 	g.take(a, []byte("newer"), &zk.Stat{Mzxid: 9})
 	require.Equal(t, "newer", string(a.data))
 }
+
+// TestAMemberThatCameBackIsNotWhoItWasBefore shows a group, after a member has left and come back, what a server that lags behind
+// knows of the one that left.
+func TestAMemberThatCameBackIsNotWhoItWasBefore(t *testing.T) {
+	client, err := framework.New([]string{"localhost:1"})
+	require.NoError(t, err)
+	g := &group{client: client, path: "/g", reads: make(chan struct{}, 1), entries: map[string]*entry{}, changed: make(chan struct{})}
+	g.ctx, g.stop = context.WithCancel(t.Context())
+	defer func() {
+		g.stop()
+		g.wg.Wait()
+		client.Close()
+	}()
+	g.adopt([]string{"a"}, &zk.Stat{Pzxid: 5})
+	g.take(g.entries["a"], []byte("old"), &zk.Stat{Mzxid: 5})
+	g.adopt(nil, &zk.Stat{Pzxid: 7})
+	g.adopt([]string{"a"}, &zk.Stat{Pzxid: 8})
+	a := g.entries["a"]
+	g.take(a, []byte("old"), &zk.Stat{Mzxid: 5})
+	require.False(t, a.loaded, "it was gone by then")
+	fresh, _ := g.fresh()
+	require.False(t, fresh)
+	g.take(a, []byte("new"), &zk.Stat{Mzxid: 8})
+	require.Equal(t, "new", string(a.data))
+	fresh, _ = g.fresh()
+	require.True(t, fresh)
+}

@@ -162,7 +162,7 @@ func (m *Member) snapshot() (members map[string][]byte, ours, theirs <-chan stru
 	}
 	own := g.entries[m.id]
 	switch {
-	case there && (own == nil || own.mzxid < shown.mzxid):
+	case there && (own == nil || !own.loaded || own.mzxid < shown.mzxid):
 		members[m.id] = slices.Clone(shown.data) // the view follows
 	case !there && own != nil && mine[own.owner]:
 		delete(members, m.id) // it goes or is about to, or we do not know yet that it is there
