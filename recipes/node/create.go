@@ -54,6 +54,7 @@ func (k *keeper) createProtected(ctx context.Context, want content, options []fr
 		return err
 	}
 	k.path, k.sent, k.made = path, true, want
+	k.own() // also if the session ends before the path is claimed
 	return nil
 }
 
