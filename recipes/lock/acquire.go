@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/cenkalti/backoff/v4"
@@ -26,11 +27,22 @@ func (q *Queue) enter(ctx context.Context, wait bool) (*Hold, error) {
 }
 
 // obtain acquires a new hold.
-func (q *Queue) obtain(ctx context.Context, wait bool) (*Hold, error) {
+func (q *Queue) obtain(ctx context.Context, wait bool) (h *Hold, err error) {
 	if q.local != nil {
-		return q.local.acquire(ctx, q, wait)
+		h, err = q.local.acquire(ctx, q, wait)
+	} else {
+		h, err = q.contend(ctx, wait)
 	}
-	return q.contend(ctx, wait)
+	return h, q.unreachable(ctx, err)
+}
+
+// unreachable is err, or that no server could be reached if err says that ctx is done, and there is no connection: then
+// nobody knows whether somebody else holds.
+func (q *Queue) unreachable(ctx context.Context, err error) error {
+	if ctx.Err() == nil || !errors.Is(err, ctx.Err()) || errors.Is(err, zk.ErrNoServer) || q.client.State().IsConnected() {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ctxerr.Of(ctx), zk.ErrNoServer)
 }
 
 // contend acquires a new hold in the servers' queue, in one session after the other.

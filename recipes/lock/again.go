@@ -166,7 +166,10 @@ func (h *Hold) Requeue(ctx context.Context) (*Hold, error) {
 	if err := h.endAlone(); err != nil {
 		return nil, q.opError("requeue", err)
 	}
-	again := func(ctx context.Context) (*Hold, error) { return q.requeue(ctx, h.lease) }
+	again := func(ctx context.Context) (*Hold, error) {
+		next, err := q.requeue(ctx, h.lease)
+		return next, q.unreachable(ctx, err)
+	}
 	var next *Hold
 	var err error
 	if o := q.client.Observer(); o != nil {

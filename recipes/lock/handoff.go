@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"fmt"
@@ -59,7 +60,7 @@ type localWaiter struct {
 // acquire waits for the node or the turn. With the turn it waits in the servers' queue.
 func (l *localQueue) acquire(ctx context.Context, q *Queue, wait bool) (*Hold, error) {
 	for {
-		e, err := l.enter(ctx, wait)
+		e, err := l.enter(ctx, q, wait)
 		switch {
 		case err != nil:
 			return nil, err
@@ -74,7 +75,7 @@ func (l *localQueue) acquire(ctx context.Context, q *Queue, wait bool) (*Hold, e
 }
 
 // enter returns the node that was handed off to us, or nil for the turn to create one.
-func (l *localQueue) enter(ctx context.Context, wait bool) (*entry, error) {
+func (l *localQueue) enter(ctx context.Context, q *Queue, wait bool) (*entry, error) {
 	l.mu.Lock()
 	if !l.taken {
 		l.taken = true
@@ -83,7 +84,8 @@ func (l *localQueue) enter(ctx context.Context, wait bool) (*entry, error) {
 	}
 	if !wait {
 		l.mu.Unlock()
-		return nil, ErrNotAcquired
+		_, err := q.client.Session(ctx) // without a connection nobody can say whether the lock is held
+		return nil, cmp.Or(err, ErrNotAcquired)
 	}
 	w := &localWaiter{turn: make(chan *entry, 1)}
 	place := l.waiting.PushBack(w)
@@ -91,11 +93,14 @@ func (l *localQueue) enter(ctx context.Context, wait bool) (*entry, error) {
 
 	select {
 	case e := <-w.turn:
-		return e, nil
+		if e != nil || ctx.Err() == nil {
+			return e, nil
+		}
+		l.next()
 	case <-ctx.Done():
 		l.leave(w, place)
-		return nil, fmt.Errorf("%w: %w", ErrNotAcquired, ctxerr.Of(ctx))
 	}
+	return nil, fmt.Errorf("%w: %w", ErrNotAcquired, ctxerr.Of(ctx))
 }
 
 // leave removes a waiter. If it was given a node or the turn meanwhile, it gives that up.

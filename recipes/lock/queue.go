@@ -86,8 +86,8 @@ func New(client *framework.Client, path, name string, driver Driver, opts ...Opt
 }
 
 // Acquire waits until it holds a lease, or until ctx is done. The error then is that of ctx. It also wraps
-// [ErrNotAcquired] if somebody else was ahead in the queue, and zk.ErrNoServer if no server could be reached.
-// Other errors are [ErrClosed], [ErrSequenceExhausted], [ErrBadArgument], and those of ZooKeeper when the
+// zk.ErrNoServer if no server could be reached, and otherwise [ErrNotAcquired] if somebody else was ahead in the
+// queue. Other errors are [ErrClosed], [ErrSequenceExhausted], [ErrBadArgument], and those of ZooKeeper when the
 // client's retry policy allows no more retries. After an error no node of ours stays, even if the server
 // creates it later.
 //

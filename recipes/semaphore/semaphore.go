@@ -38,6 +38,7 @@ import (
 	"sync"
 
 	"github.com/cenkalti/backoff/v4"
+	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
@@ -220,6 +221,9 @@ func (s *Semaphore) acquire(ctx context.Context, op string, n int, mayWait bool)
 			return nil, err
 		}
 		if err := ctxerr.Sleep(ctx, pause); err != nil {
+			if !s.client.State().IsConnected() { // nobody knows whether a lease is free
+				err = fmt.Errorf("%w: %w", err, zk.ErrNoServer)
+			}
 			return nil, s.opError(op, err)
 		}
 	}
