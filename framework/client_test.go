@@ -47,6 +47,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		"acl": framework.WithACLProvider(nil), "auth": framework.WithAuth("", nil), "dialer": framework.WithDialer(nil),
 		"tls": framework.WithTLS(nil), "list": framework.WithServerList(nil), "percent 0": framework.WithExpirationPercent(0),
 		"percent 101": framework.WithExpirationPercent(101), "logger": framework.WithLogger(nil),
+		"error policy":           framework.WithErrorPolicy(connstate.Session + 1),
 		"namespace with a slash": framework.WithNamespace("/a"), // CUR-CLI-49
 		"two lists":              framework.WithServerList(func(context.Context) ([]string, error) { return servers, nil }),
 	} {

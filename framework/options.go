@@ -200,6 +200,9 @@ func WithoutContainers() Option {
 // told otherwise. The default is [connstate.Standard]: a suspended connection does.
 func WithErrorPolicy(p connstate.ErrorPolicy) Option {
 	return func(c *config) error {
+		if p != connstate.Standard && p != connstate.Session {
+			return fmt.Errorf("%w: error policy %v", ErrBadArgument, p)
+		}
 		c.errorPolicy = p
 		return nil
 	}

@@ -111,6 +111,9 @@ func WithoutParents() Option {
 // client's policy.
 func WithErrorPolicy(policy connstate.ErrorPolicy) Option {
 	return func(c *config) error {
+		if policy != connstate.Standard && policy != connstate.Session {
+			return fmt.Errorf("%w: error policy %v", framework.ErrBadArgument, policy)
+		}
 		c.policy = policy
 		return nil
 	}

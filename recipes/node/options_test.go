@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/node"
@@ -18,7 +19,8 @@ func TestBadArgumentsAreRefusedAtOnce(t *testing.T) { // CUR-NOD-06
 	defer client.Close()
 	for name, opts := range map[string][]node.Option{
 		"nil option": {nil}, "taken": {node.IfTaken(node.Fail + 1)}, "negative": {node.IfTaken(-1)},
-		"ttl": {node.WithTTL(time.Millisecond)}, "ttl and protected": {node.WithTTL(time.Second), node.Protected()},
+		"error policy": {node.WithErrorPolicy(connstate.Session + 1)},
+		"ttl":          {node.WithTTL(time.Millisecond)}, "ttl and protected": {node.WithTTL(time.Second), node.Protected()},
 		"ttl and sequential": {node.WithTTL(time.Second), node.Sequential()}, "persistent sequential": {node.Persistent(), node.Sequential()},
 	} {
 		_, err := node.Keep(testbed.Context(t), client, "/a", nil, opts...)
