@@ -123,7 +123,7 @@ func TestNamesInDocuments(t *testing.T) {
 		exported[name] = namesIn(t, dir)
 	}
 	found := 0
-	for _, file := range []string{"README.md", "CHANGELOG.md", "docs/PORTING.md", "docs/RELIABILITY.md", "docs/PERFORMANCE.md", "docs/PROTOCOL.md"} {
+	for _, file := range []string{"README.md", "CHANGELOG.md", "docs/PORTING.md", "docs/RELIABILITY.md", "docs/PERFORMANCE.md", "docs/PROTOCOL.md", "docs/SIMULATION.md", "docs/WATCHING.md"} {
 		text := read(t, file)
 		if file == "CHANGELOG.md" { // the first column of its table has names that are gone
 			text = regexp.MustCompile("(?m)^\\| `[^|]*").ReplaceAllString(text, "")

@@ -222,7 +222,7 @@ func WithExpirationPercent(percent int) Option {
 }
 
 // WithLogger sets where the client reports: states at Info, the loss of a session or of a lock and trouble
-// in the background at Warn, servers that cannot be used at Debug. The default is nowhere.
+// in the background at Warn, a listener that panics at Error, servers that cannot be used at Debug. The default is nowhere.
 func WithLogger(log *slog.Logger) Option {
 	return func(c *config) error {
 		if log == nil {
