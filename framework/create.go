@@ -17,8 +17,8 @@ import (
 // node with empty data, give an empty slice that is not nil. If the parent is the node of the client's
 // namespace and is missing, it is made, too: as with [ContainerParents].
 //
-// Errors are zk.ErrNodeExists, zk.ErrNoNode (a parent is missing and [ContainerParents] was
-// not given), zk.ErrNoChildrenForEphemerals and the like. Without [Protected], when a
+// Errors are zk.ErrNodeExists, zk.ErrNoNode (a parent is missing and neither [ContainerParents] nor
+// [PersistentParents] was given), zk.ErrNoChildrenForEphemerals and the like. Without [Protected], when a
 // reply was lost and Create is not repeated with success, [retry.Unknown] is true
 // and the node may be there.
 func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...CreateOption) (string, error) {
