@@ -283,7 +283,7 @@ func (c *Cache) reason() error {
 	switch {
 	case c.lastErr != nil:
 		return c.lastErr
-	case !c.following():
+	case !c.client.State().IsConnected():
 		return zk.ErrNoServer
 	}
 	return nil

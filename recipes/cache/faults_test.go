@@ -485,3 +485,23 @@ func TestCacheEndsWithItsClient(t *testing.T) {
 		require.False(t, fresh)
 	})
 }
+
+// TestSyncDoesNotBlameAServerThatIsThere has a server that is connected and slow: that is not "could not connect".
+func TestSyncDoesNotBlameAServerThatIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+		require.NoError(t, client.WaitConnected(t.Context()))
+		gate := server.Block(zktest.OnOp(zktest.OpMulti))
+		defer gate.Open()
+		c, err := cache.New(client, "/a")
+		require.NoError(t, err)
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err = c.Sync(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.True(t, client.State().IsConnected())
+		require.NotErrorIs(t, err, zk.ErrNoServer)
+	})
+}
