@@ -23,7 +23,7 @@
 // The types and errors of the API are go-zookeeper's (zk.Stat, zk.ACL, zk.Event, zk.ErrNoNode, the requests
 // of a Multi), because users know them and their code need not change. Its zk.Conn is not used: left to
 // itself it may run queued requests in another session, lose watches without a word, hang when it is
-// closed, and it knows no persistent watches. In this module it is the foreign client of tests and the yardstick of benchmarks.
+// closed, and it knows no persistent watches. In this repository only tests and benchmarks use it, to compare.
 //
 // [WithObserver] has somebody told of operations, states and locks: for metrics and traces.
 //

@@ -87,8 +87,8 @@ func (s *Session) Err() error { return context.Cause(s.ctx) }
 // Context is done when the session is over, with Err as its cause.
 func (s *Session) Context() context.Context { return s.ctx }
 
-// Depend has tell called, once, as soon as whoever depends on the session must stop to
-// do so: with [ErrSuspended] if policy takes that for trouble, with [ErrSessionLost]
+// Depend has tell called, once, as soon as nobody may depend on the session any
+// more: with [ErrSuspended] if policy takes that for trouble, with [ErrSessionLost]
 // or [ErrClosed] when the session is over. tell must not block; it is called
 // before the state listeners, and before anyone else can own what the session owned.
 //

@@ -14,8 +14,8 @@ import (
 // change that the look had already seen, so look again and compare.
 //
 // A Watch also fires when the connection is lost, with an event of type
-// [zk.EventNotWatching]: whoever waits should then look again. It is the one
-// thing that a watch that the server sets again after a reconnect could miss.
+// [zk.EventNotWatching]: whoever waits should then look again, since something
+// may have happened while there was no connection.
 type Watch struct {
 	shared *sharedWatch
 	client *Client
