@@ -30,9 +30,11 @@ func (k *keeper) create(ctx context.Context) error {
 		k.made, k.unsure = want, false
 	case errors.Is(err, zk.ErrNodeExists):
 		k.unsure = false // what there is can be seen now
-	case known && refusal(err) && !retry.Unknown(err):
+	case refusal(err) && !retry.Unknown(err) && known:
 		k.sent, k.unsure = false, false
 		k.unclaim() // another Keep may want to try in another way
+	case refusal(err) && !retry.Unknown(err):
+		k.absent = false // an earlier create may have been carried out: look before the next
 	}
 	return err
 }

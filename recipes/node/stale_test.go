@@ -451,3 +451,26 @@ func TestPresentIsFalseFromCloseOn(t *testing.T) {
 		w.one(second, "second")
 	})
 }
+
+// TestAKeepThatIsRefusedAfterAllDoesNotStopAnother has the outcome of creates be unknown, and the next one be refused since there is no
+// parent. Another Keep of the same client makes the parent.
+func TestAKeepThatIsRefusedAfterAllDoesNotStopAnother(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client := w.client()
+		_, err := client.Session(t.Context())
+		require.NoError(t, err)
+		for i := range 6 { // more than the client tries
+			w.Inject(zktest.FailBefore, i, zktest.OnOp(zktest.OpCreate))
+		}
+		refused := begin(day(t), client, "refused", node.WithoutParents())
+		w.settle()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		n, err := node.Keep(ctx, client, "/group/a", []byte("a"))
+		require.NoError(t, err)
+		require.Empty(t, refused)
+		w.one(n, "a")
+		require.NoError(t, n.Close())
+		require.NoError(t, testbed.Receive(t, refused, "the node").Close())
+	})
+}
