@@ -136,7 +136,7 @@ func (k *keeper) leaveSession() {
 		k.missing(err)
 	}
 	k.release()
-	k.view = view{}
+	k.view, k.made = view{}, content{}
 	k.releaseClaim()
 	k.expectLate()
 }
