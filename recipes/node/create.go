@@ -107,6 +107,10 @@ func (k *keeper) replace(ctx context.Context) error {
 		k.made, k.unsure = want, false
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNodeExists):
 		k.unsure = false // it is not the one any more that was seen
+	case refusal(err) && !retry.Unknown(err):
+		k.sent, k.unsure = false, false
+		k.unclaim() // as in create
+		return err
 	default:
 		return err
 	}

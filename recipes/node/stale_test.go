@@ -474,3 +474,24 @@ func TestAKeepThatIsRefusedAfterAllDoesNotStopAnother(t *testing.T) {
 		require.NoError(t, testbed.Receive(t, refused, "the node").Close())
 	})
 }
+
+// TestAKeepThatMayNotReplaceDoesNotStopAnother has a Keep try to replace a node that has a child. Another Keep of the same client is
+// told that the path is taken.
+func TestAKeepThatMayNotReplaceDoesNotStopAnother(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client := w.client()
+		_, err := w.client().Create(t.Context(), "/group/a/child", nil, framework.ContainerParents())
+		require.NoError(t, err)
+		refused := begin(day(t), client, "refused", node.IfTaken(node.Replace))
+		w.settle()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err = node.Keep(ctx, client, "/group/a", nil, node.IfTaken(node.Fail))
+		require.ErrorIs(t, err, node.ErrTaken)
+		require.NoError(t, ctx.Err())
+		require.NoError(t, w.Delete("/group/a/child"))
+		n := testbed.Receive(t, refused, "the node")
+		w.one(n, "refused")
+		require.NoError(t, n.Close())
+	})
+}
