@@ -167,15 +167,38 @@ func chain[E any](observers []Observer, pick func(Observer) func(context.Context
 type reporter struct {
 	tell func(StateEvent)
 
-	mu   sync.Mutex // guards what follows; not held while tell runs
-	last connstate.State
+	mu      sync.Mutex // guards what follows; not held while tell runs
+	last    connstate.State
+	ended   bool
+	queue   []StateEvent // that tell was not called with yet
+	telling bool         // a call of to does that
 }
 
-// to tells that the state is now s. The machine calls it in order, one at a time.
+// to tells that the state is now s. The zero State is the end, and nothing follows it. The machine calls it in order, one at a
+// time. But when a listener closes the client, the end may come while the observer is still being told of the state before.
 func (r *reporter) to(s connstate.State) {
 	r.mu.Lock()
-	e := StateEvent{From: r.last, To: s}
-	r.last = s
+	defer r.mu.Unlock()
+	if r.ended {
+		return
+	}
+	r.queue = append(r.queue, StateEvent{From: r.last, To: s})
+	r.last, r.ended = s, s == 0
+	if r.telling {
+		return
+	}
+	r.telling = true
+	defer func() { r.telling = false }()
+	for len(r.queue) > 0 {
+		e := r.queue[0]
+		r.queue = r.queue[1:]
+		r.call(e)
+	}
+}
+
+// call calls tell. r.mu is held, but not meanwhile.
+func (r *reporter) call(e StateEvent) {
 	r.mu.Unlock()
+	defer r.mu.Lock() // also when tell panics
 	r.tell(e)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
@@ -180,6 +182,36 @@ func TestObserversAreToldOfEachStateAndOfTheEnd(t *testing.T) {
 
 // values is a key of a context.
 type values struct{}
+
+// TestTheEndIsToldAfterTheStateBefore has a listener close the client while the observer is still being told of a state. Close does not wait
+// for it then.
+func TestTheEndIsToldAfterTheStateBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var told []framework.StateEvent
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithObserver(framework.Observer{
+			State: func(e framework.StateEvent) {
+				if !assert.True(t, mu.TryLock(), "one at a time") {
+					return
+				}
+				defer mu.Unlock()
+				time.Sleep(time.Second) // virtual time: it takes its time
+				told = append(told, e)
+			},
+		}))
+		_, err := client.Listen(func(connstate.State) { client.Close() })
+		require.NoError(t, err)
+		time.Sleep(time.Minute) // virtual time, in which the first state is told
+		server.CutConnections()
+		time.Sleep(time.Minute) // virtual time, in which nothing may follow the end
+		require.Equal(t, []framework.StateEvent{
+			{To: connstate.Connected},
+			{From: connstate.Connected, To: connstate.Suspended},
+			{From: connstate.Suspended},
+		}, told)
+	})
+}
 
 func TestSeveralObserversAreToldInOrder(t *testing.T) {
 	var told []string
