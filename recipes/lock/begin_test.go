@@ -60,6 +60,29 @@ func TestGroupEndsBeforeAReleaseIsSent(t *testing.T) {
 	require.ErrorIs(t, late.Err(), lock.ErrReleased, "it has ended before")
 }
 
+// TestGroupOfAHoldThatIsBeingReleased: Release is held up after it has ended the groups of its hold, and before it ends the hold.
+func TestGroupOfAHoldThatIsBeingReleased(t *testing.T) {
+	q := newQueue(t, testbed.InProcess(t).Client(t), "/lock")
+	outer := acquire(t, q)
+	inner, err := q.Acquire(outer.Context())
+	require.NoError(t, err)
+	before, err := lock.NewGroup(inner, outer)
+	require.NoError(t, err)
+	for range 200_000 { // contexts that end with the group, one after the other
+		_, cancel := context.WithCancel(before.Context())
+		defer cancel()
+	}
+	released := make(chan error, 1)
+	go func() { released <- inner.Release() }()
+	testbed.Receive(t, before.Done(), "the end of the group")
+	group, err := lock.NewGroup(inner, outer)
+	require.NoError(t, err)
+	require.NoError(t, testbed.Receive(t, released, "the release"))
+	require.ErrorIs(t, group.Err(), lock.ErrReleased)
+	require.NoError(t, outer.Err(), "the lease is still held")
+	require.NoError(t, outer.Release())
+}
+
 // TestNamesOfDigitsAreLocks: the number that the server adds is not taken for a part of the name.
 func TestNamesOfDigitsAreLocks(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)

@@ -38,13 +38,18 @@ func NewGroup(holds ...*Hold) (*Group, error) {
 func (h *Hold) join(g *Group) {
 	l := h.lease
 	l.mu.Lock()
-	if l.groups == nil {
-		l.groups = make(map[*Hold][]*Group)
+	released := h.released // its context may end a moment later
+	if !released {
+		if l.groups == nil {
+			l.groups = make(map[*Hold][]*Group)
+		}
+		l.groups[h] = append(l.groups[h], g)
 	}
-	l.groups[h] = append(l.groups[h], g)
 	l.mu.Unlock()
 	if err := h.Err(); err != nil {
 		g.end(err)
+	} else if released {
+		g.end(ErrReleased)
 	}
 }
 
