@@ -139,32 +139,24 @@ func (q *Queue) whyNot(ctx context.Context, session *framework.Session, err erro
 }
 
 // join creates our node. Without a view, the list of the children is sent directly after the create, unless the queue is
-// long: then nobody is in a hurry to know. So is the list of the queue ahead, if we do not wait.
+// long: then nobody is in a hurry to know. The queue ahead is looked at when our node is there, if we do not wait.
 func (q *Queue) join(ctx context.Context, session *framework.Session, v *queueview.View, wait bool) (*entry, error) {
 	e := newEntry(q, session)
-	var first, ahead *listing
+	var first *listing
 	if v == nil {
 		first = newListing(q)
 	}
-	other := q.cfg.ahead
-	var otherView *queueview.View
-	if other != nil && !wait {
-		if otherView = other.view(session); otherView == nil {
-			ahead = newListing(other)
-		}
+	ahead := q.cfg.ahead
+	var aheadView *queueview.View
+	if ahead != nil && !wait {
+		aheadView = ahead.view(session)
 	}
 	creating := e.withToken(ctx)
-	long := q.isLong()
-	if first != nil && !long || ahead != nil {
+	if first != nil && !q.isLong() {
 		listing, cancel := context.WithCancel(ctx)
 		defer cancel()
 		hints := clientapi.HintsOf(creating)
-		hints.Sent = func() {
-			if !long {
-				first.start(listing)
-			}
-			ahead.start(listing)
-		}
+		hints.Sent = func() { first.start(listing) }
 		creating = clientapi.WithHints(creating, hints)
 	}
 	admitted := func(bool) {}
@@ -184,8 +176,8 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, v *queuevi
 	default:
 		e.first, _ = first.result(ctx) // if it failed, it is asked again
 	}
-	if err == nil && other != nil && !wait {
-		err = other.empty(ctx, otherView, ahead)
+	if err == nil && ahead != nil && !wait {
+		err = ahead.empty(ctx, aheadView)
 	}
 	if err != nil {
 		e.leave()
@@ -194,14 +186,9 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, v *queuevi
 	return e, nil
 }
 
-// empty returns ErrNotAcquired if anybody is in the queue: by its view, or by a list.
-func (q *Queue) empty(ctx context.Context, v *queueview.View, l *listing) (err error) {
-	var children []string
-	if v != nil {
-		children, err = q.children(ctx, v)
-	} else {
-		children, err = l.result(ctx)
-	}
+// empty returns ErrNotAcquired if anybody is in the queue.
+func (q *Queue) empty(ctx context.Context, v *queueview.View) error {
+	children, err := q.children(ctx, v)
 	if err == nil && len(children) > 0 {
 		err = ErrNotAcquired
 	}
@@ -247,11 +234,8 @@ type listing struct {
 
 func newListing(q *Queue) *listing { return &listing{queue: q, done: make(chan struct{})} }
 
-// start sends the list. It does not block. A nil listing sends nothing.
+// start sends the list. It does not block.
 func (l *listing) start(ctx context.Context) {
-	if l == nil {
-		return
-	}
 	l.once.Do(func() {
 		go func() { // ends with ctx at the latest
 			defer close(l.done)

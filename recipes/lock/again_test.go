@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -318,6 +320,38 @@ func TestRequeuedHoldKeepsTheOthers(t *testing.T) {
 			require.NoError(t, again.Release())
 			require.NoError(t, next.Release())
 			require.NoError(t, held.Release())
+		})
+	}
+}
+
+// TestQueueAheadIsLookedAtAfterTheCreate has somebody queue while our node is being made, in the second try.
+func TestQueueAheadIsLookedAtAfterTheCreate(t *testing.T) {
+	inLeases := func(r zktest.Request) bool { return strings.HasPrefix(r.Path, "/s/leases") }
+	for name, fail := range map[string]func(*zktest.Server){
+		"the connection is lost": func(s *zktest.Server) { s.Inject(zktest.FailBefore, 0, zktest.OnCreate(), inLeases) },
+		"the path is missing":    func(s *zktest.Server) { _ = s.Delete("/s/leases") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			bed := testbed.On(server)
+			other, client := bed.Client(t), bed.Client(t)
+			for _, path := range []string{"/s/locks", "/s/leases"} {
+				require.NoError(t, acquire(t, newQueue(t, other, path)).Release())
+			}
+			q := newQueue(t, client, "/s/leases", lock.WithQueueAhead(newQueue(t, client, "/s/locks")))
+			fail(server)
+			var tries atomic.Int32
+			second := server.Block(zktest.OnCreate(), inLeases, func(zktest.Request) bool { return tries.Add(1) == 2 })
+			tried := make(chan result, 1)
+			go func() {
+				hold, err := q.TryAcquire(testbed.Context(t))
+				tried <- result{hold, err}
+			}()
+			testbed.Receive(t, second.Arrived(), "the second try")
+			foreign(t, other, "/s/locks")
+			second.Open()
+			require.ErrorIs(t, testbed.Receive(t, tried, "the end").err, lock.ErrNotAcquired)
+			length(t, server, q, 0)
 		})
 	}
 }
