@@ -471,6 +471,39 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 	}
 }
 
+// TestNodesThatAreGoneLeaveNoWatches has nodes go while the cache follows them, and while there is no connection.
+func TestNodesThatAreGoneLeaveNoWatches(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		for name, more := range map[string][]cache.Option{"with data": nil, "without": {cache.WithoutData()}} {
+			t.Run(name, func(t *testing.T) {
+				server := zktest.NewServer(t)
+				subject, other, of := pair(t, server)
+				create(t, other, "/r")
+				c := load(t, subject, "/r", append(opts, more...)...)
+				watches := server.WatchCount()
+				nodes := []string{"/r/a", "/r/a/x", "/r/b", "/r/c"}
+				for range 3 {
+					create(t, other, nodes...)
+					require.NoError(t, c.Sync(testbed.Context(t)))
+					remove(t, other, "/r/a/x", "/r/a", "/r/b", "/r/c")
+					require.NoError(t, c.Sync(testbed.Context(t)))
+					require.Equal(t, watches, server.WatchCount())
+				}
+				create(t, other, nodes...)
+				require.NoError(t, c.Sync(testbed.Context(t)))
+				gate := server.Block(zktest.OnOp(zktest.OpAddWatch, zktest.OpExists), of)
+				server.CutConnections()
+				testbed.Receive(t, gate.Arrived(), "the next connection")
+				remove(t, other, "/r/a/x", "/r/a", "/r/b", "/r/c")
+				gate.Open()
+				require.NoError(t, c.Sync(testbed.Context(t)))
+				require.Len(t, show(c), 1)
+				require.Equal(t, watches, server.WatchCount())
+			})
+		}
+	})
+}
+
 func TestCacheEndsWithItsClient(t *testing.T) {
 	eachMode(t, func(t *testing.T, opts []cache.Option) {
 		client := testbed.InProcess(t).Client(t)

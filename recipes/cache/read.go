@@ -22,6 +22,7 @@ type query struct {
 	withoutData bool
 	oneShot     bool // watches are wanted
 	waits       bool // a node that is missing is to be waited for
+	gone        bool // it is probably missing, and must not be waited for
 }
 
 // answer is what a query found. err is that of the first request that failed.
@@ -45,7 +46,15 @@ func (l *loop) query(t *task) query {
 		withoutData: l.c.cfg.withoutData,
 		oneShot:     l.oneShot,
 		waits:       l.oneShot && t.path == l.c.path,
+		gone:        l.oneShot && l.c.cfg.withoutData && l.probablyGone(t),
 	}
+}
+
+// probablyGone reports whether a node of the tree is read because its watch has told of its deletion, or because it was not found
+// where it is looked for: in a list, or below a node that is missing.
+func (l *loop) probablyGone(t *task) bool {
+	n := l.c.tree.find(t.path)
+	return n != nil && (deleted(l.armed[n].data) || n.read != l.number && !t.asked.list)
 }
 
 // send asks what a task is to ask. The read of a node, which is what nearly all tasks ask, takes no goroutine: what the
@@ -117,7 +126,14 @@ func (q query) node(r *answer) {
 	var data []byte
 	var stat *zk.Stat
 	there := true
+	if q.gone {
+		// Asked with a watch, a missing node leaves one on the server until somebody makes the node again.
+		if there, _, r.err = q.client.Exists(q.ctx, q.path); there {
+			q.reads.Add(1)
+		}
+	}
 	switch {
+	case !there:
 	case q.withoutData && q.oneShot:
 		there, stat, r.watches.data, r.err = q.client.ExistsW(q.ctx, q.path)
 	case q.withoutData:

@@ -130,7 +130,7 @@ func (l *loop) fired(path string) ask {
 // toRead says what to read when watches of path have fired, if they have.
 func (l *loop) toRead(path string, pair watchPair) ask {
 	a := pair.fired()
-	if a.list && l.deleted(pair) {
+	if deleted(pair.children) {
 		a.node = true
 	}
 	if l.c.tree.find(path) == nil && a.node {
@@ -139,10 +139,8 @@ func (l *loop) toRead(path string, pair watchPair) ask {
 	return a
 }
 
-// deleted reports whether the children's watch has told of the deletion of the node.
-func (l *loop) deleted(pair watchPair) bool {
-	return pair.children.Event().Type == zk.EventNodeDeleted
-}
+// deleted reports whether a watch has told of the deletion of the node.
+func deleted(w *framework.Watch) bool { return w != nil && w.Event().Type == zk.EventNodeDeleted }
 
 // collect has everything read whose watch has fired, for a Sync that cannot wait until the goroutines have told. Of
 // what is being read it is not known whether its new watch has fired, so that is read once more.
