@@ -172,7 +172,9 @@ func TestPathsAreInTheOrderOfTheTree(t *testing.T) {
 
 // TestValueOfAnEarlierNodeIsNotKept has a node be made again with bad data before anybody has looked at its deletion.
 func TestValueOfAnEarlierNodeIsNotKept(t *testing.T) {
-	v := &Values[int]{known: make(map[string]decoded[int]), decode: func(n Node) (int, error) { return strconv.Atoi(string(n.Data)) }}
+	c := &Cache{tree: tree{path: "/a"}}
+	c.tree.add("/a", &value{})
+	v := &Values[int]{cache: c, known: make(map[string]decoded[int]), decode: func(n Node) (int, error) { return strconv.Atoi(string(n.Data)) }}
 	read := func(czxid, mzxid int64, data string) decoded[int] {
 		return v.take(Node{Path: "/a", Data: []byte(data), Stat: zk.Stat{Czxid: czxid, Mzxid: mzxid}})
 	}

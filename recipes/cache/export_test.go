@@ -18,3 +18,10 @@ func (c *Cache) Readers() int {
 	defer c.readersMu.Unlock()
 	return len(c.readers)
 }
+
+// Known is the number of nodes whose values are kept.
+func (v *Values[T]) Known() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.known)
+}

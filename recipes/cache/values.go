@@ -140,7 +140,10 @@ func (v *Values[T]) take(n Node) decoded[T] {
 			now.value.Value, now.good = before.value.Value, before.good
 		}
 	}
-	v.known[n.Path] = now
+	// The deletion of a node that is gone already may have been told before.
+	if _, there := v.cache.Get(n.Path); there {
+		v.known[n.Path] = now
+	}
 	return now
 }
 

@@ -5,12 +5,14 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/zktest"
 )
 
 type limits struct{ Rate int }
@@ -117,6 +119,40 @@ func TestEachVersionIsDecodedOnce(t *testing.T) {
 		require.Equal(t, "/r", v.Value)
 	}
 	require.EqualValues(t, 1, decoded.Load())
+}
+
+// TestValuesOfNodesThatAreGoneAreNotKept has a node go before an iteration that began before it comes to it.
+func TestValuesOfNodesThatAreGoneAreNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+		create(t, client, "/r", "/r/a", "/r/b", "/r/c")
+		values, err := cache.NewValues(load(t, client, "/r"), func(n cache.Node) (string, error) { return string(n.Data), nil })
+		require.NoError(t, err)
+		gone := func(path string) {
+			known := values.Known()
+			remove(t, client, path)
+			synctest.Wait()
+			require.Equal(t, known-1, values.Known())
+		}
+		synctest.Wait()
+		for v := range values.All() {
+			if v.Value == "/r/a" {
+				gone("/r/b")
+			}
+		}
+		require.Equal(t, 3, values.Known())
+		for ch := range values.Changes(t.Context()) {
+			if ch.Path == "/r/a" {
+				gone("/r/c")
+			}
+			if ch.Path == "/r/c" {
+				require.Equal(t, "/r/c", ch.Value.Value)
+				break
+			}
+		}
+		require.Equal(t, 2, values.Known())
+	})
 }
 
 func TestValuesNeedData(t *testing.T) {
