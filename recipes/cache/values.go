@@ -38,6 +38,7 @@ type Value[T any] struct {
 type decoded[T any] struct {
 	value Value[T]
 	good  bool
+	from  int64 // Mzxid of the version that decided on the two: the newest that was decoded well or held no value
 }
 
 // NewValues makes values of what a cache holds. decode is called from several goroutines, and not under a lock; it must
@@ -127,18 +128,25 @@ func (v *Values[T]) take(n Node) decoded[T] {
 	now.value.Node = n
 	now.value.Value, now.value.Err = v.decode(n)
 	now.good = now.value.Err == nil
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	before, found = v.known[n.Path]
-	if found && !newer(n, before.value.Node) {
-		return before // another goroutine was faster
+	if now.good || errors.Is(now.value.Err, ErrNoValue) {
+		now.from = n.Stat.Mzxid
 	}
 	if !now.good {
 		var none T
 		now.value.Value = none
-		if found && before.value.Node.Stat.Czxid == n.Stat.Czxid && !errors.Is(now.value.Err, ErrNoValue) {
-			now.value.Value, now.good = before.value.Value, before.good
-		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	before, found = v.known[n.Path]
+	same := found && before.value.Node.Stat.Czxid == n.Stat.Czxid
+	late := found && !newer(n, before.value.Node)
+	switch {
+	case late && (!same || now.from <= before.from):
+		return before // another goroutine was faster
+	case late: // but what it decoded was bad, and this was not
+		now.value.Node, now.value.Err = before.value.Node, before.value.Err
+	case same && now.from == 0:
+		now.value.Value, now.good, now.from = before.value.Value, before.good, before.from
 	}
 	// The deletion of a node that is gone already may have been told before.
 	if _, there := v.cache.Get(n.Path); there {

@@ -2,6 +2,7 @@ package cache_test
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -119,6 +120,50 @@ func TestEachVersionIsDecodedOnce(t *testing.T) {
 		require.Equal(t, "/r", v.Value)
 	}
 	require.EqualValues(t, 1, decoded.Load())
+}
+
+// TestValueThatIsDecodedLateIsTheLastGoodOne has a version be decoded for so long that a bad one overtakes it.
+func TestValueThatIsDecodedLateIsTheLastGoodOne(t *testing.T) {
+	for late, want := range map[string]string{"good": "good", "none": ""} {
+		t.Run(late, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zktest.WithInMemory())
+				client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+				require.NoError(t, server.Create("/r", []byte("first")))
+				c := load(t, client, "/r")
+				goOn := make(chan struct{})
+				bad := errors.New("bad")
+				values, err := cache.NewValues(c, func(n cache.Node) (string, error) {
+					switch string(n.Data) {
+					case late:
+						<-goOn
+						if late == "none" {
+							return "", cache.ErrNoValue
+						}
+					case "bad":
+						return "", bad
+					}
+					return string(n.Data), nil
+				})
+				require.NoError(t, err)
+				synctest.Wait()
+				set(t, client, "/r", late)
+				synctest.Wait()
+				set(t, client, "/r", "bad")
+				require.NoError(t, c.Sync(testbed.Context(t)))
+				v, ok := values.Get("/r")
+				require.True(t, ok)
+				require.Equal(t, "first", v.Value)
+				close(goOn)
+				synctest.Wait()
+				v, ok = values.Get("/r")
+				require.Equal(t, want != "", ok)
+				require.Equal(t, want, v.Value)
+				require.ErrorIs(t, v.Err, bad)
+				require.Equal(t, "bad", string(v.Node.Data))
+			})
+		})
+	}
 }
 
 // TestValuesOfNodesThatAreGoneAreNotKept has a node go before an iteration that began before it comes to it.
