@@ -40,7 +40,7 @@ func (l *loop) event(e zk.Event) {
 			l.doubt(n, l.want(e.Path, ask{node: true}, nil))
 			return
 		}
-		l.remove(n, nil)
+		l.remove(n, t.waits())
 	}
 }
 

@@ -403,6 +403,45 @@ func TestChildOfANewParentIsNotBelowTheOldOne(t *testing.T) {
 	})
 }
 
+// TestSyncWaitsForANodeThatIsGoneWithItsChildren has the end of a parent be found, whose child in the copy is checked before the parent
+// goes. The child is made again and deleted meanwhile, so that its end is told and not read.
+func TestSyncWaitsForANodeThatIsGoneWithItsChildren(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		subject := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+		require.NoError(t, server.Create("/r/p/x", nil))
+		parent := newHolding(subject, "/r/p")
+		child := newHolding(nil, "/r/p/x")
+		child.Requests = parent
+		c, err := cache.NewOn(child, "/r")
+		require.NoError(t, err)
+		defer c.Close()
+		pass(parent, child)
+		old, ok := c.Get("/r/p")
+		require.True(t, ok)
+
+		server.RefuseConnections(true)
+		server.CutConnections()
+		require.NoError(t, server.Delete("/r/p"))
+		server.RefuseConnections(false)
+		testbed.Receive(t, parent.arrived, "the answer that the parent is gone")
+		parent.open <- struct{}{}
+		testbed.Receive(t, child.arrived, "the answer that the child is gone")
+		synced := make(chan error, 1)
+		go func() { synced <- c.Sync(testbed.Context(t)) }()
+		synctest.Wait() // it waits for the cache
+		require.NoError(t, server.Create("/r/p/x", nil))
+		require.NoError(t, server.Delete("/r/p/x"))
+		testbed.Receive(t, parent.arrived, "an answer about the new parent")
+		synctest.Wait()
+		close(child.open) // nothing is held from here on but the parent
+		time.AfterFunc(time.Second, func() { close(parent.open) })
+		require.NoError(t, testbed.Receive(t, synced, "the sync"))
+		now, ok := c.Get("/r/p")
+		require.True(t, !ok || now.Stat.Czxid > old.Stat.Czxid, "the old parent was gone before the Sync")
+	})
+}
+
 // TestTreeThatIsMadeAgainGoesFirst: of a parent and a child that were made again, no new node comes before the old ones are
 // gone, whichever the cache hears of first.
 func TestTreeThatIsMadeAgainGoesFirst(t *testing.T) {

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"slices"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -79,6 +80,14 @@ func (l *loop) want(path string, a ask, waits []*wait) *task {
 
 // busy reports whether t is being read, or will be soon.
 func (t *task) busy() bool { return t != nil && t.state != refused && t.state != idle }
+
+// waits are all that wait for t.
+func (t *task) waits() []*wait {
+	if t == nil {
+		return nil
+	}
+	return slices.Concat(t.now, t.next)
+}
 
 // attach makes waits wait for t. What is being read now will do, unless the path was wanted again since it was sent.
 func (l *loop) attach(t *task, waits []*wait) {
