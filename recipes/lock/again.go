@@ -120,8 +120,9 @@ func (h *Hold) endAlone() error {
 func (h *Hold) releaseAlone() error {
 	l := h.lease
 	l.mu.Lock()
-	several := l.lost == nil && !h.released && l.holds > 1
-	holds := l.holds
+	releases, holds := l.lost == nil && !h.released, l.holds
+	several := releases && holds > 1
+	l.leaving = l.leaving || releases && !several
 	l.mu.Unlock()
 	if several {
 		return fmt.Errorf("%w: the lease has %d holds", ErrBadArgument, holds)

@@ -242,6 +242,38 @@ func TestReenteredLeaseIsNotRequeued(t *testing.T) {
 	}
 }
 
+// TestLeaseIsReenteredOrRequeued: not both, or Requeue would wait for whoever has re-entered.
+func TestLeaseIsReenteredOrRequeued(t *testing.T) {
+	q := newQueue(t, testbed.On(zktest.NewServer(t)).Client(t), "/lock", lock.WithLocalHandOff(10, time.Hour))
+	for i := range 3000 { // without that rule one in about ten thousand did both
+		hold := acquire(t, q)
+		entered := make(chan result, 1)
+		go func() {
+			for range i % 700 { // another moment each time
+			}
+			inner, err := q.Acquire(hold.Context())
+			entered <- result{inner, err}
+		}()
+		requeued := make(chan result, 1)
+		go func() {
+			next, err := hold.Requeue(testbed.Context(t))
+			requeued <- result{next, err}
+		}()
+		inner, next := testbed.Receive(t, entered, "the answer to re-entry"), result{}
+		if inner.err == nil {
+			next = testbed.Receive(t, requeued, "the refusal")
+			require.ErrorIs(t, next.err, lock.ErrBadArgument)
+			require.NoError(t, inner.hold.Release())
+			require.NoError(t, hold.Release())
+			continue
+		}
+		require.ErrorIs(t, inner.err, lock.ErrReleased)
+		next = testbed.Receive(t, requeued, "the next hold")
+		require.NoError(t, next.err)
+		require.NoError(t, next.hold.Release())
+	}
+}
+
 var withAndWithoutHandOff = map[string][]lock.Option{"plain": nil, "hand-off": {lock.WithLocalHandOff(10, time.Hour)}}
 
 func TestRequeueOfASuspendedHoldIsRefused(t *testing.T) {

@@ -159,7 +159,7 @@ func (h *Hold) again(ctx context.Context) (*Hold, error) {
 	if l.lost != nil {
 		return nil, l.lost
 	}
-	if h.released {
+	if h.released || l.leaving {
 		return nil, ErrReleased
 	}
 	return l.newHold(ctx), nil

@@ -39,6 +39,7 @@ type lease struct {
 
 	mu       sync.Mutex // guards what follows
 	holds    int        // not released yet
+	leaving  bool       // the last hold is about to be released: nobody re-enters
 	released bool       // the node is being deleted by us, or was passed on
 	passed   bool       // on to the next hold: the node is not ours any more
 	lost     error      // why the lease is not ours any more; nil if it was not lost
