@@ -35,4 +35,9 @@
 //
 // ZooKeeper reports neither changes of ACLs nor, to a watch of the node itself, changes of its list of children. So
 // the Aversion, Cversion, Pzxid and NumChildren of a [Node] are those of the last time that it was read.
+//
+// Servers from 3.8.4 on tell nothing of a node to a client that may not read it at that moment. So a node that the client
+// was once allowed to read stays as it was, also when it is deleted, and one that was made in secret and opened later is
+// missing, until something that the client may know happens to the node or below it. A standard watch of a node is used up by
+// what is not told, and then tells nothing any more. Sync does not find these out, and Fresh does not know of them. The next connection does.
 package cache

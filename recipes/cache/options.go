@@ -45,8 +45,9 @@ func Filter(keep func(path string) bool) Option {
 
 // WithoutData keeps the stats of nodes, and not their data: Data is nil. Changes of data are still told.
 //
-// Such a cache also shows nodes that the client may not read. Servers from 3.8.4 on do not tell of their end, so they may
-// stay in the cache until the next connection.
+// With a persistent watch such a cache also shows nodes that the client may not read, unless they had children when they were
+// read: a list of children may not be read either. Servers from 3.8.4 on do not tell of their end, so they may stay in
+// the cache until the next connection.
 func WithoutData() Option {
 	return func(c *config) error {
 		c.withoutData = true
