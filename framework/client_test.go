@@ -45,7 +45,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		"nil": nil, "session timeout": framework.WithSessionTimeout(0), "long session": framework.WithSessionTimeout(1 << 62),
 		"connection timeout": framework.WithConnectionTimeout(-1), "policy": framework.WithRetryPolicy(nil),
 		"acl": framework.WithACLProvider(nil), "auth": framework.WithAuth("", nil), "dialer": framework.WithDialer(nil),
-		"tls": framework.WithTLS(nil), "list": framework.WithServerList(nil), "percent 0": framework.WithExpirationPercent(0),
+		"tls": framework.WithTLS(nil), "list": framework.WithServerList(nil), "percent 49": framework.WithExpirationPercent(49),
 		"percent 101": framework.WithExpirationPercent(101), "logger": framework.WithLogger(nil),
 		"error policy":           framework.WithErrorPolicy(connstate.Session + 1),
 		"namespace with a slash": framework.WithNamespace("/a"), // CUR-CLI-49

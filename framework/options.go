@@ -209,12 +209,14 @@ func WithErrorPolicy(p connstate.ErrorPolicy) Option {
 }
 
 // WithExpirationPercent declares the session lost after this part of its
-// timeout without a confirmation, 1 to 100. The default is 100. It is Curator's
-// simulatedSessionExpirationPercent.
+// timeout without a confirmation, 50 to 100. The default is 100. With less, the client confirms the session
+// with the leader all the time, and more often, so that it is not lost while all is well. Even less than half
+// is no time to confirm it in. It is Curator's simulatedSessionExpirationPercent, which counts from the loss of the
+// connection.
 func WithExpirationPercent(percent int) Option {
 	return func(c *config) error {
-		if percent < 1 || percent > 100 {
-			return fmt.Errorf("%w: expiration percent %d is not in 1..100", ErrBadArgument, percent)
+		if percent < 50 || percent > 100 {
+			return fmt.Errorf("%w: expiration percent %d is not in 50..100", ErrBadArgument, percent)
 		}
 		c.expirationPercent = percent
 		return nil

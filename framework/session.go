@@ -96,7 +96,9 @@ func (s *Session) Context() context.Context { return s.ctx }
 // is being called. If there is trouble already, Depend returns it instead.
 //
 // While somebody depends on a session, the client checks it with the leader of the
-// ensemble, and not just with its own server, ten times per timeout.
+// ensemble, and not just with its own server, ten times per timeout. If the leader has not confirmed it for
+// nearly the timeout, which nobody asks it to before, Depend returns [ErrSessionLost] although the session may live:
+// try again after a write.
 //
 // Holds of locks depend on their session by themselves. It is for recipes that keep ephemeral nodes of
 // their own.
@@ -110,7 +112,8 @@ func (s *Session) Depend(policy connstate.ErrorPolicy, tell func(cause error)) (
 	// Also when nobody has looked at the clock yet: the process may have been
 	// stopped a moment ago, for longer than the session.
 	due := s.deadline.At(true)
-	if !time.Now().Before(due) {
+	// And when it is about to be over, for all we know: our dependence would end it before the leader can confirm it.
+	if !time.Now().Add(s.heartbeat()).Before(due) {
 		s.wake()
 		return nil, ErrSessionLost
 	}
@@ -118,7 +121,7 @@ func (s *Session) Depend(policy connstate.ErrorPolicy, tell func(cause error)) (
 		return nil, ErrSuspended
 	}
 	s.dependents[d] = struct{}{}
-	if look := time.Now().Add(heartbeat(s.grant.Timeout)); due.Before(s.nextLook) || look.Before(s.nextLook) {
+	if look := time.Now().Add(s.heartbeat()); due.Before(s.nextLook) || look.Before(s.nextLook) {
 		s.wake()
 	}
 	return func() bool {
@@ -131,8 +134,11 @@ func (s *Session) Depend(policy connstate.ErrorPolicy, tell func(cause error)) (
 }
 
 // heartbeat is how often a session is confirmed with the leader while somebody depends on it: ten
-// times per timeout. Three of them are as long as an answer waits for its proof, see [session.Deadline].
-func heartbeat(timeout time.Duration) time.Duration { return timeout * 3 / 32 }
+// times per timeout. Three of them are as long as an answer waits for its proof, see [session.Deadline]. If the
+// session counts as lost before its timeout, it is more often by as much. s.mu is held.
+func (s *Session) heartbeat() time.Duration {
+	return s.grant.Timeout * 3 / 32 * time.Duration(s.core.cfg.expirationPercent) / 100
+}
 
 // attach notes that a server granted the session (again) on a connection.
 func (s *Session) attach(g conn.Grant, sent time.Time) {
@@ -147,7 +153,12 @@ func (s *Session) attach(g conn.Grant, sent time.Time) {
 func (s *Session) left() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return time.Until(s.deadline.At(len(s.dependents) > 0))
+	return time.Until(s.deadline.At(s.confirmed()))
+}
+
+// confirmed reports whether the session is confirmed with the leader again and again. s.mu is held.
+func (s *Session) confirmed() bool {
+	return len(s.dependents) > 0 || s.core.cfg.expirationPercent < 100
 }
 
 // ask returns what to say to the next server, to go on with the session there.
@@ -247,8 +258,8 @@ func (s *Session) watch() {
 	for {
 		now := time.Now()
 		s.mu.Lock()
-		needed := len(s.dependents) > 0
-		interval := heartbeat(s.grant.Timeout)
+		needed := s.confirmed()
+		interval := s.heartbeat()
 		due := s.deadline.At(needed)
 		look := due
 		beat := needed && !now.Before(lastBeat.Add(interval))

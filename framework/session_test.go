@@ -179,6 +179,47 @@ func TestExpirationPercentMakesLostComeSooner(t *testing.T) { // CUR-CST-05
 	})
 }
 
+// TestAHealthySessionOutlastsItsExpirationPercent has somebody depend on a session for most of the time, after different idle times.
+func TestAHealthySessionOutlastsItsExpirationPercent(t *testing.T) {
+	for _, percent := range []int{50, 60, 75, 100} {
+		for phase := range 34 {
+			synctest.Test(t, func(t *testing.T) {
+				server, client := virtual(t, framework.WithExpirationPercent(percent))
+				server.Delay(100 * time.Millisecond)
+				session, err := client.Session(t.Context())
+				require.NoError(t, err)
+				for range 3 {
+					time.Sleep(20*time.Second + time.Duration(phase)*100*time.Millisecond) // virtual time, in which nobody depends on it
+					require.NoError(t, client.CatchUp(t.Context()))
+					stop, err := session.Depend(connstate.Session, func(error) {})
+					require.NoError(t, err, "percent %d, phase %d", percent, phase)
+					time.Sleep(30 * time.Second) // virtual time, in which it must last
+					require.NoError(t, session.Err(), "percent %d, phase %d", percent, phase)
+					require.True(t, stop())
+				}
+			})
+		}
+	}
+}
+
+// TestDependDoesNotEndASession has the time be nearly over within which the leader must have confirmed the session.
+func TestDependDoesNotEndASession(t *testing.T) {
+	for idle := 9 * time.Second; idle < 10*time.Second; idle += 50 * time.Millisecond {
+		synctest.Test(t, func(t *testing.T) {
+			server, client := virtual(t)
+			session, err := client.Session(t.Context())
+			require.NoError(t, err)
+			server.Delay(100*time.Millisecond, zktest.OnOp(zktest.OpSync)) // a leader that is far away
+			time.Sleep(idle)                                               // virtual time, with nothing but pings
+			if _, err = session.Depend(connstate.Session, func(error) {}); err != nil {
+				require.ErrorIs(t, err, framework.ErrSessionLost)
+			}
+			time.Sleep(time.Second) // virtual time, in which it must last
+			require.NoError(t, session.Err(), "idle for %v", idle)
+		})
+	}
+}
+
 func TestOnlyThoseWhoDependOnASessionCostTheLeaderAnything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)

@@ -88,14 +88,14 @@ const (
 	lookEvery = 20 * time.Millisecond
 )
 
-// suspended is how long the machine has been suspended. Tests replace it.
-var suspended = slept
+// Suspended is how long the machine has been suspended. Tests replace it.
+var Suspended = slept
 
 // NewDeadline makes a deadline for a session with the given timeout, whose connect request was sent at sent.
 // percent is the part of the timeout after which the session counts as lost, 1 to 100; other values are
 // replaced by the nearest of these. Curator calls it simulated session expiration.
 func NewDeadline(timeout time.Duration, sent time.Time, percent int) *Deadline {
-	d := &Deadline{percent: time.Duration(min(max(percent, 1), 100)), slept: suspended()}
+	d := &Deadline{percent: time.Duration(min(max(percent, 1), 100)), slept: Suspended()}
 	d.Attached(timeout, sent)
 	return d
 }
@@ -135,7 +135,7 @@ func (d *Deadline) Answered(sent, received time.Time, viaLeader bool) {
 
 // wake notices that the machine was suspended.
 func (d *Deadline) wake() {
-	more := suspended() - d.slept
+	more := Suspended() - d.slept
 	if more <= tolerance {
 		return
 	}

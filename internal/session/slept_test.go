@@ -11,8 +11,8 @@ import (
 // TestTheTimeOfASuspendedMachineCounts has a machine be suspended for 3 s, of which Go's clock does not know.
 func TestTheTimeOfASuspendedMachineCounts(t *testing.T) { // issue 10, A6
 	var stood time.Duration
-	suspended = func() time.Duration { return stood }
-	defer func() { suspended = slept }()
+	Suspended = func() time.Duration { return stood }
+	defer func() { Suspended = slept }()
 	const timeout = 10 * time.Second
 	whole := timeout - timeout/margin
 	for _, strict := range []bool{false, true} {
@@ -44,8 +44,8 @@ func TestTheTimeOfASuspendedMachineCounts(t *testing.T) { // issue 10, A6
 // TestManyAnswersAskTheSystemSeldom has a thousand answers in 100 ms. At asks each time: it decides.
 func TestManyAnswersAskTheSystemSeldom(t *testing.T) {
 	asked := 0
-	suspended = func() time.Duration { asked++; return 0 }
-	defer func() { suspended = slept }()
+	Suspended = func() time.Duration { asked++; return 0 }
+	defer func() { Suspended = slept }()
 	began := time.Now()
 	d := NewDeadline(10*time.Second, began, 100)
 	asked = 0

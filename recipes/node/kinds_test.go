@@ -72,7 +72,7 @@ func TestAClosedPersistentKeepLeavesAnothersNode(t *testing.T) {
 // the session, and not as long as the servers do.
 func TestAPersistentNodeThatComesAfterItsSessionGoes(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
-		client := w.client(framework.WithExpirationPercent(30))
+		client := w.client(framework.WithExpirationPercent(50))
 		require.NoError(t, w.Create("/group", nil))
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)

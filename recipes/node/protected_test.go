@@ -21,7 +21,7 @@ func TestTheNodeOfAProtectedCreateIsOurs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w world) {
 				armed, made, goOn := yes(), make(chan struct{}), make(chan struct{})
-				client := w.client(framework.WithExpirationPercent(30),
+				client := w.client(framework.WithExpirationPercent(50),
 					framework.WithObserver(framework.Observer{Operation: func(_ context.Context, e framework.OperationEvent) {
 						if e.Op == "create" && armed.CompareAndSwap(true, false) {
 							close(made)
