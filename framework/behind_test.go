@@ -13,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -121,4 +123,37 @@ func TestCatchUpNeedsNoNode(t *testing.T) {
 	var op *framework.OpError
 	require.ErrorAs(t, err, &op)
 	require.Equal(t, "catch up", op.Op)
+}
+
+// TestAServerThatIsTooBusyToCatchUpIsLeft: what it answers after that may be old.
+func TestAServerThatIsTooBusyToCatchUpIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conns, caughtUp := 0, false
+		l := &scripted{}
+		l.welcome = func(r proto.ConnectRequest) []byte { conns++; return welcome(7, 10*time.Second)(r) }
+		l.answer = fine(func(h proto.RequestHeader, body []byte) []byte {
+			switch {
+			case h.Op == proto.OpAddWatch:
+				return append(packet(&proto.ReplyHeader{Xid: h.Xid, Zxid: 5}),
+					packet(&proto.ReplyHeader{Xid: proto.XidEvent, Zxid: -1}, &proto.WatcherEvent{Type: int32(zk.EventNodeDataChanged), State: 3, Path: "/a"})...)
+			case h.Op == proto.OpMulti && conns < 4: // a follower says so by itself
+				return packet(&proto.ReplyHeader{Xid: h.Xid, Zxid: 5, Code: proto.Throttled})
+			case h.Op == proto.OpMulti:
+				caughtUp = true
+				return packet(&proto.ReplyHeader{Xid: h.Xid, Zxid: 6, Code: proto.NoNode})
+			case conns == 1:
+				return nil
+			case caughtUp:
+				return packet(&proto.ReplyHeader{Xid: h.Xid, Zxid: 6}, &proto.DataResponse{Data: []byte("new")})
+			}
+			return packet(&proto.ReplyHeader{Xid: h.Xid, Zxid: 5}, &proto.DataResponse{Data: []byte("old")})
+		})
+		client := l.client(t, framework.WithRetryPolicy(retry.NTimes(5, time.Millisecond)))
+		_, err := client.AddWatch(t.Context(), "/a", framework.WatchPersistent, func(zk.Event) {})
+		require.NoError(t, err)
+		data, _, err := client.Get(t.Context(), "/a")
+		require.NoError(t, err)
+		require.Equal(t, "new", string(data))
+		require.Equal(t, 4, conns)
+	})
 }

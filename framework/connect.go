@@ -220,8 +220,9 @@ func (f *connector) connectTo(server string, n int) (*link, error) {
 	} else {
 		session.attach(opened.Grant, opened.Sent)
 	}
+	session.behind.Store(session.unplaced.Load())
 	l := newLink(session, server, opened, c.cfg.nudges)
-	if session.unplaced.Load() {
+	if session.behind.Load() {
 		l.catchUp()
 	}
 	return l, nil

@@ -29,9 +29,9 @@ func newLink(s *Session, server string, c *conn.Conn, nudges bool) *link {
 	l := &link{session: s, server: server, conn: c, down: c.Down(), told: make(chan struct{}), began: time.Now()}
 	l.watches.link = l
 	c.Start(conn.Handlers{
-		Answered: func(a conn.Answer) {
+		Answered: func(a conn.Answer) error {
 			l.useful.Store(true)
-			s.answered(a)
+			return s.answered(a)
 		},
 		Event: func(e zk.Event, zxid int64) {
 			s.event(zxid)

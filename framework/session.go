@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -34,6 +35,7 @@ type Session struct {
 	kick     chan struct{} // capacity 1: makes watch look at the clock again
 	lastZxid atomic.Int64
 	unplaced atomic.Bool // an event has come since the last answer: of a transaction that may be later than lastZxid
+	behind   atomic.Bool // the server need not know that transaction: it has not caught up yet, see link.catchUp
 
 	mu         sync.Mutex // guards what follows
 	grant      conn.Grant // the timeout may change at each reconnect
@@ -169,19 +171,25 @@ func (s *Session) ask() conn.Hello {
 }
 
 // answered notes a reply on the session's connection. There is one connection at
-// a time, and it calls from one goroutine.
-func (s *Session) answered(a conn.Answer) {
+// a time, and it calls from one goroutine. An error means that the connection is of no use.
+func (s *Session) answered(a conn.Answer) error {
 	// A server that says so need not hang up: it answers pings and reads of a session that has
 	// ended, if the client came back to it at that very moment.
 	if a.Code == proto.SessionExpired {
 		s.over(fmt.Errorf("%w: %w", ErrSessionLost, zk.ErrSessionExpired))
-		return
+		return nil
 	}
-	if a.Zxid > 0 {
+	behind := s.behind.Load()
+	if behind && a.Code == proto.Throttled {
+		return errors.New("the server is too busy to catch up")
+	}
+	if a.Zxid > 0 && (!behind || a.FromLeader) {
 		s.unplaced.Store(false) // the server has applied that of the event as well
+		s.behind.Store(false)
 	}
 	s.seen(a.Zxid)
 	s.deadline.Answered(a.Sent, a.Received, a.FromLeader)
+	return nil
 }
 
 // event notes an event on the session's connection.

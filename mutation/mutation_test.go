@@ -223,7 +223,7 @@ var mutations = []mutation{
 	{
 		name:  "a server that is behind what events have told need not catch up",
 		file:  "framework/connect.go",
-		edits: []edit{{old: "if session.unplaced.Load() {", new: "if session == nil {"}},
+		edits: []edit{{old: "if session.behind.Load() {", new: "if session == nil {"}},
 		pkg:   "framework", test: "TestWhatAnEventToldOfIsReadOnTheNextConnection",
 	},
 	{

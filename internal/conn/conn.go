@@ -61,8 +61,10 @@ type Conn struct {
 
 // Handlers are called on the connection's goroutine, in the order of the wire. They must not block.
 type Handlers struct {
-	Answered func(Answer) // before the reply is handed to its request
-	Ended    func()       // once, when the connection has ended, before requests are told
+	// Answered is called before the reply is handed to its request. An error ends the connection instead.
+	Answered func(Answer) error
+
+	Ended func() // once, when the connection has ended, before requests are told
 
 	// Event is for each event of a watch. zxid is that of its transaction; not positive if the server did not say.
 	Event func(event zk.Event, zxid int64)

@@ -78,7 +78,7 @@ func start(t *testing.T, timeout time.Duration, h Handlers, near, far net.Conn) 
 	c, err := Open(t.Context(), near, Hello{Timeout: timeout})
 	require.NoError(t, err)
 	if h.Answered == nil {
-		h.Answered = func(Answer) {}
+		h.Answered = func(Answer) error { return nil }
 	}
 	if h.Event == nil {
 		h.Event = func(zk.Event, int64) {}
@@ -126,7 +126,7 @@ func TestRepliesAndEventsComeInTheOrderOfTheWire(t *testing.T) {
 	var order []string
 	var answers []Answer
 	c, p := open(t, 10*time.Second, Handlers{
-		Answered: func(a Answer) { answers = append(answers, a) },
+		Answered: func(a Answer) error { answers = append(answers, a); return nil },
 		Event: func(e zk.Event, zxid int64) {
 			require.EqualValues(t, len(order)/2-1, zxid) // -1 before ZooKeeper 3.9
 			order = append(order, e.Type.String()+" "+e.Path)
@@ -352,7 +352,7 @@ func BenchmarkRequest(b *testing.B) {
 	}()
 	c, err := Open(b.Context(), near, Hello{Timeout: 10 * time.Second})
 	assert.NoError(b, err)
-	c.Start(Handlers{Answered: func(Answer) {}, Event: func(zk.Event, int64) {}, Ended: func() {}, Nudge: true})
+	c.Start(Handlers{Answered: func(Answer) error { return nil }, Event: func(zk.Event, int64) {}, Ended: func() {}, Nudge: true})
 	body := &proto.VersionRequest{Path: "/a", Version: -1}
 	waits := make(caller, 1)
 	b.ReportAllocs()

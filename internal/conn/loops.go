@@ -125,7 +125,10 @@ func (c *Conn) dispatch(d *proto.Decoder) error {
 	if err != nil {
 		return err
 	}
-	c.handlers.Answered(Answer{s.at, received, header.Code.FromLeader(s.op), header.Zxid, header.Code})
+	if err := c.handlers.Answered(Answer{s.at, received, header.Code.FromLeader(s.op), header.Zxid, header.Code}); err != nil {
+		s.handler.Reply(nil, zk.ErrConnectionClosed)
+		return err
+	}
 	if header.Code != proto.OK {
 		s.handler.Reply(nil, CodeError(header.Code))
 		return nil

@@ -150,7 +150,7 @@ func FuzzServer(f *testing.F) {
 		if c.Grant.Timeout <= 0 || c.Grant.Session == 0 {
 			t.Fatal("a session from nowhere")
 		}
-		c.Start(Handlers{Answered: func(Answer) {}, Event: func(zk.Event, int64) {}, Ended: func() {}})
+		c.Start(Handlers{Answered: func(Answer) error { return nil }, Event: func(zk.Event, int64) {}, Ended: func() {}})
 		answered := make(chan error, 1)
 		r, _ := request(proto.OpGetData, &proto.ReadRequest{Path: "/a"})
 		r.Handler = handlerFunc(func(d *proto.Decoder, err error) {
