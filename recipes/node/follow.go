@@ -129,11 +129,16 @@ func (g *group) list() (*framework.Watch, error) {
 		}
 		return watch, err
 	}
-	// Perhaps it is our server that is behind.
-	if err := g.client.CatchUp(g.ctx); err != nil {
+	// Perhaps it is our server that is behind. In another session it could be again after the write.
+	session, err := g.client.Session(g.ctx)
+	if err != nil {
 		return nil, err
 	}
-	found, _, watch, err := g.client.ExistsW(g.ctx, g.path)
+	ctx := framework.InSession(g.ctx, session)
+	if err := g.client.CatchUp(ctx); err != nil {
+		return nil, err
+	}
+	found, _, watch, err := g.client.ExistsW(ctx, g.path)
 	switch {
 	case err != nil:
 		return nil, err

@@ -231,3 +231,16 @@ func TestReaderThatRequeuesDoesNotWaitForItsWriter(t *testing.T) {
 	require.ErrorIs(t, err, lock.ErrReleased)
 	queued(t, l, 0)
 }
+
+// TestWriterThatRequeuesBehindItsReaderIsRefused: it would wait for itself.
+func TestWriterThatRequeuesBehindItsReaderIsRefused(t *testing.T) {
+	l, _ := newLock(t, testbed.InProcess(t), "/lock")
+	writer := acquire(t, l.Write())
+	reader := acquireIn(t, writer.Context(), l.Read())
+	_, err := writer.Requeue(reader.Context())
+	require.ErrorIs(t, err, rwlock.ErrUpgrade)
+	require.NoError(t, reader.Err())
+	queued(t, l, 1)
+	release(t, reader)
+	queued(t, l, 0)
+}

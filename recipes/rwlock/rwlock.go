@@ -61,7 +61,7 @@ type Lock struct {
 func New(client *framework.Client, path string, opts ...lock.Option) (*Lock, error) {
 	l := &Lock{}
 	var err error
-	if l.write, err = lock.New(client, path, writeName, writer{}, opts...); err != nil {
+	if l.write, err = lock.New(client, path, writeName, writer{lock: l}, opts...); err != nil {
 		return nil, err
 	}
 	if n := l.write.MaxLeases(); n != 1 {
@@ -198,7 +198,19 @@ func isRead(child string) bool {
 	return ok
 }
 
-type writer struct{ rules }
+type writer struct {
+	rules
+	lock *Lock
+}
+
+// Create makes a writer's node at the end of the queue. It refuses a context that comes from a read hold: only
+// lock.Hold.Requeue gets here with one, and the writer would wait for its own reader.
+func (w writer) Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error) {
+	if r := w.lock.read.HeldIn(ctx); r != nil {
+		return "", cmp.Or(r.Err(), ErrUpgrade)
+	}
+	return w.Standard.Create(ctx, client, base, name, data)
+}
 
 // WouldWait reports whether the queue has a node.
 func (writer) WouldWait(children []string, _ int) bool { return len(children) > 0 }
