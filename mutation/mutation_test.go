@@ -350,6 +350,24 @@ var mutations = []mutation{
 		pkg:   "recipes/semaphore", test: "TestSemaphore/inprocess/several_leases:_all_or_none",
 	},
 	{
+		name:  "a lease that a count has granted is kept when the count has fallen",
+		file:  "recipes/semaphore/semaphore.go",
+		edits: []edit{{old: "err == nil && now == falls {", new: "err == nil && now >= falls {"}},
+		pkg:   "recipes/semaphore", test: "TestLeaseThatIsReleasedAfterTheCountFellIsNotGranted",
+	},
+	{
+		name:  "a kept node is shown although it was replaced meanwhile",
+		file:  "recipes/node/keeper.go",
+		edits: []edit{{old: "!there && k.stale() {", new: "!there && false {"}},
+		pkg:   "recipes/node", test: "TestANodeThatGoesWhileTheSessionIsProvenIsNotShown",
+	},
+	{
+		name:  "a server that is too busy to catch up is read from",
+		file:  "framework/session.go",
+		edits: []edit{{old: "behind && a.Code == proto.Throttled", new: "behind && a.Code == proto.Throttled && false"}},
+		pkg:   "framework", test: "TestAServerThatIsTooBusyToCatchUpIsLeft",
+	},
+	{
 		name:  "two writers hold at the same time",
 		file:  "recipes/rwlock/rwlock.go",
 		edits: []edit{{old: "!(isRead(own) && isRead(child))", new: "isRead(own) != isRead(child)"}},

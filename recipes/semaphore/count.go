@@ -139,14 +139,10 @@ func (s *Semaphore) refresh(ctx context.Context, n int) error {
 	return s.admit(n)
 }
 
-// follow adopts the shared count, closes known, and adopts every change until ctx is done. A number that is fixed is
-// known at once. An error means that waiting for n leases is useless.
-func (s *Semaphore) follow(ctx context.Context, n int, known chan<- struct{}) error {
-	if s.count == nil {
-		close(known)
-		return nil
-	}
-	for {
+// follow adopts every change of a shared count until ctx is done. An error means that waiting for n leases is
+// useless.
+func (s *Semaphore) follow(ctx context.Context, n int) error {
+	for s.count != nil {
 		r, err := s.count.read(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -160,16 +156,13 @@ func (s *Semaphore) follow(ctx context.Context, n int, known chan<- struct{}) er
 		if err := s.admit(n); err != nil {
 			return err
 		}
-		if known != nil {
-			close(known)
-			known = nil
-		}
 		select {
 		case <-r.watch.Done():
 		case <-ctx.Done():
 			return nil
 		}
 	}
+	return nil
 }
 
 // adopt uses what was read, unless something newer is known.

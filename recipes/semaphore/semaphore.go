@@ -252,17 +252,13 @@ func (s *Semaphore) wait(ctx context.Context, op string, n int) ([]*lock.Hold, e
 	}
 	first, cancel := context.WithCancelCause(ctx)
 	defer context.AfterFunc(front.Context(), func() { cancel(&entryLost{front.Err()}) })()
-	followed, known := make(chan struct{}), make(chan struct{})
+	followed := make(chan struct{})
 	go func() { // ends with first
 		defer close(followed)
-		if err := s.follow(first, n, known); err != nil {
+		if err := s.follow(first, n); err != nil {
 			cancel(err)
 		}
 	}()
-	select {
-	case <-known: // what was read before we queued may be old
-	case <-first.Done():
-	}
 	holds, err := s.take(first, n, s.leases.Acquire)
 	ours := context.Cause(first)
 	cancel(nil)
@@ -277,8 +273,8 @@ func (s *Semaphore) wait(ctx context.Context, op string, n int) ([]*lock.Hold, e
 	return holds, s.opError(op, err)
 }
 
-// take acquires n leases, or none. If a shared count falls meanwhile it begins again, since they may have been granted by
-// the higher number.
+// take acquires n leases, or none. If a shared count falls meanwhile, or has fallen since it was read, it begins again: they may
+// have been granted by the higher number.
 func (s *Semaphore) take(ctx context.Context, n int, acquire func(context.Context) (*lock.Hold, error)) ([]*lock.Hold, error) {
 	for {
 		_, falls := s.known()
