@@ -37,8 +37,7 @@ type PersistentWatch struct {
 // f is called with every event, on the connection's goroutine and in the order of the connection: an
 // event that the server sent before a reply has been given to f before the operation of that
 // reply returns. So f must be quick, must not block and must not call the client. Watches on the same
-// path and with the same mode share one watch on the server. Servers report nothing about nodes that the client is not allowed to read. A
-// recursive watch takes the place of a list's watch at its path (ZooKeeper before 3.9), so from then on the list's Watch says nothing about them either.
+// path and with the same mode share one watch on the server. Servers report nothing about nodes that the client is not allowed to read.
 //
 // The watch ends with its connection, also if the session goes on: nothing is replayed, so add
 // it again then, and read again. Errors are [ErrWatchUnsupported], [ErrBadPath], [ErrBadArgument]

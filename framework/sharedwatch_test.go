@@ -114,6 +114,10 @@ func TestWatchesOnOnePathDoNotDisturbEachOther(t *testing.T) {
 				require.NoError(t, err)
 				seen1, end1 := first.begin(t, client)
 				seen2, end2 := second.begin(t, client)
+				if first.name == "children" && second.name == "recursive" {
+					require.Equal(t, []string{"EventNotWatching /a"}, seen1(), "it looks again")
+					seen1, end1 = first.begin(t, client)
+				}
 				change(t, client, "x")
 				first.check(t, seen1(), 1, "the first")
 				second.check(t, seen2(), 1, "the second")
@@ -333,4 +337,33 @@ func TestListOfSecretChildrenIsWatchedWhileARecursiveWatchComes(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, zk.EventNodeChildrenChanged, w.Event().Type)
 	})
+}
+
+// TestListThatWasWatchedBeforeARecursiveWatchComes: the server forgets the list's watch, and the recursive one says nothing of secrets.
+func TestListThatWasWatchedBeforeARecursiveWatchComes(t *testing.T) {
+	for name, before := range map[string][]framework.WatchMode{"alone": nil, "beside a persistent watch": {framework.WatchPersistent}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, client := virtual(t)
+				secret := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))
+				_, err := client.Create(t.Context(), "/a", nil)
+				require.NoError(t, err)
+				for _, mode := range before {
+					_, err = client.AddWatch(t.Context(), "/a", mode, func(zk.Event) {})
+					require.NoError(t, err)
+				}
+				_, _, w, err := client.ChildrenW(t.Context(), "/a")
+				require.NoError(t, err)
+				_, err = client.AddWatch(t.Context(), "/a", framework.WatchRecursive, func(zk.Event) {})
+				require.NoError(t, err)
+				require.Equal(t, zk.EventNotWatching, w.Event().Type)
+				_, _, w, err = client.ChildrenW(t.Context(), "/a")
+				require.NoError(t, err)
+				_, err = secret.Create(t.Context(), "/a/secret", nil, framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
+				require.NoError(t, err)
+				synctest.Wait()
+				require.Equal(t, zk.EventNodeChildrenChanged, w.Event().Type)
+			})
+		})
+	}
 }

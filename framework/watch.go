@@ -15,7 +15,8 @@ import (
 //
 // A Watch also fires when the connection is lost, with an event of type
 // [zk.EventNotWatching]: whoever waits should then look again, since something
-// may have happened while there was no connection.
+// may have happened while there was no connection. So does the watch of a list of children when the client sets
+// a recursive watch at its path, which may have taken its place on the server.
 type Watch struct {
 	shared *sharedWatch
 	client *Client

@@ -44,6 +44,10 @@ type standing struct {
 	there     bool                  // the server has it
 	recursive bool                  // the server's is recursive
 	leaving   bool                  // it is being removed, unless somebody comes
+
+	// replaced is the watch of the list of children that was there before the recursive one, nil if there was none. The server may
+	// have forgotten it, and the recursive one tells nothing of children that the client may not read.
+	replaced *sharedWatch
 }
 
 func (s *standing) needed() bool { return len(s.members[0])+len(s.members[1]) > 0 || s.pending > 0 }
@@ -143,7 +147,10 @@ func (ws *watches) join(w *PersistentWatch) (WatchMode, bool) {
 	old := s.members[w.mode]
 	s.members[w.mode] = append(old[:len(old):len(old)], w)
 	s.pending++
-	s.asked = s.asked || w.mode == WatchRecursive
+	if w.mode == WatchRecursive && !s.asked {
+		s.asked = true
+		s.replaced = ws.byNode[watchKey{w.path, watchChildren}]
+	}
 	if s.asked {
 		return WatchRecursive, true
 	}
@@ -161,7 +168,13 @@ func (ws *watches) joined(path string, mode WatchMode, err error) {
 	s.pending--
 	if err == nil {
 		s.there = true
-		s.recursive = s.recursive || mode == WatchRecursive
+		if mode == WatchRecursive {
+			s.recursive = true
+			if s.replaced != nil && ws.byNode[watchKey{path, watchChildren}] == s.replaced {
+				ws.fireLocked(notWatching(path), watchChildren)
+			}
+			s.replaced = nil
+		}
 	} else if s.pending == 0 {
 		s.asked = s.recursive
 	}
