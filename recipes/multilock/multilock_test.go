@@ -340,3 +340,23 @@ func TestGroupReentersByItsOwnHolds(t *testing.T) {
 	require.NoError(t, inner.Release())
 	free(t, []multilock.Locker{a, b})
 }
+
+// TestManyLocksTakeNoLongerThanOneByOne: with contexts that look for a value twice, 64 locks would take for ever.
+func TestManyLocksTakeNoLongerThanOneByOne(t *testing.T) {
+	ctx := testbed.Context(t)
+	client := testbed.InProcess(t).Client(t)
+	var locks []multilock.Locker
+	for i := range 64 {
+		m, err := mutex.New(client, fmt.Sprintf("/lock-%d", i))
+		require.NoError(t, err)
+		locks = append(locks, m)
+	}
+	l, err := multilock.New(locks...)
+	require.NoError(t, err)
+	acquired := make(chan error, 1)
+	go func() {
+		acquired <- l.Do(ctx, func(ctx context.Context) error { return l.Do(ctx, func(context.Context) error { return nil }) })
+	}()
+	require.NoError(t, testbed.Receive(t, acquired, "the locks, twice"))
+	free(t, locks)
+}
