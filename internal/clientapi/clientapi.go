@@ -5,6 +5,7 @@ package clientapi
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -22,6 +23,10 @@ type ChildrenWatch struct {
 	// End is called once, when the connection has ended, unless the watch was removed before.
 	End func()
 }
+
+// RefusedPause is how long to wait after zk.ErrAuthFailed in a session that lives. The next server, or the same later, may take
+// the credentials. Until then operations fail at once, and nothing is sent.
+const RefusedPause = 100 * time.Millisecond
 
 // Hints are how a single operation is to be carried out.
 type Hints struct {

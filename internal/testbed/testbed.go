@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/testbed/ensemble"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
@@ -135,4 +136,17 @@ func Receive[T any](t *testing.T, c <-chan T, what string) T {
 		require.FailNow(t, "waited in vain for "+what)
 		panic("not reached")
 	}
+}
+
+// RefuseCredentials has a server refuse the credentials of every client that connects while the result is true.
+func RefuseCredentials(server *zktest.Server) *atomic.Bool {
+	var refuses atomic.Bool
+	server.Tamper(func(_ zktest.Request, answer []byte) []byte {
+		if refuses.Load() {
+			header := proto.ReplyHeader{Xid: proto.XidAuth, Code: proto.AuthFailed}
+			answer = proto.Seal(header.Append(proto.Begin(64)))
+		}
+		return answer
+	}, zktest.OnOp(zktest.OpAuth))
+	return &refuses
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/clientapi"
+	"github.com/gocurator/curator/internal/ctxerr"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -110,6 +112,9 @@ func (e *entry) watchNode(ctx context.Context) {
 			return
 		case retry.Retryable(err):
 			continue // out of reach; whether that is trouble is for the session to say
+		case errors.Is(err, zk.ErrAuthFailed):
+			_ = ctxerr.Sleep(ctx, clientapi.RefusedPause) // if ctx ends, the next request says so
+			continue
 		case err != nil:
 			return // it is over
 		}

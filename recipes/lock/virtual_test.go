@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -162,5 +163,27 @@ func TestHolderLearnsThatItsNodeWasDeleted(t *testing.T) {
 		testbed.Receive(t, hold.Done(), "word of the loss")
 		require.ErrorIs(t, hold.Err(), lock.ErrNodeDeleted)
 		require.ErrorIs(t, hold.Release(), lock.ErrNodeDeleted)
+	})
+}
+
+// TestHolderIsWatchedAfterAServerThatRefusesCredentials has the connection end while somebody holds, and the next server refuse our
+// credentials for a while. The hold goes on, and so must its watch.
+func TestHolderIsWatchedAfterAServerThatRefusesCredentials(t *testing.T) {
+	virtual(t, func(t *testing.T, server *zktest.Server, newClient func(...framework.Option) *framework.Client) {
+		refuses := testbed.RefuseCredentials(server)
+		client := newClient(framework.WithErrorPolicy(connstate.Session), framework.WithAuth("digest", []byte("user:password")))
+		hold := acquire(t, newQueue(t, client, "/lock"))
+		time.Sleep(time.Second) // virtual time: it is watched
+		refuses.Store(true)
+		server.CutConnections()
+		require.Eventually(t, func() bool { return errors.Is(client.WaitConnected(t.Context()), zk.ErrAuthFailed) }, time.Second, time.Millisecond)
+		time.Sleep(time.Second) // virtual time, in which its watch must not give up
+		refuses.Store(false)
+		require.Eventually(t, func() bool { return client.WaitConnected(t.Context()) == nil }, 3*time.Second, time.Millisecond)
+		time.Sleep(time.Second) // virtual time: it is watched again
+		require.NoError(t, hold.Err())
+		require.NoError(t, server.Delete(hold.Path()))
+		testbed.Receive(t, hold.Done(), "word of the loss")
+		require.ErrorIs(t, hold.Err(), lock.ErrNodeDeleted)
 	})
 }

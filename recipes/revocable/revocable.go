@@ -38,6 +38,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/clientapi"
+	"github.com/gocurator/curator/internal/ctxerr"
 	"github.com/gocurator/curator/internal/lockapi"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/retry"
@@ -182,6 +184,9 @@ func (h *Hold) watch(told func(*Hold)) {
 			return
 		case retry.Retryable(err):
 			continue // out of reach; whether that is trouble is for the session to say
+		case errors.Is(err, zk.ErrAuthFailed):
+			_ = ctxerr.Sleep(ctx, clientapi.RefusedPause) // if the hold ends, the next request says so
+			continue
 		case errors.Is(err, zk.ErrNoNode):
 			return // the hold's own watch tells of that
 		case err != nil:

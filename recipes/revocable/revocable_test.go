@@ -2,7 +2,9 @@ package revocable_test
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -579,4 +581,26 @@ func TestBadArgumentsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	for op, n := range server.Requests().Requests {
 		assert.True(t, op == zktest.OpPing || n == 0, "%v was sent", op)
 	}
+}
+
+// TestHolderIsAskedAfterAServerThatRefusesCredentials has the connection end while somebody holds, and the next server refuse our
+// credentials for a while. The hold goes on, and its holder can reach a server again.
+func TestHolderIsAskedAfterAServerThatRefusesCredentials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		refuses := testbed.RefuseCredentials(server)
+		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext),
+			framework.WithErrorPolicy(connstate.Session), framework.WithAuth("digest", []byte("user:password")))
+		hold := acquire(t, newLock(t, newMutex(t, client, "/lock")))
+		synctest.Wait()
+		refuses.Store(true)
+		server.CutConnections()
+		require.Eventually(t, func() bool { return errors.Is(client.WaitConnected(t.Context()), zk.ErrAuthFailed) }, time.Second, time.Millisecond)
+		time.Sleep(time.Second) // virtual time, in which its watch must not give up
+		refuses.Store(false)
+		require.Eventually(t, func() bool { return client.WaitConnected(t.Context()) == nil }, 3*time.Second, time.Millisecond)
+		require.NoError(t, revocable.Revoke(t.Context(), client, hold.Path()))
+		asked(t, hold)
+		require.NoError(t, hold.Release())
+	})
 }
