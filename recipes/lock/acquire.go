@@ -202,7 +202,7 @@ func (q *Queue) children(ctx context.Context, v *queueview.View) ([]string, erro
 		if err := v.Await(ctx); err != nil {
 			return nil, err
 		}
-		if children, ok, err := v.Names(q.order); ok {
+		if children, ok, err := v.Names(q.order); ok && v.Tells(children) {
 			return children, err
 		}
 	}

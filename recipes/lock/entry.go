@@ -77,6 +77,12 @@ func (e *entry) inView() *queueview.View {
 	return e.view
 }
 
+// tells reports whether the nodes called names are there for certain, if they were in what we looked at.
+func (e *entry) tells(names []string) bool {
+	v := e.inView()
+	return v == nil || v.Tells(names)
+}
+
 // leaveView removes the entry from the view.
 func (e *entry) leaveView() {
 	e.mu.Lock()
@@ -127,6 +133,8 @@ func (e *entry) hold(ctx context.Context, wait bool) (*Hold, error) {
 			}
 			// No hold that has ended already is returned. The list waits for a connection.
 			e.leaveView()
+		case !wait && !e.tells(turn.Watch):
+			e.leaveView() // they may be gone, which a list shows
 		case !wait:
 			return nil, ErrNotAcquired
 		default:

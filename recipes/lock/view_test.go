@@ -125,6 +125,24 @@ func TestSecretNodeThatWasThereBeforeTheViewKeepsNobodyWaiting(t *testing.T) {
 	require.NoError(t, hold.Release())
 }
 
+// TestTryAcquireDoesNotSeeASecretNodeThatIsGone: a view is not told of the end of a node that it may not read.
+func TestTryAcquireDoesNotSeeASecretNodeThatIsGone(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	q := newQueue(t, bed.Client(t), "/lock", lock.WithLocalHandOff(1, time.Hour)) // has a view from the first acquire on
+	secret := bed.Client(t, framework.WithAuth("digest", []byte("user:password")))
+	node, err := secret.Create(testbed.Context(t), "/lock/lock-", nil, framework.As(framework.EphemeralSequential), framework.Protected(),
+		framework.ContainerParents(), framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
+	require.NoError(t, err)
+	_, err = q.TryAcquire(testbed.Context(t))
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.True(t, q.Viewed())
+	require.NoError(t, secret.Delete(testbed.Context(t), node, -1))
+	hold, err := q.TryAcquire(testbed.Context(t))
+	require.NoError(t, err)
+	require.NoError(t, hold.Release())
+}
+
 // TestNodeThatComesAheadOfOursIsSeen is a downgrade, on the level of nodes: a node with a lower number than ours
 // is made after ours.
 func TestNodeThatComesAheadOfOursIsSeen(t *testing.T) {

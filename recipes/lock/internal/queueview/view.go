@@ -159,7 +159,7 @@ func (v *View) Names(o Order) (names []string, ok bool, err error) {
 }
 
 // Node returns the data of a child, by get unless they are known: from the last get, if we are told of changes since. That
-// is only known of children whose creation was reported, see Wait.
+// is only known of children whose creation was reported, see Tells.
 func (v *View) Node(name string, get func() (*Node, error)) (*Node, error) {
 	v.mu.Lock()
 	c := v.children[name]
@@ -184,9 +184,17 @@ func (v *View) Node(name string, get func() (*Node, error)) (*Node, error) {
 	return n, nil
 }
 
+// Tells reports whether the view is told when any of the children called names is deleted, so that those it has are there.
+// Servers report the deletion of a node only to clients that may read it, and we know that only of nodes whose creation was
+// reported.
+func (v *View) Tells(names []string) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return !slices.ContainsFunc(names, func(name string) bool { c := v.children[name]; return c != nil && c.number < 0 })
+}
+
 // Wait returns a waiter that is told when one of the children called names is deleted; it is nil if one is deleted
-// already. known is false if the view cannot tell: servers report the deletion of a node only to clients that may read
-// it, and we know that only of nodes whose creation was reported.
+// already. known is false if the view cannot tell: see Tells.
 func (v *View) Wait(names []string) (w *Waiter, known bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
