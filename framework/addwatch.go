@@ -84,7 +84,7 @@ func (w *PersistentWatch) add(ctx context.Context) error {
 	x := send(l, q)
 	ws.order.Unlock()
 	_, err := x.wait(ctx, l)
-	if c.unknownOps.note(l, proto.OpAddWatch, x.sent, err) {
+	if c.unknownOps.note(l, proto.OpAddWatch, len(w.path), x.sent, err) {
 		err = ErrWatchUnsupported
 	}
 	if err != nil {

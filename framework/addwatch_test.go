@@ -2,6 +2,7 @@ package framework_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -147,4 +148,15 @@ func TestAddWatchRefusesBadArguments(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrBadArgument)
 	_, err = client.AddWatch(ctx, "/a", framework.WatchRecursive, nil)
 	require.ErrorIs(t, err, framework.ErrBadArgument)
+}
+
+// TestAPathThatIsTooLongDoesNotTurnWatchesOff: the server hangs up each time.
+func TestAPathThatIsTooLongDoesNotTurnWatchesOff(t *testing.T) {
+	client := newClient(t, zktest.NewServer(t, zktest.WithMaxBuffer(10_000)))
+	ctx := testbed.Context(t)
+	_, err := client.AddWatch(ctx, "/"+strings.Repeat("a", 20_000), framework.WatchRecursive, func(zk.Event) {})
+	require.Error(t, err)
+	require.NotErrorIs(t, err, framework.ErrWatchUnsupported)
+	_, err = client.AddWatch(ctx, "/a", framework.WatchRecursive, func(zk.Event) {})
+	require.NoError(t, err)
 }

@@ -158,10 +158,6 @@ func (c *core) findOwn(ctx context.Context, l *link, dir, id string) (string, er
 // node's: a container is reaped as soon as it is seen to be empty.
 const parentTries = 20
 
-// shortCreate is how long a create may be for the end of its connection to say anything about the operation: a server
-// also hangs up on a request that is too long for its jute.maxbuffer.
-const shortCreate = 4 << 10
-
 // createOn makes one node, and its parents if asked to.
 func (c *core) createOn(ctx context.Context, l *link, path string, data []byte, o creation, late func(string, error)) (string, error) {
 	if o.mode == Container && c.unknownOps.has(proto.OpCreateContainer) {
@@ -175,8 +171,8 @@ func (c *core) createOn(ctx context.Context, l *link, path string, data []byte, 
 		q.late = late
 		x := send(l, q)
 		created, err := x.wait(ctx, l)
-		if o.mode == Container && (len(path)+len(data) <= shortCreate || !errors.Is(err, zk.ErrConnectionClosed)) {
-			c.unknownOps.note(l, proto.OpCreateContainer, x.sent, err)
+		if o.mode == Container {
+			c.unknownOps.note(l, proto.OpCreateContainer, len(path)+len(data), x.sent, err)
 		}
 		if !o.parents || try == parentTries || !errors.Is(err, zk.ErrNoNode) {
 			return created, err

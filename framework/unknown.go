@@ -32,6 +32,10 @@ type cuts struct {
 const (
 	cutsBeforeUnknown = 2
 	promptly          = time.Second
+
+	// shortRequest is how long what the caller gave for a request may be for the end of its connection to say anything
+	// about the operation: a server also hangs up on a request that is too long for its jute.maxbuffer.
+	shortRequest = 4 << 10
 )
 
 // has reports whether the servers do not know op.
@@ -48,11 +52,12 @@ func (u *unknownOps) suspects(op proto.Op) bool {
 	return u.cuts[op].count > 0
 }
 
-// note looks at how an operation has ended that was sent on l, and reports whether the servers do not know it.
-func (u *unknownOps) note(l *link, op proto.Op, sent time.Time, err error) bool {
+// note looks at how an operation has ended that was sent on l with a path and data of length bytes, and reports whether the
+// servers do not know it.
+func (u *unknownOps) note(l *link, op proto.Op, length int, sent time.Time, err error) bool {
 	var unnamed conn.Unnamed
 	unknown := errors.As(err, &unnamed) && proto.Code(unnamed) == proto.Unimplemented || errors.Is(err, zk.ErrBadArguments)
-	cut := errors.Is(err, zk.ErrConnectionClosed) && time.Since(sent) < promptly && hungUp(l.conn.Err())
+	cut := errors.Is(err, zk.ErrConnectionClosed) && length <= shortRequest && time.Since(sent) < promptly && hungUp(l.conn.Err())
 	var given unanswered
 	if err != nil && !unknown && !cut && (errors.Is(err, zk.ErrNoServer) || errors.Is(err, zk.ErrConnectionClosed) || errors.As(err, &given)) {
 		return false // says nothing

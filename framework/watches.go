@@ -251,7 +251,7 @@ func (ws *watches) remove(s *standing) {
 	ws.order.Unlock()
 	// That there is none (-121) is fine as well.
 	_, err := x.wait(c.ctx, ws.link)
-	c.unknownOps.note(ws.link, proto.OpRemoveWatches, x.sent, err)
+	c.unknownOps.note(ws.link, proto.OpRemoveWatches, len(s.path), x.sent, err)
 }
 
 // notify runs on the connection's goroutine. Those that stay are told first.
