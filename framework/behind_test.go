@@ -157,3 +157,27 @@ func TestAServerThatIsTooBusyToCatchUpIsLeft(t *testing.T) {
 		require.Equal(t, 4, conns)
 	})
 }
+
+// TestAServerThatStaysTooBusyIsNotFlooded with connections that are left at once.
+func TestAServerThatStaysTooBusyIsNotFlooded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &scripted{welcome: welcome(7, 10*time.Second)}
+		l.answer = fine(func(h proto.RequestHeader, _ []byte) []byte {
+			switch h.Op {
+			case proto.OpAddWatch:
+				return append(packet(&proto.ReplyHeader{Xid: h.Xid, Zxid: 5}),
+					packet(&proto.ReplyHeader{Xid: proto.XidEvent, Zxid: -1}, &proto.WatcherEvent{Type: int32(zk.EventNodeDataChanged), State: 3, Path: "/a"})...)
+			case proto.OpMulti:
+				return packet(&proto.ReplyHeader{Xid: h.Xid, Zxid: 5, Code: proto.Throttled})
+			}
+			return nil
+		})
+		client := l.client(t)
+		_, err := client.AddWatch(t.Context(), "/a", framework.WatchPersistent, func(zk.Event) {})
+		require.NoError(t, err)
+		_, _, err = client.Get(t.Context(), "/a") // the connection ends
+		require.Error(t, err)
+		time.Sleep(5 * time.Second) // virtual time
+		require.Less(t, l.accepted.Load(), int32(30))
+	})
+}

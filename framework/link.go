@@ -30,8 +30,11 @@ func newLink(s *Session, server string, c *conn.Conn, nudges bool) *link {
 	l.watches.link = l
 	c.Start(conn.Handlers{
 		Answered: func(a conn.Answer) error {
-			l.useful.Store(true)
-			return s.answered(a)
+			err := s.answered(a)
+			if err == nil {
+				l.useful.Store(true)
+			}
+			return err
 		},
 		Event: func(e zk.Event, zxid int64) {
 			s.event(zxid)
