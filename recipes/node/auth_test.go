@@ -1,0 +1,63 @@
+package node_test
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/zktest"
+)
+
+// TestCloseOutlastsAServerThatRefusesCredentials closes a node while the only server that can be reached refuses the client's
+// credentials. It takes them later: in the same session, or, which matters for a persistent node only, in the next one.
+func TestCloseOutlastsAServerThatRefusesCredentials(t *testing.T) {
+	for name, c := range map[string]struct {
+		opts     []node.Option
+		patience time.Duration
+		lives    bool
+	}{
+		"ephemeral":                     {nil, time.Second, true},
+		"persistent":                    {[]node.Option{node.Persistent()}, time.Second, true},
+		"persistent, after the session": {[]node.Option{node.Persistent()}, time.Hour, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				var refuses atomic.Bool
+				w.Tamper(func(_ zktest.Request, answer []byte) []byte {
+					if refuses.Load() {
+						copy(answer[16:], []byte{0xff, 0xff, 0xff, 0x8d}) // -115, authentication failed
+					}
+					return answer
+				}, zktest.OnOp(zktest.OpAuth))
+				client := w.client(framework.WithAuth("digest", []byte("user:password")))
+				n := keep(t, client, "/group/a", "a", c.opts...)
+				session, err := client.Session(t.Context())
+				require.NoError(t, err)
+				refuses.Store(true)
+				w.CutConnections()
+				for !errors.Is(client.WaitConnected(t.Context()), zk.ErrAuthFailed) {
+					time.Sleep(time.Millisecond)
+				}
+				closed := make(chan error, 1)
+				go func() { closed <- n.Close() }()
+				synctest.Wait()
+				time.Sleep(c.patience) // virtual time, in which it must not give up
+				refuses.Store(false)
+				require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
+				if !c.lives {
+					w.settle() // it goes on in the background
+				}
+				require.Empty(t, w.nodes("/group"))
+				require.Equal(t, c.lives, session.Err() == nil)
+			})
+		})
+	}
+}
