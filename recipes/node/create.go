@@ -161,10 +161,13 @@ func (k *keeper) touch(ctx context.Context) error {
 		return nil
 	}
 	path := framework.Join(k.path, touchName)
-	_, err := k.client.Set(ctx, path, k.client.DefaultData(), -1)
-	if errors.Is(err, zk.ErrNoNode) {
-		_, err = k.client.Create(ctx, path, nil, framework.TTL(k.cfg.ttl))
-	}
+	err := k.attend(func() error {
+		_, err := k.client.Set(ctx, path, k.client.DefaultData(), -1)
+		if errors.Is(err, zk.ErrNoNode) {
+			_, err = k.client.Create(ctx, path, nil, framework.TTL(k.cfg.ttl))
+		}
+		return err
+	})
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		k.gone() // the node itself

@@ -238,9 +238,7 @@ func (k *keeper) stale() bool {
 // gone notes that a server has told us that the node was deleted. What is there now only the next look can tell, which may take
 // its time.
 func (k *keeper) gone() {
-	if there, _ := k.Present(); there {
-		k.missing(ErrDeleted)
-	}
+	k.deleted()
 	k.view = view{}
 }
 

@@ -256,6 +256,13 @@ func (n *Node) missing(reason error) {
 	})
 }
 
+// deleted notes that the node was deleted, if it was there.
+func (n *Node) deleted() {
+	if there, _ := n.Present(); there {
+		n.missing(ErrDeleted)
+	}
+}
+
 // trouble notes what is in the way.
 func (n *Node) trouble(reason error) {
 	if text(n.Err()) != text(reason) {

@@ -61,3 +61,42 @@ func TestANodeThatGoesWhileTheSessionIsProvenIsNotShown(t *testing.T) {
 		await(t, thief, isThere)
 	})
 }
+
+// TestAnEventThatTheNodeWasDeletedIsBelievedDuringAWrite has somebody delete a node while its owner waits for the answer to a
+// write to it.
+func TestAnEventThatTheNodeWasDeletedIsBelievedDuringAWrite(t *testing.T) {
+	for name, c := range map[string]struct {
+		op  zktest.Op
+		ttl []node.Option
+	}{
+		"of its data":  {zktest.OpSetData, nil},
+		"of its touch": {zktest.OpCreateTTL, []node.Option{node.WithTTL(time.Hour)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				client := w.client()
+				n := keep(t, client, "/group/a", "a", append(c.ttl, node.WithErrorPolicy(connstate.Session))...)
+				session, err := client.Session(t.Context())
+				require.NoError(t, err)
+				gate := w.Block(zktest.OnOp(c.op), zktest.OnSession(session.ID()))
+				ctx, cancel := context.WithCancel(t.Context())
+				go func() { _ = n.Set(ctx, []byte("b")) }()
+				if c.ttl != nil {
+					time.Sleep(30*time.Minute - time.Second) // virtual time, until a touch is near
+				}
+				testbed.Receive(t, gate.Arrived(), "the write")
+				require.NoError(t, w.Delete("/group/a"))
+				synctest.Wait()
+				there, _ := n.Present()
+				assert.False(t, there, "the event has said so")
+				assert.ErrorIs(t, n.Err(), node.ErrDeleted)
+				gate.Open()
+				w.settle()
+				await(t, n, isThere)
+				w.one(n, "b")
+				cancel()
+				require.NoError(t, n.Close())
+			}, zktest.WithTTLNodes())
+		})
+	}
+}

@@ -44,6 +44,25 @@ func (k *keeper) hold(ctx context.Context) error {
 	return trouble
 }
 
+// attend does what may take as long as the session lives, and meanwhile believes an event that the node was deleted.
+func (k *keeper) attend(do func() error) error {
+	watch, answered, attended := k.view.watch, make(chan struct{}), make(chan struct{})
+	go func() { // ends with do
+		defer close(attended)
+		select {
+		case <-watch.Done():
+			if watch.Event().Type == zk.EventNodeDeleted {
+				k.deleted()
+			}
+		case <-answered:
+		}
+	}()
+	err := do()
+	close(answered)
+	<-attended
+	return err
+}
+
 // write brings the data up to date.
 func (k *keeper) write(ctx context.Context) error {
 	want := k.wanted()
@@ -52,7 +71,11 @@ func (k *keeper) write(ctx context.Context) error {
 	}
 	// With its version, so that data are not written to a node that has come in its place, unless that one has the same
 	// version.
-	stat, err := k.client.Set(ctx, k.path, want.data, k.view.stat.Version)
+	var stat *zk.Stat
+	err := k.attend(func() (err error) {
+		stat, err = k.client.Set(ctx, k.path, want.data, k.view.stat.Version)
+		return err
+	})
 	switch {
 	case err == nil && stat.Czxid != k.czxid:
 		k.view = view{}
