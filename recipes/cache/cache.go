@@ -140,6 +140,13 @@ func (c *Cache) Get(path string) (Node, bool) {
 	return n.value.node(path), true
 }
 
+// nodes is how many nodes there are in the copy.
+func (c *Cache) nodes() int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.tree.nodes
+}
+
 // Children iterates over the children of path, in order of their names, as they are when the iteration begins. It
 // never asks a server.
 func (c *Cache) Children(path string) iter.Seq[Node] {

@@ -151,8 +151,25 @@ func (v *Values[T]) take(n Node) decoded[T] {
 	// The deletion of a node that is gone already may have been told before.
 	if _, there := v.cache.Get(n.Path); there {
 		v.known[n.Path] = now
+		v.prune()
 	}
 	return now
+}
+
+// maxGone is how many nodes may be known that are gone, beside as many as there are.
+const maxGone = 16
+
+// prune forgets the nodes that are gone if they are too many. [Cache.Changes] does not tell of a deletion if it has not told of the
+// creation. v.mu is held.
+func (v *Values[T]) prune() {
+	if len(v.known) <= 2*v.cache.nodes()+maxGone {
+		return
+	}
+	for path := range v.known {
+		if _, there := v.cache.Get(path); !there {
+			delete(v.known, path)
+		}
+	}
 }
 
 // forget drops the value of a node that was deleted.

@@ -200,6 +200,39 @@ func TestValuesOfNodesThatAreGoneAreNotKept(t *testing.T) {
 	})
 }
 
+// TestValuesOfNodesThatNobodyWasToldOfAreNotKept has nodes come and go while the decoder is busy with another one, so that
+// iterations over changes leave them out. Gets have them decoded all the same.
+func TestValuesOfNodesThatNobodyWasToldOfAreNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+		create(t, client, "/r")
+		c := load(t, client, "/r")
+		goOn := make(chan struct{})
+		values, err := cache.NewValues(c, func(n cache.Node) (string, error) {
+			if n.Path == "/r/slow" {
+				<-goOn
+			}
+			return string(n.Data), nil
+		})
+		require.NoError(t, err)
+		create(t, client, "/r/slow")
+		synctest.Wait()
+		for i := range 100 {
+			path := "/r/" + strconv.Itoa(i)
+			create(t, client, path)
+			require.NoError(t, c.Sync(testbed.Context(t)))
+			_, ok := values.Get(path)
+			require.True(t, ok)
+			remove(t, client, path)
+			require.NoError(t, c.Sync(testbed.Context(t)))
+		}
+		close(goOn)
+		synctest.Wait()
+		require.Less(t, values.Known(), 50)
+	})
+}
+
 func TestValuesNeedData(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
 	_, err := cache.NewValues[limits](nil, cache.JSON[limits])
