@@ -208,7 +208,7 @@ func (c *Cache) arm(e *epoch) error {
 // it, and all caches of a client share the watch.
 const sentinel = "/curator-cache-connection"
 
-// temporary reports whether a request may succeed later.
+// temporary reports whether a request may succeed later. The next server, or this one, may take the credentials that one has refused.
 func temporary(err error) bool {
-	return retry.Retryable(err) || errors.Is(err, retry.ErrExhausted)
+	return retry.Retryable(err) || errors.Is(err, retry.ErrExhausted) || errors.Is(err, zk.ErrAuthFailed)
 }

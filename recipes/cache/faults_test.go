@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -516,6 +517,37 @@ func TestCacheEndsWithItsClient(t *testing.T) {
 		require.ErrorIs(t, c.Sync(testbed.Context(t)), framework.ErrClosed)
 		fresh, _ := c.Fresh()
 		require.False(t, fresh)
+	})
+}
+
+// TestSyncOutlastsAServerThatRefusesCredentials has the connection end during a Sync, and the client's credentials be refused for a
+// moment after that.
+func TestSyncOutlastsAServerThatRefusesCredentials(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		synctest.Test(t, func(t *testing.T) {
+			server := zktest.NewServer(t, zktest.WithInMemory())
+			var refuses atomic.Bool
+			server.Tamper(func(_ zktest.Request, answer []byte) []byte {
+				if refuses.Load() {
+					copy(answer[16:], []byte{0xff, 0xff, 0xff, 0x8d}) // -115, authentication failed
+				}
+				return answer
+			}, zktest.OnOp(zktest.OpAuth))
+			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))
+			create(t, client, "/r")
+			c := load(t, client, "/r", opts...)
+			gate := server.Block(zktest.OnOp(zktest.OpMulti))
+			synced := make(chan error, 1)
+			go func() { synced <- c.Sync(testbed.Context(t)) }()
+			testbed.Receive(t, gate.Arrived(), "the request of the Sync")
+			refuses.Store(true)
+			server.CutConnections()
+			gate.Open()
+			time.Sleep(time.Second) // virtual time, in which it must not give up
+			require.Empty(t, synced)
+			refuses.Store(false)
+			require.NoError(t, testbed.Receive(t, synced, "the Sync"))
+		})
 	})
 }
 
