@@ -45,6 +45,8 @@ func (r *run) check() error {
 	switch {
 	case !slices.Contains([]string{lossTerm, lossKill, lossIgnore}, r.onLoss):
 		return usageError("-on-loss %q is none of term, kill and ignore", r.onLoss)
+	case r.session <= 0:
+		return usageError("-session %v is not positive", r.session)
 	case r.grace < 0 || r.grace > r.session/2:
 		return usageError("-grace %v is not between 0 and half of -session %v", r.grace, r.session)
 	}

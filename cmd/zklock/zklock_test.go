@@ -135,6 +135,8 @@ func TestBadCommandLines(t *testing.T) {
 		"run -on-loss pray /a -- true",
 		"run -grace -1s /a -- true",
 		"run -session 4s -grace 3s /a -- true",
+		"run -session 0 -grace 0 /a -- true",
+		"elect -session 0s -grace 0s /a true",
 		"run -servers :0 /a -- true",
 		"run -namespace /a /a -- true",
 		"ls",
