@@ -41,11 +41,13 @@ func startChild(program string, words, env []string) (*child, error) {
 		c.foreground = true
 	}
 	adoptOrphans()
-	if err := cmd.Start(); err != nil {
+	err := cmd.Start()
+	signal.Ignore(syscall.SIGTTOU) // stops background processes that take the terminal
+	if err != nil {
+		c.reclaim() // it was given away before the program could not be run
 		c.terminal.close()
 		return nil, err
 	}
-	signal.Ignore(syscall.SIGTTOU) // stops background processes that take the terminal
 	c.pid = cmd.Process.Pid
 	go c.wait() // ends with the child
 	return c, nil

@@ -50,6 +50,26 @@ func TestTerminal(t *testing.T) {
 	assert.Zero(t, p.end())
 }
 
+// TestTheTerminalComesBackFromWhatCannotBeRun: a script goes on reading after a command that is no program.
+func TestTheTerminalComesBackFromWhatCannotBeRun(t *testing.T) {
+	server := zktest.NewServer(t)
+	file := filepath.Join(t.TempDir(), "text")
+	require.NoError(t, os.WriteFile(file, []byte("no program\n"), 0o700))
+	terminal, shell := openPty(t)
+	p := program(t, server.Servers(), "sh", "-c", `$ZKLOCK run /lock "$FILE"; echo "exit code $?"; read line; echo "script: $line"`)
+	p.Env = append(p.Env, "FILE="+file)
+	p.Stdin, p.Stdout, p.Stderr = shell, shell, shell
+	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	start(t, p)
+	require.NoError(t, shell.Close())
+	read := readingUntil(t, terminal)
+	read("exit code 126")
+	_, err := terminal.WriteString("a line\n")
+	require.NoError(t, err)
+	read("script: a line")
+	assert.Zero(t, p.end())
+}
+
 // openPty makes a pseudo terminal.
 func openPty(t *testing.T) (master, slave *os.File) {
 	t.Helper()
