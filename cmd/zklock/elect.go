@@ -60,6 +60,7 @@ func (e *elect) main(t *tool, args []string) error {
 		return err
 	}
 	e.election = !e.selector
+	outliveReaders()
 	ctx, stop := interrupted()
 	defer stop()
 	client, err := e.connect(ctx, t, e.percent(), filepath.Base(j.program))

@@ -466,6 +466,39 @@ func TestElectIsStoppedWhileItWaits(t *testing.T) {
 	assert.Zero(t, sh.end())
 }
 
+// TestNobodyReadsWhatZklockSays: the command ends in order, the lock is released, and the command inherits nothing of that.
+func TestNobodyReadsWhatZklockSays(t *testing.T) {
+	for verb, flags := range map[string][]string{"run": nil, "elect": {"-selector"}} {
+		t.Run(verb, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			file := filepath.Join(t.TempDir(), "pid")
+			script := sayPid(file) + "exec 2>/dev/null; trap 'echo cleaning up; kill -PIPE $$' TERM; while :; do sleep 0.01; done"
+			p := prepare(t, server.Servers(), append(append([]string{verb}, flags...), "/lock", "sh", "-c", script)...)
+			reader, writer, err := os.Pipe()
+			require.NoError(t, err)
+			p.Stderr = writer
+			start(t, p)
+			require.NoError(t, writer.Close())
+			require.NoError(t, reader.Close())
+			begun(t, file)
+			if verb == "run" {
+				code, _, stderr := call(t, server, "revoke", "/lock")
+				require.Zero(t, code, stderr)
+			} else {
+				m, err := mutex.New(newClient(t, server), "/lock")
+				require.NoError(t, err)
+				require.NoError(t, server.ExpireSession(queued(t, m, 1)[0].Session))
+				require.NoError(t, os.Remove(file))
+				begun(t, file) // it has campaigned again
+				require.NoError(t, p.Process.Signal(syscall.SIGTERM))
+			}
+			assert.Equal(t, exitSignal+int(syscall.SIGPIPE), p.end())
+			assert.Contains(t, p.out.String(), "cleaning up\n")
+			assertNothingStays(t, server, "/lock")
+		})
+	}
+}
+
 // TestCommandDiesWithZklock is for Linux, like this file: no other system tells a child that its parent has died.
 func TestCommandDiesWithZklock(t *testing.T) {
 	server := zktest.NewServer(t)

@@ -208,6 +208,10 @@ func interrupted() (ctx context.Context, stop func()) {
 	}
 }
 
+// outliveReaders has us go on when nobody reads what we say: SIGPIPE would end us without a release, and what the command has
+// started would run on without the lock. A command inherits what we ignore, but not what we listen to.
+func outliveReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
+
 // listened leaves out the signals that we were told to ignore, as by nohup.
 func listened(all ...os.Signal) []os.Signal {
 	return slices.DeleteFunc(all, signal.Ignored)

@@ -62,6 +62,7 @@ func (r *run) main(t *tool, args []string) error {
 	if err != nil {
 		return err
 	}
+	outliveReaders()
 	ctx, stop := interrupted()
 	defer stop()
 	client, err := r.connect(ctx, t, r.percent(), filepath.Base(j.program))
