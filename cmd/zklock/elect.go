@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -71,8 +72,11 @@ func (e *elect) main(t *tool, args []string) error {
 	for {
 		began := time.Now()
 		again, err := e.lead(ctx, t, client, j)
-		if !again || ctx.Err() != nil {
+		switch {
+		case !again:
 			return err
+		case ctx.Err() != nil:
+			return cmp.Or(err, context.Cause(ctx))
 		}
 		if err != nil {
 			t.say("%v; campaigning again", err)

@@ -210,6 +210,20 @@ func TestASignalWhileTheCommandIsEnded(t *testing.T) {
 	assertNothingStays(t, server, "/election")
 }
 
+// TestASignalWhileTheLeadershipIsGivenUp: there is no command any more whose exit code counts.
+func TestASignalWhileTheLeadershipIsGivenUp(t *testing.T) {
+	server := zktest.NewServer(t)
+	c := elects(t, server, served)
+	c.term(t, 1)
+	gate := server.Block(zktest.OnOp(zktest.OpDelete), zktest.OnPath("/election/"))
+	code, _, stderr := call(t, server, "revoke", "/election")
+	require.Zero(t, code, stderr)
+	<-gate.Arrived()
+	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
+	gate.Open()
+	assert.Equal(t, exitSignal+int(syscall.SIGTERM), c.end(), c.err.String())
+}
+
 // TestElectEndsWithItsCommand: whoever looks after zklock decides what follows.
 func TestElectEndsWithItsCommand(t *testing.T) {
 	server := zktest.NewServer(t)
