@@ -14,6 +14,9 @@ import (
 // endSignals are those that end us.
 func endSignals() []os.Signal { return []os.Signal{syscall.SIGINT, syscall.SIGTERM} }
 
+// wordSignals are none.
+func wordSignals() []os.Signal { return nil }
+
 // jobSignals are none: there are no jobs.
 func jobSignals() []os.Signal { return nil }
 

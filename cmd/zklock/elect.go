@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -62,7 +63,7 @@ func (e *elect) main(t *tool, args []string) error {
 	}
 	e.election = !e.selector
 	outliveReaders()
-	ctx, stop := interrupted()
+	ctx, stop := interruptedUnless(func(s os.Signal) bool { return e.runs.Load() && slices.Contains(wordSignals(), s) })
 	defer stop()
 	client, err := e.connect(ctx, t, e.percent(), filepath.Base(j.program))
 	if err != nil {

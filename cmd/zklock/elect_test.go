@@ -210,6 +210,33 @@ func TestASignalWhileTheCommandIsEnded(t *testing.T) {
 	assertNothingStays(t, server, "/election")
 }
 
+// TestElectCampaignsAgainAfterASignalThatEndsNothing: a command that has read its configuration again goes on, and so does elect.
+func TestElectCampaignsAgainAfterASignalThatEndsNothing(t *testing.T) {
+	server := zktest.NewServer(t)
+	e := newElection(t, server)
+	dir := t.TempDir()
+	t.Setenv("DIR", dir)
+	c := elects(t, server, `trap 'echo > "$DIR/heard"' HUP USR1 USR2; `+served)
+	for i, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2} {
+		c.term(t, i+1)
+		require.NoError(t, c.Process.Signal(s))
+		begun(t, filepath.Join(dir, "heard"))
+		require.NoError(t, os.Remove(filepath.Join(dir, "heard")))
+		require.NoError(t, server.ExpireSession(candidates(t, e, 1)[0].Session))
+	}
+	c.term(t, 4)
+	require.NoError(t, c.Process.Signal(syscall.SIGHUP))
+	begun(t, filepath.Join(dir, "heard"))
+	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
+	assert.Equal(t, 9, c.end(), c.err.String())
+	assertNothingStays(t, server, "/election")
+
+	c = elects(t, server, served) // which SIGHUP ends
+	c.term(t, 1)
+	require.NoError(t, c.Process.Signal(syscall.SIGHUP))
+	assert.Equal(t, exitSignal+int(syscall.SIGHUP), c.end(), c.err.String())
+}
+
 // TestASignalWhileTheLeadershipIsGivenUp: there is no command any more whose exit code counts.
 func TestASignalWhileTheLeadershipIsGivenUp(t *testing.T) {
 	server := zktest.NewServer(t)

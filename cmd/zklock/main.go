@@ -192,14 +192,23 @@ func checkPath(path string) error {
 // interrupted is a context that ends with the signals that end a program. The cause of its end is
 // an exit with the signal's code, as a shell has it.
 func interrupted() (ctx context.Context, stop func()) {
+	return interruptedUnless(func(os.Signal) bool { return false })
+}
+
+// interruptedUnless is interrupted for somebody whom some signals do not end.
+func interruptedUnless(spared func(os.Signal) bool) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, listened(endSignals()...)...)
 	go func() { // ends with ctx
-		select {
-		case s := <-signals:
-			cancel(&exit{code: exitSignal + int(s.(syscall.Signal))})
-		case <-ctx.Done():
+		for ctx.Err() == nil {
+			select {
+			case s := <-signals:
+				if !spared(s) {
+					cancel(&exit{code: exitSignal + int(s.(syscall.Signal))})
+				}
+			case <-ctx.Done():
+			}
 		}
 	}()
 	return ctx, func() {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/gocurator/curator/recipes/lock"
@@ -22,6 +23,8 @@ type run struct {
 	locking
 	onLoss string
 	grace  time.Duration
+
+	runs atomic.Bool // the command does, and signals are for it
 }
 
 // What to do with the command when the lock is lost.
@@ -158,6 +161,8 @@ func (r *run) hold(ctx context.Context, t *tool, c *contended, held *revocable.H
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, j.signals...)
 	defer signal.Stop(signals)
+	r.runs.Store(true)
+	defer r.runs.Store(false)
 	if ctx.Err() != nil { // from here on signals are the command's
 		return context.Cause(ctx)
 	}
