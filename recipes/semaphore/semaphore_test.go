@@ -27,25 +27,31 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestSemaphore(t *testing.T) {
 	testbed.Run(t, []testbed.Case{
-		{Name: "as many hold as there are leases", Test: asManyHold},               // CUR-SEM-01
+		{Name: "as many hold as there are leases", Test: asManyHold},
 		{Name: "never more than max, and everybody gets through", Test: neverMore}, // CUR-SEM-03
-		{Name: "goroutines that share a semaphore share its leases", Test: shared}, // KZ-SEM-01
+		{Name: "goroutines that share a semaphore share its leases", Test: shared}, // CUR-SEM-05, KZ-SEM-01
+		{Name: "semaphores of one client share the leases", Test: sharedPath},      // CUR-SEM-04, -07
+		{Name: "with one lease it is a mutex", Test: mutexOfOne},                   // KZ-SEM-02, CUR-SMX-01, -04
+		{Name: "each goes by its own max", Test: ownMax},                           // CUR-SEM-12
 		{Name: "a waiter wakes when any holder releases", Test: anyReleaseWakes},   // CURATOR-460
-		{Name: "first come, first served", Test: fifo},                             //
-		{Name: "several leases: all or none", Test: allOrNone},                     //
+		{Name: "first come, first served", Test: fifo},                             // CUR-SEM-13
+		{Name: "several leases: all or none", Test: allOrNone},                     // KZ-SEM-05
 		{Name: "two that need all leases do not wait for each other", Test: bothGetAll},
-		{Name: "a wait that times out leaves no node", Test: timeoutLeavesNothing},
+		{Name: "a wait that times out leaves no node", Test: timeoutLeavesNothing}, // KZ-SEM-09
 		{Name: "a try without a free lease leaves no trace", Test: tryLeavesNoTrace},
 		{Name: "a try does not overtake those who wait", Test: tryDoesNotOvertake},
-		{Name: "it is not re-entrant", Test: notReentrant},
+		{Name: "it is not re-entrant", Test: notReentrant}, // CUR-SEM-06, CUR-SMX-02
 		{Name: "do holds inside and not after", Test: doHolds},
+		{Name: "nodes lie in the client's namespace", Test: inNamespace}, // CUR-SMX-05
+		{Name: "closing a client frees its leases", Test: closingFrees},  // CUR-SEM-02
 		{Name: "a crash frees the lease and tells the holder", Test: crashFrees},
 		{Name: "a waiter that loses its session queues again", Test: waiterQueuesAgain},
 		{Name: "a waiter whose place was deleted queues again", Test: placeDeleted},
 		{Name: "a guard commits only while the lease exists", Test: guard},
-		{Name: "participants: who holds, then who waits", Test: participants},
+		{Name: "participants: who holds, then who waits", Test: participants},                      // CUR-SEM-08, -10
+		{Name: "holders are listed by their data, also by who takes no part", Test: holdersByData}, // KZ-SEM-03, -04
 		{Name: "foreign children neither block nor break", Test: foreignChildren},
-		{Name: "a shared max that rises wakes those who wait", Test: raising},
+		{Name: "a shared max that rises wakes those who wait", Test: raising}, // CUR-SEM-01
 		{Name: "a shared max that falls takes nothing away", Test: lowering},
 		{Name: "waiting for more than a shared max ends when it falls", Test: loweredBelow},
 		{Name: "a shared max that is garbage is an error, also while waiting", Test: garbage},
@@ -212,6 +218,52 @@ func shared(t *testing.T, bed *testbed.Bed) {
 	contend(t, all, 4, 2, func(int) int { return 1 })
 }
 
+func sharedPath(t *testing.T, bed *testbed.Bed) {
+	client, path := bed.Client(t), testbed.Path(t)
+	var all []*semaphore.Semaphore
+	for range 20 {
+		s, err := semaphore.New(client, path, 3)
+		require.NoError(t, err)
+		all = append(all, s)
+	}
+	contend(t, all, 3, 3, func(i int) int { return 1 + i%3 })
+	one, two, three := acquire(t, all[0]), acquire(t, all[1]), acquire(t, all[2])
+	_, err := all[3].TryAcquire(testbed.Context(t))
+	require.ErrorIs(t, err, semaphore.ErrNotAcquired)
+	release(t, two)
+	release(t, acquire(t, all[3]), one, three)
+}
+
+func mutexOfOne(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	a, _ := newSemaphore(t, bed, path, 1)
+	b, _ := newSemaphore(t, bed, path, 1)
+	hold := acquire(t, a)
+	waiter := start(t, testbed.Context(t), b, 1, 1)
+	undecided(t, waiter)
+	release(t, hold)
+	got := testbed.Receive(t, waiter, "the lease")
+	require.NoError(t, got.err)
+	require.ErrorIs(t, hold.Release(), lock.ErrReleased)
+	require.NoError(t, got.group.Err(), "a stale release takes nothing away")
+	release(t, got.group)
+}
+
+func ownMax(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	narrow, client := newSemaphore(t, bed, path, 1)
+	wide, _ := newSemaphore(t, bed, path, 2)
+	one := acquire(t, narrow)
+	two := acquire(t, wide)
+	testbed.CatchUp(t, client)
+	for _, s := range []*semaphore.Semaphore{narrow, wide} {
+		_, err := s.TryAcquire(testbed.Context(t))
+		require.ErrorIs(t, err, semaphore.ErrNotAcquired)
+	}
+	require.NoError(t, one.Err())
+	release(t, one, two)
+}
+
 func anyReleaseWakes(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	s, _ := newSemaphore(t, bed, path, 3)
@@ -282,12 +334,6 @@ func allOrNone(t *testing.T, bed *testbed.Bed) {
 	release(t, group)
 	empty(t, client, path)
 
-	for _, n := range []int{0, -1} {
-		_, err = s.AcquireN(testbed.Context(t), n)
-		require.ErrorIs(t, err, lock.ErrBadArgument)
-		_, err = s.TryAcquireN(testbed.Context(t), n)
-		require.ErrorIs(t, err, lock.ErrBadArgument)
-	}
 	_, err = s.AcquireN(testbed.Context(t), 4)
 	require.ErrorIs(t, err, semaphore.ErrTooMany)
 	_, err = s.TryAcquireN(testbed.Context(t), 4)
@@ -372,6 +418,10 @@ func notReentrant(t *testing.T, bed *testbed.Bed) {
 	require.NotEqual(t, one.Path(), two.Path())
 	_, err = s.TryAcquire(two.Context())
 	require.ErrorIs(t, err, semaphore.ErrNotAcquired)
+	ctx, cancel := context.WithTimeout(two.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err = s.Acquire(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
 	release(t, one)
 	require.NoError(t, two.Err(), "each lease stands alone")
 	release(t, two)
@@ -390,6 +440,40 @@ func doHolds(t *testing.T, bed *testbed.Bed) {
 	require.ErrorIs(t, err, failure)
 	require.Error(t, inner.Err())
 	empty(t, client, s.Path())
+}
+
+func inNamespace(t *testing.T, bed *testbed.Bed) {
+	client := bed.Client(t, framework.WithNamespace("billing"))
+	root, err := client.Namespace("")
+	require.NoError(t, err)
+	s, err := semaphore.New(client, testbed.Path(t), 1)
+	require.NoError(t, err)
+	leases := func() []string {
+		names, _, err := root.Children(testbed.Context(t), "/billing"+s.Path()+"/leases")
+		require.NoError(t, err)
+		return names
+	}
+	require.NoError(t, s.Do(testbed.Context(t), func(context.Context) error {
+		require.Len(t, leases(), 1)
+		return nil
+	}))
+	empty(t, client, s.Path())
+}
+
+func closingFrees(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	s, client := newSemaphore(t, bed, path, 2)
+	other, _ := newSemaphore(t, bed, path, 2)
+	group, err := s.AcquireN(testbed.Context(t), 2)
+	require.NoError(t, err)
+	waiter := start(t, testbed.Context(t), other, 2, 1)
+	undecided(t, waiter)
+	require.NoError(t, client.Close())
+	require.ErrorIs(t, group.Err(), lock.ErrClosed)
+	got := testbed.Receive(t, waiter, "the leases of the closed client")
+	require.NoError(t, got.err)
+	require.ErrorIs(t, group.Release(), lock.ErrClosed)
+	release(t, got.group)
 }
 
 func crashFrees(t *testing.T, bed *testbed.Bed) {
@@ -493,6 +577,33 @@ func participants(t *testing.T, bed *testbed.Bed) {
 		require.Error(t, testbed.Receive(t, w, "the end of waiting").err)
 	}
 	release(t, one, two)
+}
+
+func holdersByData(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	one, _ := newSemaphore(t, bed, path, 2, lock.WithData([]byte("one")))
+	two, _ := newSemaphore(t, bed, path, 2, lock.WithData([]byte("two")))
+	three, _ := newSemaphore(t, bed, path, 2, lock.WithData([]byte("three")))
+	bystander, client := newSemaphore(t, bed, path, 2)
+	holders := func() (all []string) {
+		testbed.CatchUp(t, client)
+		ps, err := bystander.Participants(testbed.Context(t))
+		require.NoError(t, err)
+		for _, p := range ps {
+			require.True(t, p.Holds)
+			all = append(all, string(p.Data))
+		}
+		return all
+	}
+	first, second := acquire(t, one), acquire(t, two)
+	require.Equal(t, []string{"one", "two"}, holders())
+	_, err := three.TryAcquire(testbed.Context(t))
+	require.ErrorIs(t, err, semaphore.ErrNotAcquired)
+	require.Equal(t, []string{"one", "two"}, holders())
+	release(t, second)
+	third := acquire(t, three)
+	require.Equal(t, []string{"one", "three"}, holders())
+	release(t, first, third)
 }
 
 func foreignChildren(t *testing.T, bed *testbed.Bed) {
@@ -644,6 +755,40 @@ func TestClosedClient(t *testing.T) {
 	require.ErrorIs(t, err, lock.ErrClosed)
 	_, err = s.TryAcquire(t.Context())
 	require.ErrorIs(t, err, lock.ErrClosed)
+}
+
+func TestNoLeaseAtAllIsRefusedBeforeAnythingIsSent(t *testing.T) { // CUR-SEM-11
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	fixed, _ := newSemaphore(t, bed, "/pool", 1)
+	shared, _, _ := newShared(t, bed, "/shared", 1)
+	server.ResetCounts()
+	for _, s := range []*semaphore.Semaphore{fixed, shared} {
+		for _, n := range []int{0, -1} {
+			_, err := s.AcquireN(testbed.Context(t), n)
+			require.ErrorIs(t, err, lock.ErrBadArgument)
+			_, err = s.TryAcquireN(testbed.Context(t), n)
+			require.ErrorIs(t, err, lock.ErrBadArgument)
+		}
+	}
+	require.Empty(t, server.Requests().Requests)
+}
+
+// TestNothingStaysOnTheServer has several acquire and release, with waiting and without.
+func TestNothingStaysOnTheServer(t *testing.T) { // CUR-SMX-03
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	var all []*semaphore.Semaphore
+	for range 10 {
+		s, _ := newSemaphore(t, bed, "/deep/down/pool", 1)
+		all = append(all, s)
+	}
+	contend(t, all, 2, 1, func(int) int { return 1 })
+	testbed.Eventually(t, func() bool {
+		server.ReapContainers()
+		return server.Tree() == ""
+	}, "the containers go")
+	release(t, acquire(t, all[0]))
 }
 
 // TestWireFormat checks the names that Java's InterProcessSemaphoreV2 makes and expects.
