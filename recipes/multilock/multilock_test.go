@@ -30,10 +30,10 @@ func TestMultiLock(t *testing.T) {
 	testbed.Run(t, []testbed.Case{
 		{Name: "all are held, and released", Test: allHeld},
 		{Name: "one that is taken keeps all from being held", Test: noneHeld},
-		{Name: "many contenders get through", Test: manyGetThrough},
-		{Name: "a group ends with the first lock that is lost", Test: endsWithTheFirst},
+		{Name: "many contenders get through", Test: manyGetThrough},                     // CUR-MUL-01
+		{Name: "a group ends with the first lock that is lost", Test: endsWithTheFirst}, // CUR-MUL-04
 		{Name: "a lock that is lost while waiting ends the waiting", Test: lostWhileWaiting},
-		{Name: "a group's context re-enters all", Test: reenters},
+		{Name: "a group's context re-enters all", Test: reenters}, // CUR-MUL-03
 		{Name: "guards hold for all", Test: guards},
 		{Name: "do holds inside and not after", Test: doHolds},
 	})
@@ -262,6 +262,59 @@ func (a *then) Acquire(ctx context.Context) (*lock.Hold, error) {
 	hold, err := a.Locker.Acquire(ctx)
 	a.f()
 	return hold, err
+}
+
+// refusing is a lock that nobody can acquire.
+type refusing struct{ f func() error }
+
+func (r refusing) Acquire(context.Context) (*lock.Hold, error) { return nil, r.f() }
+
+func (r refusing) TryAcquire(context.Context) (*lock.Hold, error) { return nil, r.f() }
+
+// TestLocksBeforeOneThatFailsAreReleased has the second of three locks fail, and be a user's own.
+func TestLocksBeforeOneThatFailsAreReleased(t *testing.T) { // CUR-MUL-02, -06
+	ctx := testbed.Context(t)
+	client := testbed.InProcess(t).Client(t)
+	a, err := mutex.New(client, "/a")
+	require.NoError(t, err)
+	c, err := mutex.New(client, "/c")
+	require.NoError(t, err)
+	first, failure := &noting{Locker: a}, errors.New("failure")
+	l, err := multilock.New(first, refusing{func() error {
+		_, err := a.TryAcquire(ctx)
+		require.ErrorIs(t, err, lock.ErrNotAcquired, "the first is held")
+		return failure
+	}}, c)
+	require.NoError(t, err)
+	for range 2 {
+		_, err = l.Acquire(ctx)
+		require.ErrorIs(t, err, failure)
+		require.ErrorIs(t, first.hold.Err(), lock.ErrReleased)
+		_, err = l.TryAcquire(ctx)
+		require.ErrorIs(t, err, failure)
+		require.ErrorIs(t, l.Do(ctx, func(context.Context) error { panic("not held") }), failure)
+		there, _, err := client.Exists(ctx, "/c")
+		require.NoError(t, err)
+		require.False(t, there, "the third was not asked")
+		free(t, []multilock.Locker{a})
+	}
+}
+
+func TestNothingStaysOnTheServer(t *testing.T) { // CUR-MUL-05
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	var wg sync.WaitGroup
+	for range 10 {
+		l, _ := three(t, bed.Client(t), "/deep/down/lock")
+		wg.Go(func() {
+			assert.NoError(t, l.Do(testbed.Context(t), func(ctx context.Context) error { return ctx.Err() }))
+		})
+	}
+	wg.Wait()
+	testbed.Eventually(t, func() bool {
+		server.ReapContainers()
+		return server.Tree() == ""
+	}, "the containers go")
 }
 
 // TestLockThatIsLostAtTheEndIsNotReturned loses the first lock just before the last one is there. The goroutine that ends the
