@@ -16,6 +16,7 @@ import (
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,12 +29,12 @@ func TestMutex(t *testing.T) {
 		{Name: "goroutines that pass their node on never overlap", Test: handedOn},
 		{Name: "first come, first served", Test: fifo},
 		{Name: "tokens rise from holder to holder", Test: tokensRise},
-		{Name: "a wait that times out leaves no node", Test: timeoutLeavesNothing}, // CUR-MTX-08
+		{Name: "a wait that times out leaves no node", Test: timeoutLeavesNothing}, // CUR-MTX-08, KZ-MTX-08
 		{Name: "a cancelled wait returns the cause and leaves no node", Test: cancelLeavesNothing},
-		{Name: "a try on a held mutex leaves no trace", Test: tryLeavesNoTrace}, // KZ-MTX-02
-		{Name: "of many tries one wins", Test: oneTryWins},                      // KZ-MTX-04
-		{Name: "a hold's context re-enters", Test: reenters},                    // CUR-MTX-06
-		{Name: "a context from elsewhere does not re-enter", Test: strangersQueue},
+		{Name: "a try on a held mutex leaves no trace", Test: tryLeavesNoTrace},    // KZ-MTX-02
+		{Name: "of many tries one wins", Test: oneTryWins},                         // KZ-MTX-04
+		{Name: "a hold's context re-enters", Test: reenters},                       // CUR-MTX-06
+		{Name: "a context from elsewhere does not re-enter", Test: strangersQueue}, // KZ-MTX-03
 		{Name: "a released hold's context is refused", Test: releasedContextIsRefused},
 		{Name: "a hold is released once", Test: releasedOnce},  // CUR-MTX-09
 		{Name: "a mutex can be used again", Test: reusable},    // KZ-MTX-06
@@ -329,6 +330,11 @@ func strangersQueue(t *testing.T, bed *testbed.Bed) {
 	hold := acquire(t, m)
 	_, err = m.TryAcquire(testbed.Context(t))
 	require.ErrorIs(t, err, lock.ErrNotAcquired, "the same client is no reason to come in")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err = m.Acquire(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NoError(t, hold.Err())
 	inner, err := other.Acquire(hold.Context())
 	require.NoError(t, err, "another lock, from inside this one")
 	require.NotEqual(t, hold.Path(), inner.Path())
@@ -571,6 +577,22 @@ func closeEnds(t *testing.T, bed *testbed.Bed) {
 	_, err := a.Acquire(t.Context())
 	require.ErrorIs(t, err, lock.ErrClosed)
 	require.NoError(t, clientA.Close(), "again")
+}
+
+func TestNothingStaysOnTheServer(t *testing.T) { // CUR-MTX-03
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	var mutexes []*mutex.Mutex
+	for range 10 {
+		m, _ := newMutex(t, bed, "/deep/down/lock")
+		mutexes = append(mutexes, m)
+	}
+	contend(t, mutexes, 1)
+	testbed.Eventually(t, func() bool {
+		server.ReapContainers()
+		return server.Tree() == ""
+	}, "the containers go")
+	require.NoError(t, acquire(t, mutexes[0]).Release(), "they are made again")
 }
 
 func TestBadArgumentsAreRefusedBeforeAnythingIsSent(t *testing.T) {
