@@ -32,7 +32,7 @@ func (e *events) list() []string {
 	return append([]string(nil), e.all...)
 }
 
-func TestRecursiveWatchTellsOfAllNodesBelowBeforeTheReply(t *testing.T) {
+func TestRecursiveWatchTellsOfAllNodesBelowBeforeTheReply(t *testing.T) { // CUR-WCH-02, -05
 	bed := testbed.InProcess(t)
 	client := bed.Client(t, framework.WithNamespace("ns"))
 	ctx := testbed.Context(t)
@@ -52,7 +52,7 @@ func TestRecursiveWatchTellsOfAllNodesBelowBeforeTheReply(t *testing.T) {
 	require.NoError(t, w.Err())
 }
 
-func TestPersistentWatchStaysAfterAnEvent(t *testing.T) {
+func TestPersistentWatchStaysAfterAnEvent(t *testing.T) { // CUR-WCH-01, -04
 	bed := testbed.InProcess(t)
 	client := bed.Client(t)
 	ctx := testbed.Context(t)
@@ -72,7 +72,7 @@ func TestPersistentWatchStaysAfterAnEvent(t *testing.T) {
 	require.Equal(t, []string{"EventNodeCreated /a", "EventNodeChildrenChanged /a", "EventNodeDataChanged /a"}, two.list())
 }
 
-func TestLastRemoveTakesTheWatchFromTheServer(t *testing.T) {
+func TestLastRemoveTakesTheWatchFromTheServer(t *testing.T) { // CUR-CLI-59
 	server := zktest.NewServer(t)
 	client := testbed.On(server).Client(t)
 	before := server.WatchCount()

@@ -94,7 +94,7 @@ func TestProtectedNames(t *testing.T) { // CUR-CLI-22
 	}
 }
 
-func TestClosedAtOnce(t *testing.T) { // CUR-CLI-02
+func TestClosedAtOnce(t *testing.T) { // CUR-CLI-01, -02, KZ-CLI-01, KZ-CST-06
 	client, err := framework.New([]string{"127.0.0.1:1"})
 	require.NoError(t, err)
 	require.NoError(t, client.Close())
@@ -180,7 +180,7 @@ func TestCloseFromAListener(t *testing.T) {
 	testbed.Receive(t, closed, "the end of Close")
 }
 
-func TestNamespaceViews(t *testing.T) { // CUR-CLI-50, -51, -55
+func TestNamespaceViews(t *testing.T) { // CUR-CLI-50, -51, -53, -55, -56
 	server := zktest.NewServer(t)
 	client := newClient(t, server, framework.WithNamespace("billing"))
 	other, err := client.Namespace("a/b")
@@ -209,7 +209,13 @@ func TestNamespaceViews(t *testing.T) { // CUR-CLI-50, -51, -55
 	require.ErrorContains(t, err, "get /x/y: ")
 	_, err = client.Namespace("/bad")
 	require.ErrorIs(t, err, framework.ErrBadArgument)
+	for _, c := range []*framework.Client{client, other, root} {
+		require.Equal(t, connstate.Connected, c.State())
+	}
 	require.NoError(t, other.Close())
+	for _, c := range []*framework.Client{client, other, root} {
+		require.Zero(t, c.State())
+	}
 	_, _, err = client.Get(ctx, "/x")
 	require.ErrorIs(t, err, framework.ErrClosed, "views share the life of their client")
 }

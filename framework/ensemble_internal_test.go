@@ -6,12 +6,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestConfigurationsAreParsed(t *testing.T) { // CURATOR-638, -664
+func TestConfigurationsAreParsed(t *testing.T) { // CUR-ENS-01, -06, CURATOR-638, -664
 	for text, want := range map[string][]string{
 		"server.1=zk1:2888:3888:participant;0.0.0.0:2181\nversion=100000000": {"zk1:2181"},
 		"server.1=zk1:2888:3888:participant;2182":                            {"zk1:2182"},
 		"server.1=zk1:2888:3888:observer;10.0.0.1:2182":                      {"10.0.0.1:2182"},
 		"server.1=zk1:2888:3888;[::]:2181":                                   {"zk1:2181"},
+		"server.1=10.0.0.7:2888:3888:participant;[::0]:2181":                 {"10.0.0.7:2181"},
+		"server.1=10.0.0.7:2888:3888:participant;client.example:2182":        {"client.example:2182"},
+		"server.1=[2001:db8::1]:2888:3888:participant;[2001:db8::2]:2182":    {"[2001:db8::2]:2182"},
+		"server.1=[2001:db8::1]:2888:3888:participant;0.0.0.0:2181":          {"[2001:db8::1]:2181"},
 		"server.1=zk1:2888:3888;[0:0:0:0:0:0:0:0]:2181":                      {"zk1:2181"},
 		"server.1=[fe80::1]:2888:3888;2181":                                  {"[fe80::1]:2181"},
 		"server.1=zk1:2888:3888|zk1b:2888:3888;2181":                         {"zk1:2181", "zk1b:2181"},

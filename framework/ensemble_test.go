@@ -14,6 +14,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/zktest"
 )
 
 // configured is an ensemble whose configuration can be read, changed and watched.
@@ -112,6 +113,45 @@ func TestServersThatHaveLeftTheEnsembleAreTriedLast(t *testing.T) {
 		defer e.mu.Unlock()
 		require.Equal(t, []string{"a:2181", "b:2181", "b:2181", "b:2181", "b:2181"}, e.dials)
 	})
+}
+
+// TestAChangeOfTheEnsembleIsTold has a member be added while the client is connected, and the one that it knows stop. Without
+// tracking the client keeps to what it was given.
+func TestAChangeOfTheEnsembleIsTold(t *testing.T) { // CUR-ENS-02, -03, -05
+	for name, c := range map[string]struct {
+		options []framework.Option
+		want    []string
+	}{
+		"tracking":         {[]framework.Option{framework.WithEnsembleTracking()}, []string{"a:2181", "c:2181"}},
+		"without tracking": {nil, []string{"a:2181", "a:2181"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zktest.WithInMemory())
+				var dials []string // by one goroutine of the client's
+				client, err := framework.New([]string{"a:2181"}, append(c.options, framework.WithSessionTimeout(10*time.Second),
+					framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+						dials = append(dials, address)
+						return server.DialContext(ctx, network, address)
+					}))...)
+				require.NoError(t, err)
+				defer client.Close()
+				require.NoError(t, client.WaitConnected(t.Context()))
+				for _, text := range []string{
+					"server.1=a:2888:3888:participant;2181\nserver.2=b:2888:3888:participant;2181\nversion=100000000",
+					"server.3=c:2888:3888:participant;2181\nversion=200000000",
+				} {
+					require.NoError(t, server.Set("/zookeeper/config", []byte(text)))
+					synctest.Wait() // the client was told
+				}
+				server.CutConnections()
+				synctest.Wait()
+				require.NoError(t, client.WaitConnected(t.Context()))
+				require.NoError(t, client.Sync(t.Context(), "/"))
+				require.Equal(t, c.want, dials)
+			})
+		})
+	}
 }
 
 // fail ends all connections and lets no new ones be made to address.

@@ -295,7 +295,7 @@ func TestEnsembleThatWasWipedIsUsedAgain(t *testing.T) {
 }
 
 // TestCloseDuringAnOutage has Close meet what the client does without a working connection.
-func TestCloseDuringAnOutage(t *testing.T) { // CUR-CLI-05, -06
+func TestCloseDuringAnOutage(t *testing.T) { // CUR-CLI-05, -06, KZ-CLI-02
 	for name, outage := range map[string]func(*zktest.Server){
 		"stopped": (*zktest.Server).Stop,
 		"frozen":  func(s *zktest.Server) { s.Freeze() },

@@ -111,7 +111,7 @@ func TestStatesOfAShortOutage(t *testing.T) { // CUR-CST-03
 	})
 }
 
-func TestStatesOfAnExpiredSession(t *testing.T) { // CUR-CLI-14, CURATOR-367
+func TestStatesOfAnExpiredSession(t *testing.T) { // CUR-CLI-14, KZ-CST-02, CURATOR-367
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
 		states := heard(t, client)

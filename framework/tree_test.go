@@ -14,7 +14,7 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-func TestDeleteTree(t *testing.T) { // CURATOR-430
+func TestDeleteTree(t *testing.T) { // CUR-CLI-30, CURATOR-430
 	server := zktest.NewServer(t)
 	client := newClient(t, server, framework.WithNamespace("ns"))
 	ctx := testbed.Context(t)
@@ -73,7 +73,7 @@ func TestDeleteTreeSaysWhatItCannotDelete(t *testing.T) {
 	require.EqualError(t, err, "delete /a/b: zk: not authenticated")
 }
 
-func TestDeleteIfExists(t *testing.T) {
+func TestDeleteIfExists(t *testing.T) { // CUR-CLI-33, -37
 	client := newClient(t, zktest.NewServer(t))
 	ctx := testbed.Context(t)
 	found, err := client.DeleteIfExists(ctx, "/a", -1)
@@ -88,7 +88,7 @@ func TestDeleteIfExists(t *testing.T) {
 	require.True(t, found)
 }
 
-func TestCreateOrSet(t *testing.T) {
+func TestCreateOrSet(t *testing.T) { // CUR-CLI-40
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
 	ctx := testbed.Context(t)
@@ -99,6 +99,8 @@ func TestCreateOrSet(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, created)
 	require.Equal(t, "/a \"\"\n/a/b \"2\"\n", server.Tree())
+	_, err = client.CreateOrSet(ctx, "/none/b", nil)
+	require.ErrorIs(t, err, zk.ErrNoNode)
 	for _, opt := range []framework.CreateOption{framework.Protected(), framework.As(framework.EphemeralSequential), nil} {
 		_, err = client.CreateOrSet(ctx, "/a", nil, opt)
 		require.ErrorIs(t, err, framework.ErrBadArgument)
