@@ -427,7 +427,7 @@ func TestCacheWritesNothing(t *testing.T) {
 	})
 }
 
-// CUR-CCH-14; CURATOR-105, -167, -477, GH-1292: nothing is left after Close. (goleak looks for goroutines.)
+// CUR-CCH-14, KZ-CCH-05; CURATOR-105, -167, -477, GH-1292: nothing is left after Close. (goleak looks for goroutines.)
 func TestNothingIsLeftAfterClose(t *testing.T) {
 	server := zktest.NewServer(t)
 	subject, other, _ := pair(t, server)

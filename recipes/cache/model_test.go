@@ -31,7 +31,7 @@ const modelSteps = 250 // of each writer
 
 var modelRuns = flag.Int("cache.runs", 6, "how many runs of random faults on each kind of server")
 
-func TestModel(t *testing.T) {
+func TestModel(t *testing.T) { // CUR-CCH-18
 	for name, start := range map[string]func(t *testing.T, seed uint64) *world{
 		"ensemble": ensembleWorld,
 		"keeper":   keeperWorld,

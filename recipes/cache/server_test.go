@@ -131,7 +131,7 @@ func burst(t testing.TB, client *framework.Client, path string, n int) {
 	require.Nil(t, failed.Load())
 }
 
-// CURATOR-690: more children than 16 bits can count.
+// CUR-CCH-19, CURATOR-690: more children than 16 bits can count.
 func TestMoreThan65535Children(t *testing.T) {
 	server := zktest.NewServer(t)
 	subject, other, _ := pair(t, server)
