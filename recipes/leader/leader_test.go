@@ -32,7 +32,7 @@ func TestElection(t *testing.T) {
 		{Name: "a refused candidate is told", Test: refusedIsTold},                        // CUR-LDR-10
 		{Name: "everybody sees the same participants", Test: sameParticipants},            // CUR-LDR-11, KZ-LDR-01
 		{Name: "all get their turn when all run again", Test: rotates},                    // CUR-LDR-12
-		{Name: "closing a candidate leaves the leader alone", Test: closing},              // CUR-LDR-14
+		{Name: "closing a candidate leaves the leader alone", Test: closing},              // CUR-LDR-05, -14
 		{Name: "a cancelled candidate is passed over", Test: cancelledIsPassedOver},       // KZ-LDR-02
 		{Name: "a candidate that loses its session joins again", Test: joinsAgain},        // CURATOR-16, -73; etcd #19597
 		{Name: "a leader that loses its session leads again in a new term", Test: regain}, // CURATOR-3

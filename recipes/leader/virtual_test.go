@@ -3,6 +3,7 @@ package leader_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -87,6 +88,54 @@ func (w world) session(client *framework.Client) int64 {
 func (w world) soon() {
 	time.Sleep(time.Second)
 	synctest.Wait()
+}
+
+// TestEachGainHasOneEnd has ten candidates lead twice each: the first time they resign, the second time their client is closed.
+func TestEachGainHasOneEnd(t *testing.T) { // CUR-LDR-04
+	virtual(t, func(t *testing.T, w world) {
+		const n = 10
+		var gains, resigned, closed, others, leading atomic.Int32
+		var all sync.WaitGroup
+		for range n {
+			client := w.client()
+			e := electionOn(t, client, "/election")
+			lead := func(giveUp func(*leader.Term)) {
+				term, err := e.Campaign(t.Context())
+				if !assert.NoError(t, err) {
+					return
+				}
+				gains.Add(1)
+				assert.EqualValues(t, 1, leading.Add(1), "alone")
+				context.AfterFunc(term.Context(), func() {
+					switch {
+					case errors.Is(term.Err(), leader.ErrResigned):
+						resigned.Add(1)
+					case errors.Is(term.Err(), lock.ErrClosed):
+						closed.Add(1)
+					default:
+						others.Add(1)
+					}
+				})
+				time.Sleep(time.Second) // virtual time, in which another would meet us
+				leading.Add(-1)
+				giveUp(term)
+			}
+			all.Go(func() {
+				lead(func(term *leader.Term) { assert.NoError(t, term.Resign()) })
+				lead(func(term *leader.Term) {
+					assert.NoError(t, client.Close())
+					assert.ErrorIs(t, term.Resign(), lock.ErrClosed)
+				})
+			})
+		}
+		all.Wait()
+		synctest.Wait()
+		require.EqualValues(t, 2*n, gains.Load())
+		require.EqualValues(t, n, resigned.Load())
+		require.EqualValues(t, n, closed.Load())
+		require.Zero(t, others.Load())
+		require.Empty(t, w.nodes())
+	})
 }
 
 func TestCampaignBeforeAnyServerIsThere(t *testing.T) { // CUR-LDR-06
