@@ -132,7 +132,7 @@ func TestAPermissionThatIsLostMeanwhile(t *testing.T) {
 	})
 }
 
-func TestStartedBeforeTheServer(t *testing.T) { // CUR-NOD-09, CURATOR-53, CURATOR-97
+func TestStartedBeforeTheServer(t *testing.T) { // CUR-CST-15, CUR-NOD-09, CURATOR-53, CURATOR-97
 	virtual(t, func(t *testing.T, w world) {
 		w.Stop()
 		client, err := framework.New(w.Servers(), framework.WithDialer(w.DialContext), framework.WithSessionTimeout(10*time.Second))
