@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
-	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/internal/ctxerr"
@@ -118,12 +117,10 @@ func (c *core) persist(ctx context.Context, attempt func(l *link) error) error {
 	var pauses backoff.BackOff
 	for {
 		l, err := c.awaitLink(ctx, pinned, 0)
-		// The next server, or this one later, may take the credentials.
-		waiting := errors.Is(err, zk.ErrAuthFailed)
 		if err == nil {
 			err = attempt(l)
 		}
-		if err == nil || !waiting && !retry.Retryable(err) {
+		if err == nil || !clientapi.MayPass(err) {
 			return err
 		}
 		if pauses == nil {

@@ -3,7 +3,6 @@ package framework_test
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
@@ -165,14 +163,8 @@ func TestGuaranteedDeleteOfACallerWhoWasGoneBefore(t *testing.T) {
 // TestGuaranteedDeleteOutlastsAServerThatRefusesCredentials: another server, or the same later, takes them, in the same session.
 func TestGuaranteedDeleteOutlastsAServerThatRefusesCredentials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var refuses atomic.Bool
 		server := zktest.NewServer(t, zktest.WithInMemory())
-		server.Tamper(func(_ zktest.Request, answer []byte) []byte {
-			if refuses.Load() {
-				answer = packet(&proto.ReplyHeader{Xid: proto.XidAuth, Code: proto.AuthFailed})
-			}
-			return answer
-		}, zktest.OnOp(zktest.OpAuth))
+		refuses := testbed.RefuseCredentials(server)
 		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))
 		for _, path := range []string{"/waits", "/gives-up"} {
 			_, err := client.Create(t.Context(), path, nil, framework.As(framework.Ephemeral))

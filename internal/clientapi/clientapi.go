@@ -4,10 +4,13 @@ package clientapi
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/retry"
 )
 
 // ChildrenWatch are the functions of a watch on the children of a node. They are called on the
@@ -24,8 +27,12 @@ type ChildrenWatch struct {
 	End func()
 }
 
-// RefusedPause is how long to wait after zk.ErrAuthFailed in a session that lives. The next server, or the same later, may take
-// the credentials. Until then operations fail at once, and nothing is sent.
+// MayPass reports whether an operation that failed with err may succeed later in a session that lives. So it may after
+// zk.ErrAuthFailed, which retry.Retryable does not count: the next server, or the same later, may take the credentials. Until
+// then operations fail at once, and nothing is sent: pause.
+func MayPass(err error) bool { return retry.Retryable(err) || errors.Is(err, zk.ErrAuthFailed) }
+
+// RefusedPause is how long to wait after zk.ErrAuthFailed before the next try.
 const RefusedPause = 100 * time.Millisecond
 
 // Hints are how a single operation is to be carried out.

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/internal/ctxerr"
 	"github.com/gocurator/curator/retry"
 )
@@ -208,7 +209,7 @@ func (c *Cache) arm(e *epoch) error {
 // it, and all caches of a client share the watch.
 const sentinel = "/curator-cache-connection"
 
-// temporary reports whether a request may succeed later. The next server, or this one, may take the credentials that one has refused.
+// temporary reports whether a request may succeed later.
 func temporary(err error) bool {
-	return retry.Retryable(err) || errors.Is(err, retry.ErrExhausted) || errors.Is(err, zk.ErrAuthFailed)
+	return clientapi.MayPass(err) || errors.Is(err, retry.ErrExhausted)
 }

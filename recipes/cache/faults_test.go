@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -526,13 +525,7 @@ func TestSyncOutlastsAServerThatRefusesCredentials(t *testing.T) {
 	eachMode(t, func(t *testing.T, opts []cache.Option) {
 		synctest.Test(t, func(t *testing.T) {
 			server := zktest.NewServer(t, zktest.WithInMemory())
-			var refuses atomic.Bool
-			server.Tamper(func(_ zktest.Request, answer []byte) []byte {
-				if refuses.Load() {
-					copy(answer[16:], []byte{0xff, 0xff, 0xff, 0x8d}) // -115, authentication failed
-				}
-				return answer
-			}, zktest.OnOp(zktest.OpAuth))
+			refuses := testbed.RefuseCredentials(server)
 			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))
 			create(t, client, "/r")
 			c := load(t, client, "/r", opts...)
@@ -542,9 +535,14 @@ func TestSyncOutlastsAServerThatRefusesCredentials(t *testing.T) {
 			testbed.Receive(t, gate.Arrived(), "the request of the Sync")
 			refuses.Store(true)
 			server.CutConnections()
+			synctest.Wait() // the client knows
 			gate.Open()
 			time.Sleep(time.Second) // virtual time, in which it must not give up
-			require.Empty(t, synced)
+			select {
+			case err := <-synced:
+				t.Fatal(err)
+			default:
+			}
 			refuses.Store(false)
 			require.NoError(t, testbed.Receive(t, synced, "the Sync"))
 		})

@@ -2,7 +2,6 @@ package node_test
 
 import (
 	"errors"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/node"
-	"github.com/gocurator/curator/zktest"
 )
 
 // TestCloseOutlastsAServerThatRefusesCredentials closes a node while the only server that can be reached refuses the client's
@@ -30,13 +28,7 @@ func TestCloseOutlastsAServerThatRefusesCredentials(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w world) {
-				var refuses atomic.Bool
-				w.Tamper(func(_ zktest.Request, answer []byte) []byte {
-					if refuses.Load() {
-						copy(answer[16:], []byte{0xff, 0xff, 0xff, 0x8d}) // -115, authentication failed
-					}
-					return answer
-				}, zktest.OnOp(zktest.OpAuth))
+				refuses := testbed.RefuseCredentials(w.Server)
 				client := w.client(framework.WithAuth("digest", []byte("user:password")))
 				n := keep(t, client, "/group/a", "a", c.opts...)
 				session, err := client.Session(t.Context())

@@ -29,17 +29,13 @@ func (k *keeper) leave() error {
 		case err == nil, k.session.Err() != nil:
 			return nil
 		case errors.Is(err, errAgain):
-		case !passes(err):
+		case !clientapi.MayPass(err):
 			return err
 		default:
 			k.sleep(k.session, k.pause.NextBackOff())
 		}
 	}
 }
-
-// passes reports whether a deletion that failed with err may succeed later. The next server, or this one, may take the credentials
-// that one has refused.
-func passes(err error) bool { return retry.Retryable(err) || errors.Is(err, zk.ErrAuthFailed) }
 
 // answers reports whether it is for us to see that no node stays. If another Keep of this client has the claim, it is
 // for that one.
@@ -160,7 +156,7 @@ func (k *keeper) removePersistent() error {
 			k.sleep(last, time.Until(k.late))
 			k.unsure = true
 		case errors.Is(err, errAgain):
-		case !passes(err) && !errors.Is(err, framework.ErrSessionLost):
+		case !clientapi.MayPass(err) && !errors.Is(err, framework.ErrSessionLost):
 			return err
 		default:
 			k.sleep(last, k.pause.NextBackOff())
