@@ -125,10 +125,6 @@ func (q *Queue) acquire(ctx context.Context, session *framework.Session, v *queu
 // whyNot says why an acquire in a session has failed: with an entryLost if it may begin again.
 func (q *Queue) whyNot(ctx context.Context, session *framework.Session, err error) error {
 	switch cause := session.Err(); {
-	case cause == nil && errors.Is(err, ErrSessionLost):
-		// It is not over, but the leader has not confirmed it for too long. A request that was sent since then
-		// may have done so.
-		return &entryLost{err}
 	case cause == nil || errors.Is(cause, ErrClosed):
 		return err
 	case ctx.Err() != nil:

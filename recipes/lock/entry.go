@@ -183,7 +183,7 @@ func (e *entry) decide(children []string, leases int) (Decision, error) {
 func (e *entry) await(ctx context.Context, children, names []string, changed <-chan struct{}) error {
 	// A waiter depends on its session as a holder does: it must not learn only when it is woken that its node
 	// was deleted long ago.
-	stop, err := e.session.Depend(connstate.Session, func(error) {})
+	stop, err := e.depend(connstate.Session, func(error) {})
 	if err != nil {
 		return err
 	}
@@ -222,6 +222,17 @@ func (e *entry) await(ctx context.Context, children, names []string, changed <-c
 		// The connection was lost, or somebody wrote to the node: watch the nodes again. The queue ahead of us
 		// has not changed.
 	}
+}
+
+// depend has tell called as soon as the session is in trouble. The error is an entryLost if we may begin again.
+func (e *entry) depend(policy connstate.ErrorPolicy, tell func(error)) (stop func() bool, err error) {
+	stop, err = e.session.Depend(policy, tell)
+	if errors.Is(err, ErrSessionLost) && e.session.Err() == nil {
+		// It is not over, but the leader has not confirmed it for too long. A request that was sent since then
+		// may have done so.
+		err = &entryLost{err}
+	}
+	return stop, err
 }
 
 // gone is for a wait that does not begin, because one of names is not there. That is fine if it was among the children when

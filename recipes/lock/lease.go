@@ -70,7 +70,7 @@ func newHold(ctx context.Context, e *entry) (*Hold, error) {
 	l.ctx, l.end = context.WithCancelCause(context.Background())
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	undepend, err := e.session.Depend(e.queue.cfg.policy, l.lose)
+	undepend, err := e.depend(e.queue.cfg.policy, l.lose)
 	if err != nil {
 		l.end(err)
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/connstate"
@@ -243,4 +244,33 @@ func TestWriterThatRequeuesBehindItsReaderIsRefused(t *testing.T) {
 	queued(t, l, 1)
 	release(t, reader)
 	queued(t, l, 0)
+}
+
+// TestReaderThatRequeuesWithALostWriterIsNotRepeated has the writer's session end when the reader's next node is there. The
+// caller's context comes also from a hold of another client, so it does not tell the writer's session.
+func TestReaderThatRequeuesWithALostWriterIsNotRepeated(t *testing.T) {
+	server := zktest.NewServer(t)
+	joined := func() {}
+	client := testbed.On(server).Client(t, framework.WithRetryPolicy(retry.Forever(time.Millisecond)),
+		framework.WithObserver(framework.Observer{Joined: func(context.Context, framework.JoinedEvent) { joined() }}))
+	l, err := rwlock.New(client, "/lock", lock.WithErrorPolicy(connstate.Session))
+	require.NoError(t, err)
+	m, err := mutex.New(testbed.On(server).Client(t), "/mutex")
+	require.NoError(t, err)
+	writer := acquire(t, l.Write())
+	reader := acquireIn(t, writer.Context(), l.Read())
+	inner, err := m.Acquire(writer.Context())
+	require.NoError(t, err)
+	joined = func() {
+		joined = func() {}
+		assert.NoError(t, server.ExpireSession(writer.Session().ID()))
+		testbed.Receive(t, writer.Done(), "word of the loss")
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := reader.Requeue(inner.Context())
+		done <- err
+	}()
+	require.ErrorIs(t, testbed.Receive(t, done, "the end"), lock.ErrSessionLost)
+	require.NoError(t, inner.Release())
 }
