@@ -75,10 +75,10 @@ func newKeeper(n *Node) *keeper {
 // run keeps the node, in one session after the other, and deletes it at the end.
 func (k *keeper) run() {
 	defer close(k.done)
-	defer k.releaseClaim()
 	for k.ctx.Err() == nil {
 		err := k.connect()
 		if errors.Is(err, framework.ErrClosed) {
+			k.releaseClaim()
 			k.end(err)
 			return
 		}

@@ -12,15 +12,17 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// leave deletes the node. The error is what the server refuses.
+// leave deletes the node and ends the claim. The error is what the server refuses. The keeper is not to be used after it.
 func (k *keeper) leave() error {
 	k.release()
 	if k.cfg.ttl > 0 || k.path == "" || k.session == nil || !k.answers() {
+		k.releaseClaim()
 		return nil // there is none, or it goes by itself, or with another Keep
 	}
 	if k.cfg.persistent {
 		return k.leavePersistent()
 	}
+	defer k.releaseClaim()
 	// A session that is over takes its nodes along, whenever they were made.
 	ctx := framework.InSession(k.session.Context(), k.session)
 	for {
@@ -117,6 +119,7 @@ func (k *keeper) leavePersistent() error {
 	left := make(chan error)
 	go func() { // ends when the node is gone, or with the client
 		err := k.removePersistent()
+		k.releaseClaim()
 		select {
 		case left <- err:
 		case <-ctx.Done():
@@ -134,32 +137,38 @@ func (k *keeper) leavePersistent() error {
 }
 
 // removePersistent deletes the node, in whatever session, and returns when that is done and none can come any more, or what the
-// server refuses.
+// server refuses. In each session it claims the path. If another Keep of this client has its node there, it is for that one.
 func (k *keeper) removePersistent() error {
-	last := k.session
+	first := k.session
 	for {
 		began := time.Now()
 		session, err := k.client.Session(context.Background())
-		if err == nil {
-			if session != last {
-				if last == k.session {
-					k.expectLate()
-				}
-				last, k.unsure = session, true // its server may know less than the one before
+		if err == nil && session != k.session {
+			if k.session == first {
+				k.expectLate()
 			}
-			err = k.removeOwn(framework.InSession(session.Context(), session))
+			k.releaseClaim()
+			k.session, k.unsure = session, true // its server may know less than the one before
+		}
+		if err == nil {
+			switch mine, _, there, _ := claims.take(k.key(), k.Node, false); {
+			case mine:
+				err = k.removeOwn(framework.InSession(session.Context(), session))
+			case !there:
+				err = k.takenByKeep() // perhaps it has not looked yet
+			}
 		}
 		switch {
 		case err == nil && !began.Before(k.late):
 			return nil
 		case err == nil:
-			k.sleep(last, time.Until(k.late))
+			k.sleep(k.session, time.Until(k.late))
 			k.unsure = true
 		case errors.Is(err, errAgain):
-		case !clientapi.MayPass(err) && !errors.Is(err, framework.ErrSessionLost):
+		case !clientapi.MayPass(err) && !errors.Is(err, framework.ErrSessionLost) && !errors.Is(err, ErrTaken):
 			return err
 		default:
-			k.sleep(last, k.pause.NextBackOff())
+			k.sleep(k.session, k.pause.NextBackOff())
 		}
 	}
 }
