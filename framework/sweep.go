@@ -187,8 +187,8 @@ func (u *unwanted) done(now time.Time) bool {
 	if !u.persistent {
 		return true // a session that is over takes its nodes along
 	}
-	// For us it is over earlier than for the servers.
-	u.next = u.over.Add(u.session.Timeout())
+	// For us it is over earlier than for the servers. They end sessions once per tick, which is half a timeout at most.
+	u.next = u.over.Add(u.session.Timeout() * 3 / 2)
 	return !now.Before(u.next)
 }
 

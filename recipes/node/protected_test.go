@@ -2,13 +2,16 @@ package node_test
 
 import (
 	"context"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/zktest"
 )
 
 // TestTheNodeOfAProtectedCreateIsOurs has the session end for us, and not yet for the servers, when the node has just been made. It
@@ -52,4 +55,28 @@ func TestTheNodeOfAProtectedCreateIsOurs(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAProtectedPersistentNodeThatComesAfterItsSessionGoes has the create of a persistent node stand still in a server for nearly as
+// long as the servers keep a session that the client has given up: its timeout, and the rest of a tick. Keep was given up before.
+func TestAProtectedPersistentNodeThatComesAfterItsSessionGoes(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client := w.client(framework.WithExpirationPercent(50), framework.WithSessionTimeout(4*time.Second))
+		require.NoError(t, w.Create("/group", nil))
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		time.Sleep(1900 * time.Millisecond) // to the end of a tick
+		gate := w.Block(zktest.OnOp(zktest.OpCreate))
+		ctx, cancel := context.WithCancel(t.Context())
+		kept := begin(ctx, client, "a", node.Persistent(), node.Protected())
+		testbed.Receive(t, gate.Arrived(), "the create")
+		cancel()
+		testbed.Receive(t, session.Done(), "the end of the session")
+		time.Sleep(4300 * time.Millisecond)
+		require.True(t, slices.ContainsFunc(w.Sessions(), func(s zktest.Session) bool { return s.ID == session.ID() }))
+		gate.Open()
+		w.settle()
+		require.Empty(t, kept)
+		require.Empty(t, w.nodes("/group"))
+	})
 }
