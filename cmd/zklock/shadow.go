@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -27,8 +28,8 @@ import (
 //
 // Only zklock looks at them. To others the queue below the lock's path is what it always was.
 type shadows struct {
-	client *framework.Client
-	dir    string
+	client    *framework.Client
+	path, dir string // the lock's, and that of the shadows
 }
 
 // shadow is one of them. A nil shadow is none.
@@ -39,7 +40,8 @@ type shadow struct {
 
 // shadowText is what is in a shadow's node.
 type shadowText struct {
-	Node     string `json:"node"`   // the lock's
+	Node     string `json:"node"`   // the lock's, as its holder calls it
+	Below    string `json:"below"`  // the same below the lock's path, which differs for those with another namespace
 	Holder   string `json:"holder"` // its data, for people
 	WithinMS int64  `json:"gone_within_ms"`
 }
@@ -48,14 +50,19 @@ type shadowText struct {
 const shadowMargin = time.Second
 
 func shadowsOf(client *framework.Client, path string) *shadows {
-	return &shadows{client, path + ".zklock"}
+	return &shadows{client, path, path + ".zklock"}
 }
 
 // cast makes the shadow of a hold. The command, once started, is dead within the session's timeout after the
 // servers have given the lock away: the client gives the session up early enough for that.
 func (s *shadows) cast(ctx context.Context, hold *lock.Hold) (*shadow, error) {
 	within := hold.Session().Timeout() + shadowMargin
-	text, err := json.Marshal(shadowText{hold.Path(), string(s.client.DefaultData()), within.Milliseconds()})
+	text, err := json.Marshal(shadowText{
+		Node:     hold.Path(),
+		Below:    strings.TrimPrefix(hold.Path(), s.path+"/"),
+		Holder:   string(s.client.DefaultData()),
+		WithinMS: within.Milliseconds(),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +174,11 @@ func (s *shadows) read(ctx context.Context, path string) (text shadowText, watch
 	if err != nil {
 		return text, nil, err
 	}
-	if err := json.Unmarshal(data, &text); err != nil || framework.ValidatePath(text.Node) != nil {
+	err = json.Unmarshal(data, &text)
+	if text.Below != "" { // earlier versions leave it out
+		text.Node = s.path + "/" + text.Below
+	}
+	if err != nil || framework.ValidatePath(text.Node) != nil {
 		return text, nil, fmt.Errorf("%s is not one of zklock's nodes: delete it", path)
 	}
 	return text, watch, nil

@@ -579,6 +579,23 @@ func TestShadowOfWhoDoesNotComeBack(t *testing.T) {
 	assert.Contains(t, stderr, "delete it")
 }
 
+// TestShadowsOfAnotherNamespace: who shares the lock with us is not taken for somebody who has lost it, by whatever path.
+func TestShadowsOfAnotherNamespace(t *testing.T) {
+	for _, flags := range [][]string{{"-read"}, {"-permits", "2"}} {
+		server := zktest.NewServer(t)
+		file := filepath.Join(t.TempDir(), "pid")
+		first := prepare(t, server.Servers(), append(append([]string{"run", "-namespace", "app"}, flags...),
+			"/lock", "sh", "-c", sayPid(file)+"while :; do sleep 0.01; done")...)
+		start(t, first)
+		begun(t, file)
+		code, _, stderr := call(t, server, append(append([]string{"run", "-wait", "1s"}, flags...), "/app/lock", "true")...)
+		assert.Zero(t, code)
+		assert.Empty(t, stderr)
+		require.NoError(t, first.Process.Signal(syscall.SIGTERM))
+		first.end()
+	}
+}
+
 // TestASignalWhileTheShadowIsMade: nothing is left for others to wait for. zklock gives a connection up whose server is silent,
 // which takes two thirds of the session's timeout.
 func TestASignalWhileTheShadowIsMade(t *testing.T) {
