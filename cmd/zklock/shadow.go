@@ -181,5 +181,6 @@ func (s *shadows) read(ctx context.Context, path string) (text shadowText, watch
 	if err != nil || framework.ValidatePath(text.Node) != nil {
 		return text, nil, fmt.Errorf("%s is not one of zklock's nodes: delete it", path)
 	}
+	text.Holder = printable(text.Holder)
 	return text, watch, nil
 }

@@ -559,11 +559,11 @@ func TestShadowOfWhoDoesNotComeBack(t *testing.T) {
 		_, err := client.Create(testbed.Context(t), "/lock.zklock/_c_x-lock-0000000000", []byte(text), framework.ContainerParents())
 		require.NoError(t, err)
 	}
-	shadow(`{"node":"/lock/_c_x-lock-0000000000","holder":"a machine that crashed","gone_within_ms":3600000}`)
+	shadow(`{"node":"/lock/_c_x-lock-0000000000","holder":"a machine \u001b[2J that crashed","gone_within_ms":3600000}`)
 	for _, flags := range [][]string{{"-try"}, {"-wait", "200ms"}} {
 		code, _, stderr := call(t, server, append(append([]string{"run"}, flags...), "/lock", "true")...)
 		assert.Equal(t, exitNotAcquired, code)
-		assert.Contains(t, stderr, "a machine that crashed")
+		assert.Contains(t, stderr, `a machine \x1b[2J that crashed`)
 	}
 	require.NoError(t, client.Delete(testbed.Context(t), "/lock.zklock/_c_x-lock-0000000000", -1))
 
