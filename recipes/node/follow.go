@@ -28,6 +28,7 @@ type group struct {
 	listed  bool          // the list is up to date
 	reason  error         // why it is not, if it could not be read
 	pzxid   int64         // of the list; it rises, also when the parent is made again
+	gone    bool          // there was no parent after the list of that pzxid
 	changed chan struct{} // closed when any of this changes, and replaced
 }
 
@@ -155,12 +156,13 @@ func (g *group) adopt(children []string, stat *zk.Stat) {
 	g.set(func() {
 		before := g.pzxid
 		if stat != nil {
-			if stat.Pzxid < g.pzxid {
+			if stat.Pzxid < g.pzxid || g.gone && stat.Pzxid == g.pzxid {
 				g.listed = false // the watch tells when our server has caught up
 				return
 			}
-			g.pzxid = stat.Pzxid
+			g.pzxid, before = stat.Pzxid, max(before, stat.Czxid)
 		}
+		g.gone = stat == nil
 		g.listed = true
 		listed := make(map[string]bool, len(children))
 		for _, id := range children {
@@ -178,8 +180,8 @@ func (g *group) adopt(children []string, stat *zk.Stat) {
 	})
 }
 
-// start begins to follow a child that was not there when the list before was read, of this pzxid. What is older is about another
-// node.
+// start begins to follow a child that was not there at the time of this zxid: of the list before, or of the parent's creation. What is
+// older is about another node.
 func (g *group) start(id string, before int64) *entry {
 	ctx, stop := context.WithCancel(g.ctx)
 	e := &entry{stop: stop, mzxid: before}

@@ -70,3 +70,32 @@ func TestAMemberThatCameBackIsNotWhoItWasBefore(t *testing.T) {
 	fresh, _ = g.fresh()
 	require.True(t, fresh)
 }
+
+// TestAGroupThatWasGoneIsNotWhatItWasBefore shows a group, after its parent has gone, what a server that lags behind knows of the time
+// before, and what it knows of a member of then when there is another parent.
+func TestAGroupThatWasGoneIsNotWhatItWasBefore(t *testing.T) {
+	client, err := framework.New([]string{"localhost:1"})
+	require.NoError(t, err)
+	g := &group{client: client, path: "/g", reads: make(chan struct{}, 1), entries: map[string]*entry{}, changed: make(chan struct{})}
+	g.ctx, g.stop = context.WithCancel(t.Context())
+	defer func() {
+		g.stop()
+		g.wg.Wait()
+		client.Close()
+	}()
+	g.adopt([]string{"a"}, &zk.Stat{Czxid: 1, Pzxid: 5})
+	g.take(g.entries["a"], []byte("old"), &zk.Stat{Mzxid: 6})
+	g.adopt(nil, nil)
+	g.adopt([]string{"a"}, &zk.Stat{Czxid: 1, Pzxid: 5})
+	require.Empty(t, g.entries, "it was gone by then")
+	fresh, _ := g.fresh()
+	require.False(t, fresh)
+	g.adopt([]string{"a"}, &zk.Stat{Czxid: 9, Pzxid: 10})
+	a := g.entries["a"]
+	g.take(a, []byte("old"), &zk.Stat{Mzxid: 6})
+	require.False(t, a.loaded, "it was gone by then")
+	g.take(a, []byte("new"), &zk.Stat{Mzxid: 10})
+	require.Equal(t, "new", string(a.data))
+	fresh, _ = g.fresh()
+	require.True(t, fresh)
+}
