@@ -53,3 +53,35 @@ func TestCloseOutlastsAServerThatRefusesCredentials(t *testing.T) {
 		})
 	}
 }
+
+// TestMembersKeepTheirPayloadsWhileCredentialsAreRefused has a member of a group lose its connection, and the server refuse its
+// credentials after that. That says nothing about the payloads of others.
+func TestMembersKeepTheirPayloadsWhileCredentialsAreRefused(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		var refuses atomic.Bool
+		w.Tamper(func(_ zktest.Request, answer []byte) []byte {
+			if refuses.Load() {
+				copy(answer[16:], []byte{0xff, 0xff, 0xff, 0x8d}) // -115, authentication failed
+			}
+			return answer
+		}, zktest.OnOp(zktest.OpAuth))
+		client := w.client(framework.WithAuth("digest", []byte("user:password")))
+		other := join(t, w.client(), "/group", "other", "payload")
+		m := join(t, client, "/group", "a", "a")
+		require.Equal(t, "payload", members(m)["other"])
+		refuses.Store(true)
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		gate := w.Block(zktest.OnOp(zktest.OpGetData), zktest.OnSession(session.ID()))
+		require.NoError(t, other.Set(t.Context(), []byte("next")))
+		testbed.Receive(t, gate.Arrived(), "the read of the next payload")
+		w.CutConnections()
+		time.Sleep(time.Second) // virtual time
+		require.ErrorIs(t, client.WaitConnected(t.Context()), zk.ErrAuthFailed)
+		require.Equal(t, "payload", members(m)["other"])
+		refuses.Store(false)
+		gate.Open()
+		w.settle()
+		require.Equal(t, "next", members(m)["other"])
+	})
+}

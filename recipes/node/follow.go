@@ -203,7 +203,7 @@ func (g *group) followChild(ctx context.Context, id string, e *entry) {
 			g.await(ctx, watch)
 			g.set(func() { e.current = false })
 			continue
-		case refusal(err) && ctx.Err() == nil:
+		case refusal(err) && !errors.Is(err, zk.ErrAuthFailed) && ctx.Err() == nil: // a server that takes no credentials knows nothing of it
 			g.set(func() { e.loaded, e.current, e.data = true, true, nil })
 			if !logged {
 				logged = true
