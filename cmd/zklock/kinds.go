@@ -24,8 +24,33 @@ const (
 	kindElection  = "election"
 )
 
-// kazooName is what kazoo calls the nodes of its Lock.
-const kazooName = "__lock__"
+// What kazoo calls its nodes.
+const (
+	kazooName   = "__lock__"  // of its Lock and its WriteLock
+	kazooReader = "__rlock__" // of its ReadLock
+)
+
+// kazooQueue decides who holds one of kazoo's locks, of which zklock only shows the nodes. Readers hold together.
+type kazooQueue struct{ lock.Standard }
+
+// SortKey is the sequence number.
+func (q kazooQueue) SortKey(child, _ string) (key string, ours bool) {
+	if key, ours = q.Standard.SortKey(child, kazooName); ours {
+		return key, true
+	}
+	return q.Standard.SortKey(child, kazooReader)
+}
+
+// Decide has a reader wait for those ahead that are none, and others wait for all.
+func (q kazooQueue) Decide(children []string, own string, _ int) (lock.Decision, error) {
+	if _, reads := lock.Sequence(own, kazooReader); reads {
+		children = slices.DeleteFunc(slices.Clone(children), func(child string) bool {
+			_, reads := lock.Sequence(child, kazooReader)
+			return reads && child != own
+		})
+	}
+	return q.Standard.Decide(children, own, 1)
+}
 
 // latchName is what Curator calls the nodes of a LeaderLatch.
 const latchName = "latch-"
@@ -41,7 +66,7 @@ var names = []struct{ name, kind string }{
 	{"__READ__", kindReadWrite},
 	{"__WRIT__", kindReadWrite},
 	{kazooName, kindKazoo},
-	{"__rlock__", kindKazoo}, // of kazoo's ReadLock
+	{kazooReader, kindKazoo},
 	{latchName, kindElection},
 	{"lock-", kindMutex},
 }

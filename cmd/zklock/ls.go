@@ -122,7 +122,7 @@ func participants(ctx context.Context, client *framework.Client, kind, path stri
 		}
 		return l.Participants(ctx)
 	case kindKazoo:
-		l, err := lock.New(client, path, kazooName, nil)
+		l, err := lock.New(client, path, kazooName, kazooQueue{})
 		if err != nil {
 			return nil, err
 		}
@@ -203,7 +203,7 @@ func (q *queue) lines() []line {
 // wants is what a node is in a queue for: lock, read, write, lease or term.
 func (q *queue) wants(p lock.Participant) string {
 	dir, name := framework.Split(p.Path)
-	for word, mark := range map[string]string{"read": "__READ__", "write": "__WRIT__", "lease": "lease-", "term": latchName} {
+	for mark, word := range map[string]string{"__READ__": "read", kazooReader: "read", "__WRIT__": "write", "lease-": "lease", latchName: "term"} {
 		if _, ours := lock.Sequence(name, mark); ours {
 			return word
 		}

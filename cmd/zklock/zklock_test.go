@@ -655,6 +655,10 @@ func TestListing(t *testing.T) {
 	require.NoError(t, err)
 	k, err := lock.New(client, "/kazoo", kazooName, nil)
 	require.NoError(t, err)
+	kr, err := lock.New(client, "/kazoo-rw", kazooReader, kazooQueue{})
+	require.NoError(t, err)
+	kw, err := lock.New(client, "/kazoo-rw", kazooName, kazooQueue{})
+	require.NoError(t, err)
 	for _, c := range []struct {
 		path, kind, title string
 		acquire           func(context.Context) (*lock.Hold, error)
@@ -665,6 +669,8 @@ func TestListing(t *testing.T) {
 		{"/rw", "read", "read/write lock", l.Read().Acquire, l.Write().Acquire, "write"},
 		{"/pool", "lease", "semaphore", s.Acquire, s.Acquire, "lease"},
 		{"/kazoo", "lock", "kazoo lock", k.Acquire, k.Acquire, "lock"},
+		{"/kazoo-rw", "read", "kazoo lock", kr.Acquire, kw.Acquire, "lock"},
+		{"/kazoo-rw", "lock", "kazoo lock", kw.Acquire, kr.Acquire, "read"},
 	} {
 		hold, err := c.acquire(ctx)
 		require.NoError(t, err)
@@ -705,6 +711,11 @@ func TestListing(t *testing.T) {
 		<-done
 		require.NoError(t, hold.Release())
 	}
+	for n := range 2 { // nodes of kazoo's readers, as kazoo names them
+		require.NoError(t, server.Create(fmt.Sprintf("/kazoo-rw/%032x__rlock__%010d", n, n+100), []byte("kazoo")))
+	}
+	_, out, _ = call(t, server, "ls", "/kazoo-rw")
+	assert.Equal(t, 2, strings.Count(out, "holds  read  kazoo"), "readers hold together: %s", out)
 	hold, err := m.Acquire(ctx)
 	require.NoError(t, err)
 	_, out, _ = call(t, server, "ls", "/mutex")
