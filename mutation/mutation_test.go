@@ -76,7 +76,7 @@ var mutations = []mutation{
 	{
 		name:  "a holder is not told that its session is lost",
 		file:  "recipes/lock/lease.go",
-		edits: []edit{{old: "Depend(e.queue.cfg.policy, l.lose)", new: "Depend(e.queue.cfg.policy, func(error) {})"}},
+		edits: []edit{{old: "depend(e.queue.cfg.policy, l.lose)", new: "depend(e.queue.cfg.policy, func(error) {})"}},
 		pkg:   "recipes/lock", test: "TestHolderLearnsThatItsSessionIsOver",
 	},
 	{

@@ -49,7 +49,7 @@ var bugs = []planted{
 		{entryFile, "func newEntry(", "var lastReleased sync.Map\n\nfunc newEntry("},
 	}},
 	{"a holder does not hear that its session is lost", []edit{
-		{leaseFile, "Depend(e.queue.cfg.policy, l.lose)", "Depend(e.queue.cfg.policy, func(error) {})"},
+		{leaseFile, "depend(e.queue.cfg.policy, l.lose)", "depend(e.queue.cfg.policy, func(error) {})"},
 	}},
 	{"whoever gives up leaves its node", []edit{
 		{"recipes/lock/acquire.go", "\t\te.leave()\n\t}\n\treturn nil, q.whyNot", "\t}\n\treturn nil, q.whyNot"},
