@@ -12,6 +12,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/zktest"
 )
 
 // TestCloseOutlastsAServerThatRefusesCredentials closes a node while the only server that can be reached refuses the client's
@@ -58,13 +59,7 @@ func TestCloseOutlastsAServerThatRefusesCredentials(t *testing.T) {
 // credentials after that. That says nothing about the payloads of others.
 func TestMembersKeepTheirPayloadsWhileCredentialsAreRefused(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
-		var refuses atomic.Bool
-		w.Tamper(func(_ zktest.Request, answer []byte) []byte {
-			if refuses.Load() {
-				copy(answer[16:], []byte{0xff, 0xff, 0xff, 0x8d}) // -115, authentication failed
-			}
-			return answer
-		}, zktest.OnOp(zktest.OpAuth))
+		refuses := testbed.RefuseCredentials(w.Server)
 		client := w.client(framework.WithAuth("digest", []byte("user:password")))
 		other := join(t, w.client(), "/group", "other", "payload")
 		m := join(t, client, "/group", "a", "a")
