@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/retry"
 )
@@ -137,6 +138,32 @@ func (s *Semaphore) refresh(ctx context.Context, n int) error {
 		s.adopt(r)
 	}
 	return s.admit(n)
+}
+
+// confirm has us know every change of a shared count that came before the last change of the leases that we know. It fails if n is
+// more than there are.
+func (s *Semaphore) confirm(ctx context.Context, n int) error {
+	if s.count == nil || clientapi.Values(s.count.client) == clientapi.Values(s.client) {
+		// The connection tells of a change of the count before it tells of later changes of the leases.
+		if current, _ := s.known(); current {
+			return nil
+		}
+		return s.refresh(ctx, n)
+	}
+	// The count has a connection of its own, whose server may be behind. In another session it could be again after it has
+	// caught up.
+	session, err := s.count.client.Session(ctx)
+	if err != nil {
+		return err
+	}
+	ctx = framework.InSession(ctx, session)
+	if err = s.count.client.CatchUp(ctx); err == nil {
+		err = s.refresh(ctx, n)
+	}
+	if errors.Is(err, framework.ErrSessionLost) {
+		return &entryLost{err}
+	}
+	return err
 }
 
 // follow adopts every change of a shared count until ctx is done. An error means that waiting for n leases is

@@ -282,11 +282,7 @@ func (s *Semaphore) take(ctx context.Context, n int, acquire func(context.Contex
 		if err != nil {
 			return nil, err
 		}
-		// The connection tells of a change of the count before it tells of later changes of the leases.
-		current, _ := s.known()
-		if !current {
-			err = s.refresh(ctx, n)
-		}
+		err = s.confirm(ctx, n)
 		if _, now := s.known(); err == nil && now == falls {
 			return alive(holds)
 		}
