@@ -34,6 +34,7 @@ type Conn struct {
 	roomy    bool // a short write does not wait for a reader
 	handlers Handlers
 	decoder  proto.Decoder // of the reply that is being handed out; used by read only
+	refused  Handler       // of the reply for which Answered had the connection ended; nil: none; used by read only
 
 	down  chan struct{} // closed when the connection is of no more use
 	done  chan struct{} // closed when all is over

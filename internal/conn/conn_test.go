@@ -393,3 +393,23 @@ func TestAnAnswerThatIsTooShortEndsTheConnection(t *testing.T) {
 	<-c.Done()
 	require.ErrorIs(t, c.Err(), proto.ErrMalformed)
 }
+
+// TestAnAnswerOfNoUseIsToldAfterTheEnd: whoever learns of a connection's end by a request finds that holders were told.
+func TestAnAnswerOfNoUseIsToldAfterTheEnd(t *testing.T) {
+	var order []string
+	c, p := open(t, 10*time.Second, Handlers{
+		Answered: func(Answer) error { return errors.New("of no use") },
+		Ended:    func() { order = append(order, "ended") },
+	})
+	r, answered := deletion()
+	answer := r.Handler
+	r.Handler = handlerFunc(func(d *proto.Decoder, err error) {
+		order = append(order, "reply")
+		answer.Reply(d, err)
+	})
+	c.Send(r)
+	h, _ := p.next()
+	p.reply(h.Xid, proto.OK)
+	require.ErrorIs(t, <-answered, zk.ErrConnectionClosed)
+	require.Equal(t, []string{"ended", "reply"}, order)
+}

@@ -126,7 +126,7 @@ func (c *Conn) dispatch(d *proto.Decoder) error {
 		return err
 	}
 	if err := c.handlers.Answered(Answer{s.at, received, header.Code.FromLeader(s.op), header.Zxid, header.Code}); err != nil {
-		s.handler.Reply(nil, zk.ErrConnectionClosed)
+		c.refused = s.handler
 		return err
 	}
 	if header.Code != proto.OK {
@@ -166,6 +166,9 @@ func (c *Conn) answered(xid int32, received time.Time) (sent, error) {
 
 // fail answers for the server, which does not any more.
 func (c *Conn) fail() {
+	if c.refused != nil {
+		c.refused.Reply(nil, zk.ErrConnectionClosed)
+	}
 	c.mu.Lock()
 	inFlight, unsent := c.inFlight, c.outbox
 	c.inFlight, c.pings, c.outbox = fifo[sent]{}, fifo[sent]{}, nil
