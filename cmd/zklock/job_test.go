@@ -337,6 +337,22 @@ func TestTheCommandReadsInTheBackground(t *testing.T) {
 	assert.Zero(t, sh.end())
 }
 
+// TestTheTerminalIsTakenFromTheCommand: a shell that starts the rest of a pipeline late makes the terminal that of the whole job,
+// which is zklock's group, when the command has it already.
+func TestTheTerminalIsTakenFromTheCommand(t *testing.T) {
+	server := zktest.NewServer(t)
+	sh := interactive(t, server)
+	sh.enter("$ZKLOCK run /lock sh -c 'read a; " + giveTerminalTo + "=$PPID $ZKLOCK; echo \"first: $a\"; read b; echo \"second: $b\"'\n")
+	sh.inFront(false)
+	sh.enter("one\n")
+	sh.read("first: one")
+	sh.enter("two\n")
+	sh.read("second: two")
+	sh.inFront(true)
+	sh.enter("exit\n")
+	assert.Zero(t, sh.end())
+}
+
 // TestNobodyIsThereToContinue: without job control Ctrl-Z does not wedge the terminal.
 func TestNobodyIsThereToContinue(t *testing.T) {
 	server := zktest.NewServer(t)

@@ -49,9 +49,9 @@ func (t *terminal) give(group int) {
 	_ = unix.IoctlSetPointerInt(t.fd(), unix.TIOCSPGRP, group) // it may have hung up
 }
 
-// lend gives the child the terminal if it is ours.
+// lend gives the child the terminal if it is ours: also again, if a shell that starts the rest of a pipeline has taken it back.
 func (c *child) lend() (lent bool) {
-	if !c.foreground && c.terminal.ours() {
+	if c.terminal.ours() {
 		c.foreground = true
 		c.terminal.give(c.pid)
 		return true

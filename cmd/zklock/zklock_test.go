@@ -39,7 +39,15 @@ import (
 // is in its environment.
 const beZklock = "ZKLOCK_TEST_MAIN"
 
+// giveTerminalTo is in the environment of a test binary that makes the terminal that of the process group of this process.
+const giveTerminalTo = "ZKLOCK_TEST_GIVE_TERMINAL_TO"
+
 func TestMain(m *testing.M) {
+	if pid, err := strconv.Atoi(os.Getenv(giveTerminalTo)); err == nil {
+		group, _ := syscall.Getpgid(pid)
+		openTerminal().give(group)
+		return
+	}
 	if os.Getenv(beZklock) != "" {
 		main()
 	}
