@@ -8,7 +8,7 @@
 // address.
 //
 // GET / lists all requests. Other requests are answered with a JSON object, and failures with {"error": "..."}
-// and a status of 400 (a bad request), 404 (no such session, node or handle) or 409 (the node exists already,
+// and a status of 400 (a bad request), 404 (no such session, node, handle or request) or 409 (the node exists already,
 // the server is closed, or there is no leader).
 package control
 
@@ -48,6 +48,9 @@ func Handler(server *zktest.Server, opts ...Option) http.Handler {
 		h.offered = append(h.offered, offer{r.method, strings.TrimSuffix(r.path, "{$}"), r.does})
 		mux.HandleFunc(r.method+" "+strings.TrimSuffix(r.path, "?path=/"), r.serve)
 	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, http.StatusNotFound, failure{fmt.Sprintf("no such request: %s %s; GET / lists all", r.Method, r.URL.Path)})
+	})
 	return guard(mux)
 }
 

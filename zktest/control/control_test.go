@@ -305,6 +305,16 @@ func TestWhatMakesNoSenseIsRefused(t *testing.T) {
 	require.Empty(t, p.server.Tree())
 }
 
+// TestAnUnknownRequestIsAnsweredLikeAnyOther: in JSON.
+func TestAnUnknownRequestIsAnsweredLikeAnyOther(t *testing.T) {
+	p := open(t, zktest.NewServer(t))
+	for _, request := range [][]string{{"GET", "/nowhere"}, {"GET", "/expire"}} { // that one is a POST
+		code, out := p.ask(request[0], request[1], "")
+		assert.Equal(t, http.StatusNotFound, code)
+		assert.Contains(t, out["error"], "no such request: "+request[0]+" "+request[1])
+	}
+}
+
 func TestWebPagesAreRefused(t *testing.T) {
 	server := zktest.NewServer(t)
 	for name, change := range map[string]func(*http.Request){
