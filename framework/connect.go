@@ -222,8 +222,11 @@ func (f *connector) connectTo(server string, n int) (*link, error) {
 	}
 	session.behind.Store(session.unplaced.Load())
 	l := newLink(session, server, opened, c.cfg.nudges)
-	if session.behind.Load() {
-		l.catchUp()
+	switch {
+	case session.behind.Load():
+		l.catchUp() // the leader's answer proves as much as that to a sync
+	case session.depended():
+		send(l, askSync("/")) // without it the connect request proves nothing, see session.Deadline
 	}
 	return l, nil
 }

@@ -163,6 +163,13 @@ func (s *Session) confirmed() bool {
 	return len(s.dependents) > 0 || s.core.cfg.expirationPercent < 100
 }
 
+// depended is confirmed for a caller that does not hold s.mu.
+func (s *Session) depended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.confirmed()
+}
+
 // ask returns what to say to the next server, to go on with the session there.
 func (s *Session) ask() conn.Hello {
 	s.mu.Lock()

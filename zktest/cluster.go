@@ -94,7 +94,7 @@ func StartCluster(n int, opts ...Option) (*Cluster, error) {
 	c.settle = c.agenda.settle
 	for i := range n {
 		s := newServer(cfg, int64(i+1), c.shared)
-		m := &member{Server: s, cluster: c, index: i, touched: make(map[int64]touch)}
+		m := &member{Server: s, cluster: c, index: i, touched: make(map[int64]touch), resuming: make(map[int64]*call)}
 		s.member = m
 		s.addr = fmt.Sprintf("127.0.0.1:%d", 2181+i)
 		c.members = append(c.members, m)

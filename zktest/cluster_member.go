@@ -25,7 +25,8 @@ type member struct {
 	steps   []step   // what it has to do, in order
 	wake    time.Time
 
-	touched map[int64]touch // sessions heard since the last report to the leader
+	touched  map[int64]touch // sessions heard since the last report to the leader
+	resuming map[int64]*call // handshakes that wait for the leader, by session
 }
 
 // step is an entry to be applied, or something to be done after the entries before it were.
@@ -75,15 +76,25 @@ func (m *member) submit(e *entry) {
 	m.toLeader(func(t *term) { t.receive(e) })
 }
 
-// resumeSession asks the leader whether a session that comes to this member is alive.
+// resumeSession asks the leader whether a session that comes to this member is alive. As on a real server, the
+// answer does not say which handshake it is for: it goes to the newest one of the session.
 func (m *member) resumeSession(q *call, id int64, timeout time.Duration) {
+	if earlier := m.resuming[id]; earlier != nil {
+		earlier.conn.cut()
+	}
+	m.resuming[id] = q
 	m.toLeader(func(t *term) {
 		code := proto.SessionExpired
 		if t.tracker.touch(id, timeout, time.Now()) {
 			code = proto.OK
 			t.tracker.sessions[id].owner = m.Server
 		}
-		t.tell(m, func() { q.answer(m.tree.zxid, result{code: code}) })
+		t.tell(m, func() {
+			if q := m.resuming[id]; q != nil {
+				delete(m.resuming, id)
+				q.answer(m.tree.zxid, result{code: code})
+			}
+		})
 	})
 }
 
@@ -191,6 +202,7 @@ func (m *member) follow(t *term, tail []*entry) {
 	}
 	m.tree.zxid = max(m.tree.zxid, t.epoch<<32)
 	clear(m.touched)
+	clear(m.resuming)
 }
 
 // look has the member leave its term and look for a leader. It serves no clients meanwhile.

@@ -28,8 +28,13 @@ import (
 // timeout after the first was answered, the leader took part in the second, and it was answered. By default a
 // server grants no timeout shorter than two of its ticks, so 9/32 of it is at least half a tick. The rest
 // leaves room for a leader's ping that is late: a sixteenth of a tick, 125 ms by default, with a timeout of two
-// ticks, and half a tick and more with four. A connect request counts at once, since the leader creates the
-// session, or confirms it.
+// ticks, and half a tick and more with four.
+//
+// The connect request of a new session counts at once, since the leader creates the session. One that goes on with
+// a session counts when the leader has answered a later request on the same connection. A follower passes it on to
+// the leader, too, but the leader's answer names the session and not the connection. So a follower that has been
+// asked before, on a connection that ended meanwhile, may take the answer to the earlier request for one to this,
+// which the leader need not have heard.
 //
 // The price of strict mode: if the leader answers every 3/32 of the timeout, the latest proven request was sent
 // no longer ago than
@@ -56,6 +61,7 @@ type Deadline struct {
 	timeout time.Duration
 	last    time.Time // sent, of the last request that was answered
 	proven  time.Time // sent, of the last request that is proven
+	joined  time.Time // sent, of the last connect request that goes on with the session
 	samples [samples]sample
 	first   int // of the ring
 	count   int
@@ -95,12 +101,13 @@ var Suspended = slept
 // percent is the part of the timeout after which the session counts as lost, 1 to 100; other values are
 // replaced by the nearest of these. Curator calls it simulated session expiration.
 func NewDeadline(timeout time.Duration, sent time.Time, percent int) *Deadline {
-	d := &Deadline{percent: time.Duration(min(max(percent, 1), 100)), slept: Suspended()}
-	d.Attached(timeout, sent)
-	return d
+	return &Deadline{
+		percent: time.Duration(min(max(percent, 1), 100)), slept: Suspended(),
+		timeout: timeout, last: sent, proven: sent,
+	}
 }
 
-// Attached notes that a connect request sent at sent was answered, with this timeout.
+// Attached notes that a connect request sent at sent, to go on with the session, was answered, with this timeout.
 func (d *Deadline) Attached(timeout time.Duration, sent time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -109,8 +116,8 @@ func (d *Deadline) Attached(timeout time.Duration, sent time.Time) {
 		return
 	}
 	// The follower may never have reported what is unproven on the old connection. It need not be removed: it
-	// was sent before this request, so it adds nothing.
-	d.last, d.proven = later(d.last, sent), later(d.proven, sent)
+	// was sent before this request, so it adds nothing to what proves this one.
+	d.last, d.joined = later(d.last, sent), sent
 }
 
 // Answered notes that a request sent at sent was answered at received, and whether the leader took part in it,
@@ -141,12 +148,15 @@ func (d *Deadline) wake() {
 	}
 	d.slept += more
 	d.woke = time.Now()
-	d.last, d.proven = d.last.Add(-more), d.proven.Add(-more)
+	d.last, d.proven, d.joined = d.last.Add(-more), d.proven.Add(-more), d.joined.Add(-more)
 	d.first, d.count = 0, 0
 }
 
-// prove counts all requests that were answered long enough before sent.
+// prove counts the connect request, and all requests that were answered long enough before sent.
 func (d *Deadline) prove(sent time.Time) {
+	if !sent.Before(d.joined) {
+		d.proven = later(d.proven, d.joined)
+	}
 	for d.count > 0 && sent.Sub(d.at(0).answered) >= d.timeout/32*forward {
 		d.proven = later(d.proven, d.at(0).sent)
 		d.drop()

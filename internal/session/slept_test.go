@@ -27,6 +27,7 @@ func TestTheTimeOfASuspendedMachineCounts(t *testing.T) { // issue 10, A6
 		require.Equal(t, began.Add(whole-3*time.Second), d.At(strict), "what was sent before says nothing")
 		again := time.Now()
 		d.Attached(timeout, again)
+		d.Answered(again, again, true)
 		require.Equal(t, again.Add(whole), d.At(strict), "what is sent after counts")
 		stood += tolerance
 		require.Equal(t, again.Add(whole), d.At(strict), "the clocks are not read at one instant")
