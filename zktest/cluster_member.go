@@ -200,7 +200,9 @@ func (m *member) follow(t *term, tail []*entry) {
 		m.applied++
 		m.apply(e)
 	}
-	m.tree.zxid = max(m.tree.zxid, t.epoch<<32)
+	if m.leads() {
+		m.tree.zxid = max(m.tree.zxid, t.epoch<<32) // followers learn of it with the first transaction
+	}
 	clear(m.touched)
 	clear(m.resuming)
 }

@@ -379,6 +379,32 @@ func TestEachLeaderBeginsAnEpoch(t *testing.T) {
 	})
 }
 
+// TestFollowerLearnsOfAnEpochWithItsFirstTransaction has a client that knows of a new epoch, from the leader, go to
+// a follower: it knows less as long as nobody has written, although it misses nothing.
+func TestFollowerLearnsOfAnEpochWithItsFirstTransaction(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		a := raw(t, leader(t, c), nil)
+		_, err := c.StopLeader()
+		require.NoError(t, err)
+		a = raw(t, elected(t, c), a)
+		r, err := a.call(opPing, nil)
+		require.NoError(t, err)
+		a.seen = r.zxid
+		for _, m := range c.Members() {
+			conn, err := m.Dial("", "", 0)
+			if err != nil || m == leader(t, c) {
+				continue // the old leader is stopped
+			}
+			_, err = dialRaw(conn, a, 10*time.Second)
+			require.Error(t, err, "before any transaction")
+			require.NoError(t, conn.Close())
+			mustCreate(t, a, "/n", 0)
+			time.Sleep(time.Second)
+			raw(t, m, a)
+		}
+	})
+}
+
 // TestLoneMemberLosesNoWrite stops the only member between a write and its commit.
 func TestLoneMemberLosesNoWrite(t *testing.T) {
 	virtual(t, 1, func(t *testing.T, c *zktest.Cluster) {
