@@ -205,6 +205,8 @@ func TestTheEndIsToldAfterTheStateBefore(t *testing.T) {
 		time.Sleep(time.Minute) // virtual time, in which the first state is told
 		server.CutConnections()
 		time.Sleep(time.Minute) // virtual time, in which nothing may follow the end
+		mu.Lock()
+		defer mu.Unlock()
 		require.Equal(t, []framework.StateEvent{
 			{To: connstate.Connected},
 			{From: connstate.Connected, To: connstate.Suspended},
