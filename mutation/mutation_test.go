@@ -245,6 +245,12 @@ var mutations = []mutation{
 		pkg:   "internal/session", test: "TestTheTimeOfASuspendedMachineCounts",
 	},
 	{
+		name:  "a connect request that goes on with a session counts at once",
+		file:  "internal/session/deadline.go",
+		edits: []edit{{old: "d.last, d.joined = later(d.last, sent), sent", new: "d.last, d.proven = later(d.last, sent), later(d.proven, sent)"}},
+		pkg:   "internal/session", test: "TestReconnectConfirmsTheSession",
+	},
+	{
 		name:  "a reply to another request is accepted",
 		file:  "internal/conn/loops.go",
 		edits: []edit{{old: "if oldest.xid != xid {", new: "if false {"}},
