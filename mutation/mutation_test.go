@@ -223,7 +223,7 @@ var mutations = []mutation{
 	{
 		name:  "a server that is behind what events have told need not catch up",
 		file:  "framework/connect.go",
-		edits: []edit{{old: "if session.behind.Load() {", new: "if session == nil {"}},
+		edits: []edit{{old: "case session.behind.Load():", new: "case session == nil:"}},
 		pkg:   "framework", test: "TestWhatAnEventToldOfIsReadOnTheNextConnection",
 	},
 	{
@@ -241,7 +241,7 @@ var mutations = []mutation{
 	{
 		name:  "the time for which the machine was suspended does not count",
 		file:  "internal/session/deadline.go",
-		edits: []edit{{old: "d.last, d.proven = d.last.Add(-more), d.proven.Add(-more)", new: ""}},
+		edits: []edit{{old: "d.last, d.proven, d.joined = d.last.Add(-more), d.proven.Add(-more), d.joined.Add(-more)", new: ""}},
 		pkg:   "internal/session", test: "TestTheTimeOfASuspendedMachineCounts",
 	},
 	{

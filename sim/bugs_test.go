@@ -76,7 +76,7 @@ var bugs = []planted{
 		{"framework/session.go", "s.deadline.Attached(g.Timeout, sent)", "s.deadline.Attached(g.Timeout, time.Now())"},
 	}},
 	{"a server that is behind what events have told need not catch up", []edit{
-		{"framework/connect.go", "if session.behind.Load() {", "if session == nil {"},
+		{"framework/connect.go", "case session.behind.Load():", "case session == nil:"},
 	}},
 	{"a requeue goes on although its node is gone", []edit{{
 		againFile, "next, err := q.join(hints, session, v, true)\n",
