@@ -128,22 +128,23 @@ func TestCatchUpNeedsNoNode(t *testing.T) {
 // TestAServerThatIsTooBusyToCatchUpIsLeft: what it answers after that may be old.
 func TestAServerThatIsTooBusyToCatchUpIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		conns, caughtUp := 0, false
+		var conns atomic.Int32
+		var caughtUp atomic.Bool
 		l := &scripted{}
-		l.welcome = func(r proto.ConnectRequest) []byte { conns++; return welcome(7, 10*time.Second)(r) }
+		l.welcome = func(r proto.ConnectRequest) []byte { conns.Add(1); return welcome(7, 10*time.Second)(r) }
 		l.answer = fine(func(h proto.RequestHeader, body []byte) []byte {
 			switch {
 			case h.Op == proto.OpAddWatch:
 				return append(packet(&proto.ReplyHeader{Xid: h.Xid, Zxid: 5}),
 					packet(&proto.ReplyHeader{Xid: proto.XidEvent, Zxid: -1}, &proto.WatcherEvent{Type: int32(zk.EventNodeDataChanged), State: 3, Path: "/a"})...)
-			case h.Op == proto.OpMulti && conns < 4: // a follower says so by itself
+			case h.Op == proto.OpMulti && conns.Load() < 4: // a follower says so by itself
 				return packet(&proto.ReplyHeader{Xid: h.Xid, Zxid: 5, Code: proto.Throttled})
 			case h.Op == proto.OpMulti:
-				caughtUp = true
+				caughtUp.Store(true)
 				return packet(&proto.ReplyHeader{Xid: h.Xid, Zxid: 6, Code: proto.NoNode})
-			case conns == 1:
+			case conns.Load() == 1:
 				return nil
-			case caughtUp:
+			case caughtUp.Load():
 				return packet(&proto.ReplyHeader{Xid: h.Xid, Zxid: 6}, &proto.DataResponse{Data: []byte("new")})
 			}
 			return packet(&proto.ReplyHeader{Xid: h.Xid, Zxid: 5}, &proto.DataResponse{Data: []byte("old")})
@@ -154,7 +155,7 @@ func TestAServerThatIsTooBusyToCatchUpIsLeft(t *testing.T) {
 		data, _, err := client.Get(t.Context(), "/a")
 		require.NoError(t, err)
 		require.Equal(t, "new", string(data))
-		require.Equal(t, 4, conns)
+		require.EqualValues(t, 4, conns.Load())
 	})
 }
 
