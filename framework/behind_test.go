@@ -178,7 +178,7 @@ func TestAServerThatStaysTooBusyIsNotFlooded(t *testing.T) {
 		require.NoError(t, err)
 		_, _, err = client.Get(t.Context(), "/a") // the connection ends
 		require.Error(t, err)
-		time.Sleep(5 * time.Second) // virtual time
+		time.Sleep(5 * time.Second) // virtual time: what is counted is the connections of these seconds
 		require.Less(t, l.accepted.Load(), int32(30))
 	})
 }

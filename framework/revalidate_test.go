@@ -44,13 +44,13 @@ func comeBackTwice(t *testing.T, seed uint64) {
 	require.NoError(t, err)
 
 	follower.CutConnections()
-	time.Sleep(7 * time.Second) // virtual time
+	time.Sleep(7 * time.Second) // virtual time: the first connect request is on its way to the leader, whose answer takes longer
 	follower.CutConnections()
 	synctest.Wait()
 	require.NoError(t, client.WaitConnected(t.Context()))
 	require.NoError(t, cluster.Partition(follower))
 	for range 10_000 {
-		time.Sleep(10 * time.Millisecond) // virtual time
+		time.Sleep(10 * time.Millisecond) // virtual time: to look, every 10 ms, whether the node or the session is gone first
 		if !leader.Exists("/held") {
 			require.Error(t, session.Err(), "the node is gone, and its owner does not know")
 			return

@@ -23,7 +23,7 @@ func TestCreateThatIsCarriedOutAtTheEndOfItsSessionLeavesNoNode(t *testing.T) {
 					framework.WithRetryPolicy(retry.Never()))
 				session, err := client.Session(t.Context())
 				require.NoError(t, err)
-				time.Sleep(10*time.Second + time.Duration(phase)*100*time.Millisecond) // virtual time
+				time.Sleep(10*time.Second + time.Duration(phase)*100*time.Millisecond) // virtual time: when in a tick the create is sent is what is varied
 				gate := server.Block(zktest.OnOp(zktest.OpCreate))
 				result := make(chan error, 1)
 				go func() {

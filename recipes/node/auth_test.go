@@ -37,7 +37,7 @@ func TestCloseOutlastsAServerThatRefusesCredentials(t *testing.T) {
 				refuses.Store(true)
 				w.CutConnections()
 				for !errors.Is(client.WaitConnected(t.Context()), zk.ErrAuthFailed) {
-					time.Sleep(time.Millisecond)
+					time.Sleep(time.Millisecond) // virtual time: between two looks at what the client says
 				}
 				closed := make(chan error, 1)
 				go func() { closed <- n.Close() }()
@@ -71,7 +71,7 @@ func TestMembersKeepTheirPayloadsWhileCredentialsAreRefused(t *testing.T) {
 		require.NoError(t, other.Set(t.Context(), []byte("next")))
 		testbed.Receive(t, gate.Arrived(), "the read of the next payload")
 		w.CutConnections()
-		time.Sleep(time.Second) // virtual time
+		time.Sleep(time.Second) // virtual time, in which the client is refused again and again
 		require.ErrorIs(t, client.WaitConnected(t.Context()), zk.ErrAuthFailed)
 		require.Equal(t, "payload", members(m)["other"])
 		refuses.Store(false)

@@ -34,7 +34,7 @@ func TestTheNodeOfTheNextKeepIsNotDeleted(t *testing.T) {
 		armed.Store(true)
 		kept := begin(day(t), client, "next", node.Persistent())
 		w.RefuseConnections(false)
-		time.Sleep(time.Minute) // virtual time
+		time.Sleep(time.Minute) // virtual time: an outage longer than the session, and what follows it
 		shown := len(kept) > 0
 		before, err := w.Stat("/group/a")
 		require.NoError(t, err)

@@ -65,14 +65,14 @@ func TestAProtectedPersistentNodeThatComesAfterItsSessionGoes(t *testing.T) {
 		require.NoError(t, w.Create("/group", nil))
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
-		time.Sleep(1900 * time.Millisecond) // to the end of a tick
+		time.Sleep(1900 * time.Millisecond) // virtual time, to the end of a tick
 		gate := w.Block(zktest.OnOp(zktest.OpCreate))
 		ctx, cancel := context.WithCancel(t.Context())
 		kept := begin(ctx, client, "a", node.Persistent(), node.Protected())
 		testbed.Receive(t, gate.Arrived(), "the create")
 		cancel()
 		testbed.Receive(t, session.Done(), "the end of the session")
-		time.Sleep(4300 * time.Millisecond)
+		time.Sleep(4300 * time.Millisecond) // virtual time, until just before the servers end the session
 		require.True(t, slices.ContainsFunc(w.Sessions(), func(s zktest.Session) bool { return s.ID == session.ID() }))
 		gate.Open()
 		w.settle()

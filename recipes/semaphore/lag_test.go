@@ -37,7 +37,7 @@ func TestCountOfAnotherClientIsNotBehind(t *testing.T) {
 		require.NoError(t, cluster.Lag(follower, time.Second))
 		require.NoError(t, near.Set(t.Context(), 1))
 		release(t, one)
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(500 * time.Millisecond) // virtual time, less than the server is behind, in which nobody may acquire
 		synctest.Wait()
 		undecided(t, waiter)
 		release(t, two)

@@ -964,7 +964,7 @@ func TestCountThatFellInTheQueueIsKnownAtItsFront(t *testing.T) {
 	case got := <-waiter:
 		require.NoError(t, got.err)
 		t.Fatal("two hold, and one may")
-	case <-time.After(50 * time.Millisecond):
+	case <-time.After(50 * time.Millisecond): // real time: a lease that must not come gives no signal; if this is too short, no test fails
 	}
 	gate.Open()
 	testbed.Eventually(t, func() bool {
@@ -1005,7 +1005,7 @@ func TestLeaseThatIsReleasedAfterTheCountFellIsNotGranted(t *testing.T) {
 		case got := <-waiter:
 			require.NoError(t, got.err)
 			require.Error(t, two.Err(), "two hold, and one may")
-		case <-time.After(5 * time.Millisecond):
+		case <-time.After(5 * time.Millisecond): // the same
 		}
 		release(t, two)
 		got := testbed.Receive(t, waiter, "the lease")
