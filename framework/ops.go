@@ -95,7 +95,8 @@ func (c *Client) Sync(ctx context.Context, path string) error {
 
 // CatchUp returns when the server that we are connected to has applied every write that was answered, to any client, before
 // CatchUp was called. What this session reads after it is at least as new. It is a write that changes nothing, so it costs
-// what a write costs.
+// what a write costs. It needs no node and no permission. Errors are those of ctx, [ErrClosed], those of [InSession], and, when
+// the retry policy allows no more retries, those of the network.
 func (c *Client) CatchUp(ctx context.Context) error {
 	_, err := c.Multi(ctx, &zk.CheckVersionRequest{Path: "/", Version: -1})
 	// That the node is missing (it is the namespace's), or must not be read, is an answer in the order of writes, too.

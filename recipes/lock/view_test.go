@@ -107,40 +107,28 @@ func TestNodeThatWasThereBeforeTheViewIsWatched(t *testing.T) {
 	require.NoError(t, got.hold.Release())
 }
 
-// TestSecretNodeThatWasThereBeforeTheViewKeepsNobodyWaiting: nobody is told of its end.
+// TestSecretNodeThatWasThereBeforeTheViewKeepsNobodyWaiting: nobody is told of its end, neither who waits nor who only tries.
 func TestSecretNodeThatWasThereBeforeTheViewKeepsNobodyWaiting(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
-	q := newQueue(t, bed.Client(t), "/lock", lock.WithLocalHandOff(1, time.Hour)) // has a view from the first acquire on
-	secret := bed.Client(t, framework.WithAuth("digest", []byte("user:password")))
-	node, err := secret.Create(testbed.Context(t), "/lock/lock-", nil, framework.As(framework.EphemeralSequential), framework.Protected(),
-		framework.ContainerParents(), framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
-	require.NoError(t, err)
-	_, err = q.TryAcquire(testbed.Context(t))
-	require.ErrorIs(t, err, lock.ErrNotAcquired)
-	require.True(t, q.Viewed())
-	require.NoError(t, secret.Delete(testbed.Context(t), node, -1))
-	hold, err := q.Acquire(testbed.Context(t))
-	require.NoError(t, err)
-	require.NoError(t, hold.Release())
-}
-
-// TestTryAcquireDoesNotSeeASecretNodeThatIsGone: a view is not told of the end of a node that it may not read.
-func TestTryAcquireDoesNotSeeASecretNodeThatIsGone(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
-	q := newQueue(t, bed.Client(t), "/lock", lock.WithLocalHandOff(1, time.Hour)) // has a view from the first acquire on
-	secret := bed.Client(t, framework.WithAuth("digest", []byte("user:password")))
-	node, err := secret.Create(testbed.Context(t), "/lock/lock-", nil, framework.As(framework.EphemeralSequential), framework.Protected(),
-		framework.ContainerParents(), framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
-	require.NoError(t, err)
-	_, err = q.TryAcquire(testbed.Context(t))
-	require.ErrorIs(t, err, lock.ErrNotAcquired)
-	require.True(t, q.Viewed())
-	require.NoError(t, secret.Delete(testbed.Context(t), node, -1))
-	hold, err := q.TryAcquire(testbed.Context(t))
-	require.NoError(t, err)
-	require.NoError(t, hold.Release())
+	for name, acquire := range map[string]func(*lock.Queue, context.Context) (*lock.Hold, error){
+		"Acquire":    (*lock.Queue).Acquire,
+		"TryAcquire": (*lock.Queue).TryAcquire,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bed := testbed.On(zktest.NewServer(t))
+			q := newQueue(t, bed.Client(t), "/lock", lock.WithLocalHandOff(1, time.Hour)) // has a view from the first acquire on
+			secret := bed.Client(t, framework.WithAuth("digest", []byte("user:password")))
+			node, err := secret.Create(testbed.Context(t), "/lock/lock-", nil, framework.As(framework.EphemeralSequential), framework.Protected(),
+				framework.ContainerParents(), framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
+			require.NoError(t, err)
+			_, err = q.TryAcquire(testbed.Context(t))
+			require.ErrorIs(t, err, lock.ErrNotAcquired)
+			require.True(t, q.Viewed())
+			require.NoError(t, secret.Delete(testbed.Context(t), node, -1))
+			hold, err := acquire(q, testbed.Context(t))
+			require.NoError(t, err)
+			require.NoError(t, hold.Release())
+		})
+	}
 }
 
 // TestNodeThatComesAheadOfOursIsSeen is a downgrade, on the level of nodes: a node with a lower number than ours

@@ -10,17 +10,23 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// TestAGroupNeverGoesBackInTime shows it what a server that lags behind would.
-func TestAGroupNeverGoesBackInTime(t *testing.T) {
+// alone is a group whose client reaches no server. It ends with the test.
+func alone(t *testing.T) *group {
 	client, err := framework.New([]string{"localhost:1"})
 	require.NoError(t, err)
 	g := &group{client: client, path: "/g", reads: make(chan struct{}, 1), entries: map[string]*entry{}, changed: make(chan struct{})}
 	g.ctx, g.stop = context.WithCancel(t.Context())
-	defer func() {
+	t.Cleanup(func() {
 		g.stop()
 		g.wg.Wait()
 		client.Close()
-	}()
+	})
+	return g
+}
+
+// TestAGroupNeverGoesBackInTime shows it what a server that lags behind would.
+func TestAGroupNeverGoesBackInTime(t *testing.T) {
+	g := alone(t)
 	g.adopt([]string{"a", "b"}, &zk.Stat{Pzxid: 7})
 	a := g.entries["a"]
 	require.NotNil(t, a)
@@ -47,15 +53,7 @@ func TestAGroupNeverGoesBackInTime(t *testing.T) {
 // TestAMemberThatCameBackIsNotWhoItWasBefore shows a group, after a member has left and come back, what a server that lags behind
 // knows of the one that left.
 func TestAMemberThatCameBackIsNotWhoItWasBefore(t *testing.T) {
-	client, err := framework.New([]string{"localhost:1"})
-	require.NoError(t, err)
-	g := &group{client: client, path: "/g", reads: make(chan struct{}, 1), entries: map[string]*entry{}, changed: make(chan struct{})}
-	g.ctx, g.stop = context.WithCancel(t.Context())
-	defer func() {
-		g.stop()
-		g.wg.Wait()
-		client.Close()
-	}()
+	g := alone(t)
 	g.adopt([]string{"a"}, &zk.Stat{Pzxid: 5})
 	g.take(g.entries["a"], []byte("old"), &zk.Stat{Mzxid: 5})
 	g.adopt(nil, &zk.Stat{Pzxid: 7})
@@ -74,15 +72,7 @@ func TestAMemberThatCameBackIsNotWhoItWasBefore(t *testing.T) {
 // TestAGroupThatWasGoneIsNotWhatItWasBefore shows a group, after its parent has gone, what a server that lags behind knows of the time
 // before, and what it knows of a member of then when there is another parent.
 func TestAGroupThatWasGoneIsNotWhatItWasBefore(t *testing.T) {
-	client, err := framework.New([]string{"localhost:1"})
-	require.NoError(t, err)
-	g := &group{client: client, path: "/g", reads: make(chan struct{}, 1), entries: map[string]*entry{}, changed: make(chan struct{})}
-	g.ctx, g.stop = context.WithCancel(t.Context())
-	defer func() {
-		g.stop()
-		g.wg.Wait()
-		client.Close()
-	}()
+	g := alone(t)
 	g.adopt([]string{"a"}, &zk.Stat{Czxid: 1, Pzxid: 5})
 	g.take(g.entries["a"], []byte("old"), &zk.Stat{Mzxid: 6})
 	g.adopt(nil, nil)
