@@ -57,6 +57,7 @@ type Conn struct {
 	lastXid    int32
 	draining   bool
 	closed     bool
+	failed     bool  // fail has taken all requests
 	cause      error // why it was closed; may be nil
 }
 
@@ -167,22 +168,24 @@ func (c *Conn) Drain() {
 }
 
 // CloseSession tells the server that the session is over, after all requests that were sent
-// before, and closes the connection when it has answered or ctx is done.
-func (c *Conn) CloseSession(ctx context.Context) {
+// before, and closes the connection when it has answered, which CloseSession reports, or ctx is done.
+func (c *Conn) CloseSession(ctx context.Context) (done bool) {
 	answered := make(told, 1)
 	c.Send(&Request{Op: proto.OpCloseSession, Frame: Begin(0), Handler: answered, Last: true})
 	select {
-	case <-answered:
+	case err := <-answered:
 		c.Close(nil)
+		return err == nil
 	case <-ctx.Done():
 		c.Close(ErrSilent)
+		return false
 	}
 }
 
-// told is a handler that only says when.
-type told chan struct{}
+// told is a handler that only says when, and whether there was an answer.
+type told chan error
 
-func (t told) Reply(*proto.Decoder, error) { t <- struct{}{} }
+func (t told) Reply(_ *proto.Decoder, err error) { t <- err }
 
 // maxDirect is how many bytes can be on their way to a server that does not read, without
 // making a write wait: less than any socket has room for.
@@ -192,9 +195,14 @@ const maxDirect = 4 << 10
 // comes to it. It does not block. Requests of one goroutine are sent in the order of its calls.
 func (c *Conn) Send(r *Request) {
 	c.mu.Lock()
-	if c.closed || c.draining && !r.Last && r.Op != proto.OpPing {
+	if c.failed || c.draining && !r.Last && r.Op != proto.OpPing {
 		c.mu.Unlock()
 		r.Handler.Reply(nil, zk.ErrNoServer) // it was not sent
+		return
+	}
+	if c.closed {
+		c.outbox = append(c.outbox, r) // it is told by fail, as those before it: after holders
+		c.mu.Unlock()
 		return
 	}
 	if r.Op == proto.OpSync {

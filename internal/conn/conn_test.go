@@ -413,3 +413,22 @@ func TestAnAnswerOfNoUseIsToldAfterTheEnd(t *testing.T) {
 	require.ErrorIs(t, <-answered, zk.ErrConnectionClosed)
 	require.Equal(t, []string{"ended", "reply"}, order)
 }
+
+// TestARequestAfterTheEndIsToldAfterHolders: the connection has ended, and those who do not trust the session are being told.
+func TestARequestAfterTheEndIsToldAfterHolders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := make(chan struct{})
+		c, _ := open(t, 10*time.Second, Handlers{Ended: func() { <-told }})
+		c.Close(ErrSilent)
+		r, answered := deletion()
+		c.Send(r)
+		synctest.Wait()
+		require.Empty(t, answered, "holders do not know yet")
+		close(told)
+		require.ErrorIs(t, <-answered, zk.ErrNoServer)
+		<-c.Done()
+		r, answered = deletion()
+		c.Send(r)
+		require.ErrorIs(t, <-answered, zk.ErrNoServer)
+	})
+}

@@ -21,6 +21,11 @@ func (c *Conn) write() {
 		}
 		c.out.Lock()
 		c.mu.Lock()
+		if c.closed {
+			c.mu.Unlock()
+			c.out.Unlock()
+			return // what is left was not sent
+		}
 		batch := c.outbox
 		c.outbox = nil
 		frames = frames[:0]
@@ -171,7 +176,7 @@ func (c *Conn) fail() {
 	}
 	c.mu.Lock()
 	inFlight, unsent := c.inFlight, c.outbox
-	c.inFlight, c.pings, c.outbox = fifo[sent]{}, fifo[sent]{}, nil
+	c.inFlight, c.pings, c.outbox, c.failed = fifo[sent]{}, fifo[sent]{}, nil, true
 	c.mu.Unlock()
 	for {
 		s, found := inFlight.front()

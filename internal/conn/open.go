@@ -67,7 +67,9 @@ func Open(ctx context.Context, nc net.Conn, hello Hello) (*Conn, error) {
 	c.lookTimer.Stop()
 	c.frames = proto.NewFrameReader(&c.heard, maxFrame)
 	stop := context.AfterFunc(ctx, func() {
-		_ = nc.SetDeadline(time.Unix(1, 0)) // in the past; if that fails, we end with nc
+		if nc.SetDeadline(time.Unix(1, 0)) != nil { // in the past
+			_ = nc.Close() // it has no deadlines, such as one through SSH
+		}
 	})
 	err := c.handshake(hello)
 	if err == nil {

@@ -2,10 +2,12 @@ package conn
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -121,6 +123,25 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	_, err = near.Write(nil)
 	require.ErrorIs(t, err, io.ErrClosedPipe, "it closes what it was given")
+}
+
+// noDeadlines is a connection that has none, such as one through SSH.
+type noDeadlines struct{ net.Conn }
+
+func (noDeadlines) SetDeadline(time.Time) error { return errors.ErrUnsupported }
+
+func TestOpenEndsWithItsContextWhereThereAreNoDeadlines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		time.AfterFunc(time.Minute, func() { far.Close() }) // or the test would wait for ever
+		go func() { _, _ = proto.ReadFrame(far, 1<<20) }()  // and no answer
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err := Open(ctx, noDeadlines{near}, Hello{Timeout: time.Second})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, time.Second, time.Since(began))
+	})
 }
 
 func FuzzServer(f *testing.F) {
