@@ -2,12 +2,12 @@ package connstate
 
 import "fmt"
 
-// State is the state of a client's connection. The zero State means not connected yet.
+// State is the state of a client's connection: Curator's ConnectionState. The zero State means not connected yet.
 type State int
 
 const (
 	// Connected is the first connection of a client. It occurs once, and is nearly always the first state. Only
-	// a client that cannot reach any server for long is Suspended and Lost before.
+	// a client that cannot reach any server is Suspended and Lost before: see the package comment.
 	Connected State = iota + 1
 
 	// Suspended means that the connection is lost, while the session may still live. We may still hold our
@@ -22,15 +22,15 @@ const (
 	// locks are lost.
 	Lost
 
-	// ReadOnly means a connection to a server that is cut off from its ensemble and answers reads only. This
-	// library's client does not ask for such connections, so it never reports it. It exists because Curator has
-	// it.
+	// ReadOnly means a connection to a server that is cut off from its ensemble and answers reads only. The
+	// client of package framework never asks for such a connection. It exists because Curator has it.
 	ReadOnly
 )
 
 // IsConnected reports whether there is a connection in this state.
 func (s State) IsConnected() bool { return s == Connected || s == Reconnected || s == ReadOnly }
 
+// String is the state in words, such as "suspended".
 func (s State) String() string {
 	switch s {
 	case 0:
@@ -67,6 +67,7 @@ func (p ErrorPolicy) IsError(s State) bool {
 	return s == Lost || s == Suspended && p != Session
 }
 
+// String is the policy in a word: "standard" or "session".
 func (p ErrorPolicy) String() string {
 	switch p {
 	case Standard:

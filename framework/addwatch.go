@@ -12,8 +12,8 @@ import (
 )
 
 // ErrWatchUnsupported means that the servers do not know persistent watches: ZooKeeper before
-// 3.6, and older ClickHouse Keepers, which hang up. It is remembered for the client. A caller can
-// do the same with [Client.GetW] and [Client.ChildrenW].
+// 3.6, and older ClickHouse Keepers. The client does not send that request again. Use [Client.GetW] and
+// [Client.ChildrenW] instead.
 var ErrWatchUnsupported = errors.New("persistent watches are not supported by the server")
 
 // PersistentWatch is a watch that stays until it is removed or its connection ends. All methods are
@@ -31,17 +31,17 @@ type PersistentWatch struct {
 	err  error // set before done is closed
 }
 
-// AddWatch sets a persistent watch on path, which need not exist. It says nothing about what is there
-// already: add the watch first, then read.
+// AddWatch sets a persistent watch on path, which need not exist. It does not report what is there
+// already: add the watch first, then read. It is Curator's watchers().add().
 //
 // f is called with every event, on the connection's goroutine and in the order of the connection: an
 // event that the server sent before a reply has been given to f before the operation of that
 // reply returns. So f must be quick, must not block and must not call the client. Watches on the same
 // path and with the same mode share one watch on the server. Servers report nothing about nodes that the client is not allowed to read.
+// While the client has a recursive watch at its path as well, a [WatchPersistent] is not told either that such a child came or went.
 //
-// The watch ends with its connection, also if the session goes on: nothing is replayed, so add
-// it again then, and read again. Errors are [ErrWatchUnsupported], [ErrBadPath], [ErrBadArgument]
-// and those of other operations. With a context from [InSession] it is set in that session.
+// The watch ends with its connection, also if the session lives on: nothing is replayed, so add
+// it again then, and read again. Errors are [ErrWatchUnsupported], [ErrBadPath] and [ErrBadArgument].
 func (c *Client) AddWatch(ctx context.Context, path string, mode WatchMode, f func(zk.Event)) (*PersistentWatch, error) {
 	const op = "addWatch"
 	if err := ValidatePath(path); err != nil {

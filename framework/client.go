@@ -18,12 +18,18 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// Client talks to a ZooKeeper ensemble. It keeps a session alive, repeats what was
-// lost on the way, and cleans up behind operations whose outcome it did not
-// learn. It is Curator's CuratorFramework.
+// Client talks to a ZooKeeper ensemble. It is Curator's CuratorFramework.
 //
-// All methods are safe for concurrent use. Operations return [ErrClosed] once the
-// client is closed, and errors of type [*OpError] otherwise.
+// Operations wait for a connection if there is none, are repeated under the client's policy as long as
+// [retry.Retryable] allows, and return at once when ctx is done or the client is closed. A write that was
+// carried out and whose reply was lost is sent again, and may then fail because of itself: a Set with a version
+// with zk.ErrBadVersion, a Create with zk.ErrNodeExists ([Protected] avoids that), a Multi with either.
+//
+// Errors of operations have the type [*OpError] and wrap what ZooKeeper said, the error of ctx, or [ErrClosed].
+// A path that is not valid is [ErrBadPath]. [retry.Unknown] tells whether a write that failed may have been
+// carried out.
+//
+// All methods are safe for concurrent use.
 type Client struct {
 	core      *core
 	namespace string
@@ -56,7 +62,7 @@ type core struct {
 }
 
 // Namespace returns a view of the client with another namespace, on the same
-// session. Empty means the real root.
+// session. Empty means the real root. Errors are [ErrBadArgument] and [ErrBadPath].
 func (c *Client) Namespace(ns string) (*Client, error) {
 	if err := validateNamespace(ns); err != nil {
 		return nil, err
@@ -109,11 +115,10 @@ func (c *Client) State() connstate.State {
 	return c.core.states.State()
 }
 
-// Listen has f called with every new state, in order, one at a time, on a
-// goroutine of the client's. f may take its time, and may call the client. It is
-// not told of the state that is in force when it is added. A listener that is slow, blocks or panics delays
-// nobody else; a panic is logged. If so many states pile up that some are left out, [connstate.Lost] and the
-// latest are not among them. remove ends that. Errors are [ErrBadArgument] if f is nil, and [ErrClosed].
+// Listen calls f with every new state, in order, one at a time, on a goroutine of the client, until remove is
+// called. It does not call f with the present state. f may block, and may call the client. A listener that is
+// slow, blocks or panics delays nobody else; a panic is logged. If states pile up, some are left out, but never
+// [connstate.Lost] or the latest. Errors are [ErrBadArgument] if f is nil, and [ErrClosed].
 func (c *Client) Listen(f func(connstate.State)) (remove func(), err error) {
 	if c.core.ctx.Err() != nil {
 		return nil, ErrClosed
@@ -128,7 +133,7 @@ func (c *Client) Listen(f func(connstate.State)) (remove func(), err error) {
 	return remove, nil
 }
 
-// ErrorPolicy says which states mean trouble to recipes that are not told otherwise.
+// ErrorPolicy is the policy of recipes that are not given another: see [WithErrorPolicy].
 func (c *Client) ErrorPolicy() connstate.ErrorPolicy { return c.core.cfg.errorPolicy }
 
 // DefaultData is what nodes hold that are created without data of their own.
@@ -137,12 +142,11 @@ func (c *Client) DefaultData() []byte { return slices.Clone(c.core.cfg.data) }
 // RetryPolicy is the policy under which operations are repeated.
 func (c *Client) RetryPolicy() retry.Policy { return c.core.cfg.policy }
 
-// Logger is where the client reports; recipes may report there too.
+// Logger is what [WithLogger] set; recipes log there too. It is never nil.
 func (c *Client) Logger() *slog.Logger { return c.core.cfg.log }
 
-// Observer is who is told what the client does: all given by [WithObserver] as one. It
-// is nil if there is none, and otherwise none of its functions is nil, so that a recipe of
-// one's own can report as well:
+// Observer combines all observers that [WithObserver] has set. It is nil if there is none. Otherwise none of its
+// functions is nil, so a recipe of your own can report as well:
 //
 //	if o := client.Observer(); o != nil {
 //		ctx = o.Acquiring(ctx, framework.AcquiringEvent{Path: path, Name: "lock-"})
@@ -151,9 +155,9 @@ func (c *Client) Logger() *slog.Logger { return c.core.cfg.log }
 // It must not be changed.
 func (c *Client) Observer() *Observer { return c.core.observer }
 
-// WaitConnected returns when there is a connection, however long that takes. Errors are those of ctx,
-// together with zk.ErrNoServer and the last reason in the text if it had to wait, [ErrClosed], and
-// zk.ErrAuthFailed if a server refuses our credentials. It is Curator's blockUntilConnected.
+// WaitConnected returns when there is a connection, however long that takes. Errors are that of ctx, which also
+// wraps zk.ErrNoServer if it had to wait, [ErrClosed], and zk.ErrAuthFailed if a server refuses our
+// credentials. It is Curator's blockUntilConnected.
 func (c *Client) WaitConnected(ctx context.Context) error {
 	_, err := c.core.awaitLink(ctx, nil, 0)
 	return err
@@ -163,7 +167,7 @@ type sessionKey struct{}
 
 // InSession returns a context with which operations are carried out in session s
 // or not at all: they fail with [ErrSessionLost] when it is over. Ephemeral nodes that
-// are created with it belong to s. A client that s does not belong to takes no notice: the context of
+// are created with it belong to s. Clients other than that of s ignore it, so the context of
 // a lock's hold can be used with any client.
 func InSession(ctx context.Context, s *Session) context.Context {
 	return context.WithValue(ctx, sessionKey{}, s)

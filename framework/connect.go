@@ -96,9 +96,10 @@ func (f *connector) round(servers []string) (*link, error) {
 		f.failed[server] = time.Now()
 		c.because(fmt.Errorf("%s: %w", server, err))
 		c.cfg.log.Debug("cannot use server", "server", server, "reason", err)
-		if errors.Is(err, zk.ErrAuthFailed) {
-			c.set(func() { c.authErr = err })
+		if !errors.Is(err, zk.ErrAuthFailed) {
+			err = nil // credentials are not why the last server could not be used
 		}
+		c.set(func() { c.authErr = err })
 	}
 	return nil, nil
 }
@@ -147,12 +148,12 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// living returns the session to go on with, if there is one. If it is over, that becomes known.
+// living returns the session to go on with, if there is one. If it is over, that becomes known, unless the client is closed.
 func (c *core) living() *Session {
 	c.mu.Lock()
 	session := c.session
 	c.mu.Unlock()
-	if session != nil && c.dropIfOver(session) {
+	if session != nil && c.ctx.Err() == nil && c.dropIfOver(session) {
 		return nil
 	}
 	return session
@@ -200,14 +201,18 @@ func (f *connector) connectTo(server string, n int) (*link, error) {
 		return nil, err
 	}
 	session := c.living()
-	opened, err := c.open(address, session, c.timeFor(session, n))
+	ctx := c.ctx
+	if session != nil {
+		ctx = session.Context()
+	}
+	opened, err := c.open(ctx, address, session, c.timeFor(session, n))
 	if session != nil && (errors.Is(err, conn.ErrExpired) || err == nil && opened.Grant.Session != session.ID()) {
 		session.over(fmt.Errorf("%w: %w", ErrSessionLost, zk.ErrSessionExpired))
 		c.dropIfOver(session)
 		session = nil
 		// ZooKeeper hangs up. ClickHouse Keeper has made a new session, which will do.
 		if err != nil {
-			opened, err = c.open(address, nil, c.timeFor(nil, n))
+			opened, err = c.open(c.ctx, address, nil, c.timeFor(nil, n))
 		}
 	}
 	if err != nil {
@@ -240,16 +245,39 @@ func (l *link) catchUp() {
 	send(l, question[nothing]{op: proto.OpMulti, frame: check.Append(conn.Begin(64)), parse: parseNothing})
 }
 
+// last makes a connection for the end of a session of a client that is closed. It tries each server once, until ctx is done, and
+// returns nil if none can be used.
+func (f *connector) last(ctx context.Context, session *Session) *link {
+	c := f.core
+	servers, _ := c.cfg.servers(ctx)
+	for i, server := range f.ordered(servers) {
+		address, err := withPort(server)
+		if err != nil {
+			continue
+		}
+		until, _ := ctx.Deadline()
+		opened, err := c.open(ctx, address, session, max(time.Until(until)/time.Duration(len(servers)-i), minServerTime))
+		switch {
+		case err == nil && opened.Grant.Session == session.ID():
+			return newLink(session, server, opened, c.cfg.nudges)
+		case err == nil:
+			opened.Close(errLeft)
+			return nil // the session was over
+		case errors.Is(err, conn.ErrExpired) || ctx.Err() != nil:
+			return nil
+		}
+	}
+	return nil
+}
+
 // open makes a connection with a session, which is a new one if session is nil.
-func (c *core) open(address string, session *Session, limit time.Duration) (*conn.Conn, error) {
+func (c *core) open(ctx context.Context, address string, session *Session, limit time.Duration) (*conn.Conn, error) {
 	hello := conn.Hello{}
-	parent := c.ctx
 	if session != nil {
 		hello = session.ask()
-		parent = session.Context()
 	}
 	hello.Timeout, hello.Auths = c.cfg.sessionTimeout, c.cfg.auths
-	ctx, cancel := context.WithTimeout(parent, limit)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	nc, err := c.dial(ctx, address)
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 )
 
 // Create makes a node and returns its path, which differs from the one asked for if it
-// is sequential or protected. nil data mean the client's default data; for a
+// is sequential or protected. By default the node is persistent. nil data mean the client's default data; for a
 // node with empty data, give an empty slice that is not nil. If the parent is the node of the client's
-// namespace and is missing, it is made, too: as with [ContainerParents].
+// namespace and is missing, it is made, too, as with [ContainerParents].
 //
 // Errors are zk.ErrNodeExists, zk.ErrNoNode (a parent is missing and neither [ContainerParents] nor
-// [PersistentParents] was given), zk.ErrNoChildrenForEphemerals and the like. Without [Protected], when a
-// reply was lost and Create is not repeated with success, [retry.Unknown] is true
-// and the node may be there.
+// [PersistentParents] was given), zk.ErrNoChildrenForEphemerals, zk.ErrInvalidACL, and [ErrBadArgument] for
+// options that do not go together. If a reply was lost and Create fails, [retry.Unknown] is true: without
+// [Protected] the node may be there.
 func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...CreateOption) (string, error) {
 	o, err := applied(opts)
 	if err == nil {
@@ -160,7 +160,8 @@ const parentTries = 20
 
 // createOn makes one node, and its parents if asked to.
 func (c *core) createOn(ctx context.Context, l *link, path string, data []byte, o creation, late func(string, error)) (string, error) {
-	if o.mode == Container && c.unknownOps.has(proto.OpCreateContainer) {
+	op := o.op()
+	if op != proto.OpCreate && c.unknownOps.has(op) {
 		return "", conn.CodeError(proto.Unimplemented) // asking again could cost the session
 	}
 	if o.replaces != "" {
@@ -171,8 +172,8 @@ func (c *core) createOn(ctx context.Context, l *link, path string, data []byte, 
 		q.late = late
 		x := send(l, q)
 		created, err := x.wait(ctx, l)
-		if o.mode == Container {
-			c.unknownOps.note(l, proto.OpCreateContainer, len(path)+len(data), x.sent, err)
+		if op != proto.OpCreate {
+			c.unknownOps.note(l, op, len(path)+len(data), x.sent, err)
 		}
 		if !o.parents || try == parentTries || !errors.Is(err, zk.ErrNoNode) {
 			return created, err
@@ -251,18 +252,26 @@ func (c *core) makeParent(ctx context.Context, l *link, dir string, mode Mode) e
 	}
 }
 
+// op is the operation that makes the node.
+func (o *creation) op() proto.Op {
+	switch {
+	case o.ttl > 0:
+		return proto.OpCreateTTL
+	case o.mode == Container:
+		return proto.OpCreateContainer
+	}
+	return proto.OpCreate
+}
+
 // askCreate makes a node.
 func askCreate(path string, data []byte, o creation) question[string] {
 	r := proto.CreateRequest{Path: path, Data: data, ACL: protoACL(o.acl), Flags: int32(o.mode)}
-	q := question[string]{op: proto.OpCreate, parse: parsePath, written: o.sent} // a stat that follows is not read
-	switch {
-	case o.ttl > 0:
-		q.op, r.WithTTL, r.TTL, r.Flags = proto.OpCreateTTL, true, o.ttl.Milliseconds(), proto.FlagTTL
+	q := question[string]{op: o.op(), parse: parsePath, written: o.sent} // a stat that follows is not read
+	if o.ttl > 0 {
+		r.WithTTL, r.TTL, r.Flags = true, o.ttl.Milliseconds(), proto.FlagTTL
 		if o.mode == PersistentSequential {
 			r.Flags = proto.FlagPersistentSequentialTTL
 		}
-	case o.mode == Container:
-		q.op = proto.OpCreateContainer
 	}
 	q.frame = r.Append(conn.Begin(64 + len(path) + len(data)))
 	return q

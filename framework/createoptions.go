@@ -8,7 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// CreateOption says how [Client.Create] makes a node.
+// CreateOption says how [Client.Create] makes a node. Create refuses bad values with [ErrBadArgument].
 type CreateOption func(*creation) error
 
 // creation is what the options of one Create add up to.
@@ -35,9 +35,9 @@ func As(mode Mode) CreateOption {
 	}
 }
 
-// TTL makes the server delete the node when it has had no children and was not written
-// to for d, at least a millisecond. Servers allow it only if told to
-// (extendedTypesEnabled). It goes with [Persistent] and [PersistentSequential].
+// TTL makes the server delete the node when it has no children and was not written to for d, at least a
+// millisecond. Servers allow it only with extendedTypesEnabled. It goes with [Persistent] and
+// [PersistentSequential].
 func TTL(d time.Duration) CreateOption {
 	return func(o *creation) error {
 		if d < time.Millisecond {
@@ -48,8 +48,8 @@ func TTL(d time.Duration) CreateOption {
 	}
 }
 
-// ACL sets the node's ACL, instead of asking the client's [ACLProvider]. Parents
-// that have to be made are not concerned.
+// ACL sets the node's ACL, instead of that of the client's [ACLProvider]. Parents
+// that have to be made do not get it.
 func ACL(acl []zk.ACL) CreateOption {
 	return func(o *creation) error {
 		if len(acl) == 0 {
@@ -75,10 +75,9 @@ func parents(mode Mode) CreateOption {
 	}
 }
 
-// Protected puts "_c_", an id and "-" before the node's name, as Curator does, by which
-// the node is found again when the reply to its creation is lost. Then
-// exactly one node is made, in the session that is alive when Create returns. If Create
-// fails, no node stays, even if the server makes it later.
+// Protected puts "_c_", an id and "-" before the node's name, as Curator's withProtection does. By that the client
+// finds the node again when the reply to its creation was lost. So exactly one node is made, in the session that
+// is alive when Create returns. If Create fails, no node stays, even if the server makes it later.
 func Protected() CreateOption {
 	return func(o *creation) error {
 		o.protected = true

@@ -12,12 +12,13 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// Delete removes a node if its version is the one given; -1 is any. Errors are
-// zk.ErrNoNode, zk.ErrBadVersion, zk.ErrNotEmpty and the like. When the reply was lost and the node is
-// missing after that, nobody knows who deleted it: the error wraps zk.ErrNoNode, and
-// [retry.Unknown] is true. [Client.DeleteIfExists] and [Client.DeleteGuaranteed] do not mind. A deletion whose reply was lost is
-// repeated as the retry policy says: if somebody has made the node again meanwhile, with the same version, that one is deleted. New nodes
-// have version 0.
+// Delete deletes a node if its version is the one given; -1 is any. Errors are zk.ErrNoNode, zk.ErrBadVersion
+// and zk.ErrNotEmpty.
+//
+// A deletion whose reply was lost is repeated as the retry policy says. If the node is missing then, nobody
+// knows who deleted it: the error wraps zk.ErrNoNode, and [retry.Unknown] is true. ([Client.DeleteIfExists] and
+// [Client.DeleteGuaranteed] return no error.) If somebody has made the node again, with the same version, that
+// one is deleted. New nodes have version 0.
 func (c *Client) Delete(ctx context.Context, path string, version int32) error {
 	if err := ValidatePath(path); err != nil {
 		return opError("delete", path, err)
@@ -34,8 +35,8 @@ func (c *Client) Delete(ctx context.Context, path string, version int32) error {
 	return opError("delete", path, err)
 }
 
-// DeleteIfExists is [Client.Delete] for whom a missing node is fine. found is false if the node was
-// missing, unless this call may have removed it. It is Curator's delete().quietly(), except that
+// DeleteIfExists is [Client.Delete], but a missing node is no error. found is false if the node was
+// missing, unless this call may have deleted it. It is Curator's delete().quietly(), except that
 // other failures are still errors.
 func (c *Client) DeleteIfExists(ctx context.Context, path string, version int32) (found bool, err error) {
 	err = c.Delete(ctx, path, version)
@@ -45,11 +46,11 @@ func (c *Client) DeleteIfExists(ctx context.Context, path string, version int32)
 	return err == nil, err
 }
 
-// DeleteGuaranteed removes a node of any version, however long it takes: it tries
+// DeleteGuaranteed deletes a node of any version, however long it takes: it tries
 // until the node is gone, the server refuses for good (zk.ErrNoAuth,
 // zk.ErrNotEmpty) or the client is closed. When ctx is done first, DeleteGuaranteed
-// returns and the client goes on in the background. A missing node is success; found
-// is false then, unless this call may have removed it. With a context from [InSession] all of this
+// returns its error, and the client continues in the background. A missing node is success; found
+// is false then, unless this call may have deleted it. With a context from [InSession] all of this
 // ends with the session, and the error is [ErrSessionLost].
 //
 // It is Curator's delete().guaranteed().

@@ -14,15 +14,15 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// WithEnsembleTracking has the client follow the ensemble when it is reconfigured: it reads the
+// WithEnsembleTracking makes the client follow the ensemble when it is reconfigured: it reads the
 // configuration that the servers keep (/zookeeper/config, or /keeper/config of ClickHouse Keeper), watches
-// it, and connects to the servers that it names. If none of those can be used, the servers that
-// the client was made with are tried again, in turns. It is Curator's EnsembleTracker.
+// it, and connects to the servers that it names. If none of those can be used, it tries the servers that
+// it was made with, in turns. The default is off. It is Curator's EnsembleTracker.
 //
 // An address that only says "all interfaces" (0.0.0.0 or [::]) stands for the host of its server.
-// With TLS, and with Keeper, the configuration does not name the port; then it must be the same for all
-// servers that the client was made with, or nothing is followed. A configuration that
-// the client may not read is reported once a minute to the logger.
+// With TLS, and with Keeper, the configuration does not name the port. Then all servers that the client was made
+// with must have the same port, or the configuration is ignored. If the client may not read it, that is logged
+// once a minute.
 func WithEnsembleTracking() Option {
 	return func(c *config) error {
 		c.tracking = true

@@ -10,25 +10,23 @@ var (
 	// ErrClosed means that the client was closed, before the call or during it.
 	ErrClosed = errors.New("client is closed")
 
-	// ErrLost is in every error that says that something held through the session was lost: errors.Is
-	// finds it in ErrSessionLost and ErrSuspended, and in the losses of package lock.
+	// ErrLost is wrapped by ErrSessionLost and ErrSuspended, and by all losses of package lock.
 	ErrLost = errors.New("lost")
 
-	// ErrSessionLost means that the session that the call or the lock belonged
-	// to is over, or has to be taken for over because no server has
-	// confirmed it in time. Its ephemeral nodes are gone or will be. It wraps ErrLost.
+	// ErrSessionLost means that the session of the call or of the lock is over, or
+	// counts as over because no server has confirmed it in time. Its ephemeral
+	// nodes are deleted, or will be. It wraps ErrLost.
 	ErrSessionLost error = &lossError{"session lost"}
 
-	// ErrSuspended means that the connection was lost while the session may
-	// still live. It is the cause given to those who depend on a session
-	// under [connstate.Standard]. It wraps ErrLost.
+	// ErrSuspended means that the connection was lost, while the session may
+	// still live. It ends holds under [connstate.Standard]. It wraps ErrLost.
 	ErrSuspended error = &lossError{"connection suspended"}
 
 	// ErrBadPath means that a path is empty, relative, ends in a slash or has
 	// an element that ZooKeeper does not allow. Nothing was sent.
 	ErrBadPath = errors.New("bad path")
 
-	// ErrBadArgument means that another argument makes no sense. Nothing was sent.
+	// ErrBadArgument means that another argument is not valid. Nothing was sent.
 	ErrBadArgument = errors.New("bad argument")
 )
 
@@ -97,3 +95,11 @@ func (u unanswered) Unwrap() error { return u.error }
 
 // Unknown makes [retry.Unknown] true: the server may carry the request out.
 func (u unanswered) Unknown() bool { return true }
+
+// doubtful is the error of a request whose answer does not say whether it was carried out.
+type doubtful struct{ error }
+
+func (d doubtful) Unwrap() error { return d.error }
+
+// Unknown makes [retry.Unknown] true.
+func (d doubtful) Unknown() bool { return true }

@@ -77,8 +77,8 @@ func (l *link) close() {
 const closePatience = time.Second
 
 // closeSession tells the server that the session is over, so that its nodes go
-// at once, and ends the link. ctx limits how long that may take.
-func (l *link) closeSession(ctx context.Context) {
-	l.conn.CloseSession(ctx)
-	l.close()
+// at once, and ends the link. ctx limits how long that may take. It reports whether the server has answered.
+func (l *link) closeSession(ctx context.Context) (answered bool) {
+	defer l.close()
+	return l.conn.CloseSession(ctx)
 }

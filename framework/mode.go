@@ -47,10 +47,9 @@ const (
 	// WatchRecursive covers a node and all nodes below it: creation, deletion and changes of data, each
 	// with the path of the node concerned. There are no events about lists of children.
 	//
-	// Some ClickHouse Keepers report the path of the watch instead of the node's. AddWatch cannot know: such an
-	// event is one that ZooKeeper sends when the watch's own node is created, changed or deleted, and whether
-	// that node was there is not known without asking. Take an event with the watch's own path for
-	// "something at or below it has changed" if your servers may be Keepers.
+	// Some ClickHouse Keepers report the path of the watch instead of the node's. AddWatch cannot tell such an
+	// event from one about the watch's own node. If your servers may be Keepers, an event with the watch's own
+	// path means that something at or below it has changed.
 	WatchRecursive WatchMode = 1
 )
 

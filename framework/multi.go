@@ -12,12 +12,12 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// Multi carries out all operations or none: *zk.CreateRequest (its Acl may be nil:
-// then the client's ACL provider is asked), *zk.SetDataRequest, *zk.DeleteRequest and
-// *zk.CheckVersionRequest. The requests are not changed. On failure the error wraps
-// a [*MultiError] for the first operation that failed, and its path is that operation's. Each
-// response has its own error, and in String the path of its node. Containers
-// and TTL nodes cannot be created in a Multi; that is [ErrBadArgument].
+// Multi carries out all operations or none, in one transaction: *zk.CreateRequest (without an Acl it gets that
+// of the client's [ACLProvider]), *zk.SetDataRequest, *zk.DeleteRequest and *zk.CheckVersionRequest. A Version
+// of -1 is any; 0 is not. The requests are not changed. On failure the error wraps a [*MultiError] for the first
+// operation that failed, and its path is that operation's. Each response has its own error, and in String the
+// path of its node. No operations, others than these, and containers and TTL nodes are [ErrBadArgument]. It is
+// Curator's transaction.
 func (c *Client) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	if len(ops) == 0 {
 		return nil, opError("multi", "", fmt.Errorf("%w: no operations", ErrBadArgument))
@@ -67,7 +67,7 @@ func (c *Client) askMulti(ops []any) (question[[]proto.MultiResult], error) {
 // checkMulti returns why a Multi that was answered was not carried out, or nil.
 func checkMulti(ops []any, results []proto.MultiResult) error {
 	if len(results) != len(ops) {
-		return fmt.Errorf("%w: %d results of %d operations", proto.ErrMalformed, len(results), len(ops))
+		return doubtful{fmt.Errorf("%w: %d results of %d operations", proto.ErrMalformed, len(results), len(ops))}
 	}
 	return firstFailure(ops, results)
 }

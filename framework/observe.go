@@ -9,49 +9,46 @@ import (
 )
 
 // Observer is told what a client and its recipes do, for metrics, traces and logs: see
-// [WithObserver]. It is a set of functions, any of which may be nil, in the manner of
-// [net/http/httptrace.ClientTrace]; more may be added in later versions. Packages
+// [WithObserver]. It is a set of functions, any of which may be nil, as in
+// [net/http/httptrace.ClientTrace]; later versions may have more. Packages
 // observe/promobserve and observe/otelobserve have ready ones.
 //
-// Functions are called on the goroutine that does the work, which waits for them, and from many
+// Functions are called on the goroutine that does the work, which waits for them, and on many
 // goroutines at a time: they must be quick and safe for concurrent use. They may call the client,
-// but what they do there is observed as well. A panic is not caught, except in State: it is
-// that of the goroutine, which is not always one of the caller's, and what was under way
-// stays as it is: a lock that was just acquired stays acquired.
+// but what they do there is observed as well. A panic is not caught, except in State. It may end a goroutine
+// of the client, and a lock that was just acquired stays acquired.
 //
 // The contexts are those of the work that is observed, with their values. They may be done.
 type Observer struct {
-	// Operation is told of an operation of the client when it has ended, also when it failed. Not
-	// told are those that were wrong to begin with (ErrBadPath, ErrBadArgument), and what the
-	// client does in the background.
+	// Operation is told of an operation of the client when it has ended, also when it failed. It is
+	// not told of ErrBadPath and ErrBadArgument, nor of what the client does in the background.
 	Operation func(ctx context.Context, e OperationEvent)
 
 	// State is told of each change of the connection's state, in order, and at last of the end, when
-	// the client is closed. It is a listener as in [Client.Listen], and may take its time.
+	// the client is closed. It is a listener as in [Client.Listen], and may block.
 	State func(e StateEvent)
 
-	// Acquiring is told that somebody begins to acquire a lock. The context that it returns is the one
-	// that acquiring goes on with, and that Joined, Acquired and NotAcquired are
-	// given. It must be ctx or made from it; nil stands for ctx.
+	// Acquiring is told that somebody begins to acquire a lock. The acquire continues with the context that
+	// it returns, and Joined, Acquired and NotAcquired get that context. It must be ctx or made from it; nil
+	// stands for ctx.
 	Acquiring func(ctx context.Context, e AcquiringEvent) context.Context
 
-	// Joined is told that a node was put into a lock's queue. Of one acquire that can be several: who
-	// loses the session while waiting queues again; and who need not queue, none.
+	// Joined is told that a node was put into a lock's queue. One acquire can have several, since whoever
+	// loses the session while waiting queues again, or none.
 	Joined func(ctx context.Context, e JoinedEvent)
 
-	// Acquired is told that a lock was acquired. The values of the context that it returns are
-	// those of the hold's context and are given to Ended. It must be ctx or made from
-	// it; nil stands for ctx. Entering again what is held already is no news.
+	// Acquired is told that a lock was acquired, but not that a holder has re-entered. The hold's context
+	// and that of Ended have the values of the context that it returns, which must be ctx or made from it; nil
+	// stands for ctx.
 	Acquired func(ctx context.Context, e AcquiredEvent) context.Context
 
-	// NotAcquired is told that a lock was not acquired. Acquiring was told of it before, and so it
-	// was of what Acquired is told.
+	// NotAcquired is told that a lock was not acquired. After each call of Acquiring there is one of
+	// either Acquired or NotAcquired.
 	NotAcquired func(ctx context.Context, e NotAcquiredEvent)
 
-	// Ended is told, once, that what Acquired was told of has ended: when the holder has been told,
-	// and before a release goes to the server. A loss is told on a goroutine of its own,
-	// so that others who have to know of it do not wait; Client.Close does not wait for it
-	// either.
+	// Ended is told, once, that a lock of which Acquired was told has ended: after the holder, and before
+	// a release is sent to the server. A loss is told on a goroutine of its own, so that nobody waits for
+	// Ended; Client.Close does not wait for it either.
 	Ended func(ctx context.Context, e EndedEvent)
 }
 
@@ -66,24 +63,24 @@ type OperationEvent struct {
 	Err      error         // nil if it succeeded
 }
 
-// StateEvent is a change of a connection's state. From is the zero State at first. To is the zero State
+// StateEvent is a change of a connection's state. The first From is the zero State. To is the zero State
 // when the client is closed, and nothing follows.
 type StateEvent struct {
 	From, To connstate.State
 }
 
-// AcquiringEvent is the beginning of an acquire. A recipe that is built of several locks is told of as
-// those: a semaphore as one at <path>/locks, its queue, and one at <path>/leases. There a
-// lease that is not free at once is first tried and not acquired, and then waited for.
+// AcquiringEvent is the beginning of an acquire. A recipe of several locks reports each of them: a semaphore
+// has one at <path>/locks, its queue, and one at <path>/leases. If no lease is free at once, the latter is
+// first not acquired, and then acquired again with a wait.
 type AcquiringEvent struct {
 	Path string // of the lock, as the caller wrote it
-	Name string // of the lock's nodes, as in "lock-": tells the kinds of locks on one path apart
+	Name string // of the lock's nodes, as in "lock-": it differs for the kinds of locks on one path
 }
 
 // JoinedEvent is a node in a lock's queue.
 type JoinedEvent struct {
 	Path, Name string // as in AcquiringEvent
-	Ahead      int    // nodes ahead of ours; -1 if it is not known, since nobody had to ask
+	Ahead      int    // nodes ahead of ours; -1 if it is not known
 }
 
 // AcquiredEvent is a lock that was acquired.

@@ -7,40 +7,33 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// What all operations of this file have in common: they wait for a connection if there
-// is none, are repeated under the client's policy as long as [retry.Retryable] allows,
-// and return at once when ctx is done or the client closed. An error wraps what
-// ZooKeeper said; [retry.Unknown] tells whether a write may have been carried out
-// all the same. A write that was carried out and whose reply was lost is sent again, so it
-// may meet itself: a Set with a version as zk.ErrBadVersion, a Create as
-// zk.ErrNodeExists (protection avoids that), a Multi as either.
-
 // Get returns a node's data and stat. The error is zk.ErrNoNode if there is no such node.
 func (c *Client) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
 	r, err := asked(ctx, c, "get", path, func(real string) question[withStat[[]byte]] { return askGet(real, false) })
 	return r.value, r.stat, err
 }
 
-// GetW is Get, and a watch that fires when the node's data change or the node goes. No
-// watch is set on a node that is not there.
+// GetW is Get, and sets a watch that fires when the node's data are written or the node is deleted. No
+// watch is set on a node that does not exist.
 func (c *Client) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *Watch, error) {
 	r, err := watched(ctx, c, "get", path, watchData, askGet)
 	return r.value.value, r.value.stat, r.watch, err
 }
 
-// Children returns the names of a node's children, in no order, and the node's stat.
+// Children returns the names of a node's children, in no order, and the node's stat. The error is zk.ErrNoNode
+// if there is no such node.
 func (c *Client) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
 	r, err := asked(ctx, c, "children", path, func(real string) question[withStat[[]string]] { return askChildren(real, false) })
 	return r.value, r.stat, err
 }
 
-// ChildrenW is Children, and a watch that fires when a child comes or goes, or the node goes.
+// ChildrenW is Children, and sets a watch that fires when a child is created or deleted, or the node is deleted.
 func (c *Client) ChildrenW(ctx context.Context, path string) ([]string, *zk.Stat, *Watch, error) {
 	r, err := watched(ctx, c, "children", path, watchChildren, askChildren)
 	return r.value.value, r.value.stat, r.watch, err
 }
 
-// Exists reports whether there is such a node, and its stat if so. A missing node is no error.
+// Exists reports whether there is such a node, and returns its stat if so. A missing node is no error.
 func (c *Client) Exists(ctx context.Context, path string) (bool, *zk.Stat, error) {
 	if err := ValidatePath(path); err != nil {
 		return false, nil, opError("exists", path, err)
@@ -56,7 +49,7 @@ func (c *Client) Exists(ctx context.Context, path string) (bool, *zk.Stat, error
 	return err == nil && stat != nil, stat, opError("exists", path, err)
 }
 
-// ExistsW is Exists, and a watch that fires when the node comes, changes or goes.
+// ExistsW is Exists, and sets a watch that fires when the node is created, written or deleted.
 func (c *Client) ExistsW(ctx context.Context, path string) (bool, *zk.Stat, *Watch, error) {
 	if err := ValidatePath(path); err != nil {
 		return false, nil, nil, opError("exists", path, err)
@@ -78,16 +71,16 @@ func (c *Client) ExistsW(ctx context.Context, path string) (bool, *zk.Stat, *Wat
 	return found, stat, watch, opError("exists", path, err)
 }
 
-// Set replaces a node's data if its version is the one given; -1 is any. nil and empty
-// data are different things.
+// Set replaces a node's data if its version is the one given; -1 is any. nil data are no data, and not the
+// client's default data as in [Client.Create]; empty data are something else. Errors are zk.ErrNoNode and
+// zk.ErrBadVersion.
 func (c *Client) Set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
 	return asked(ctx, c, "set", path, func(real string) question[*zk.Stat] { return askSet(real, data, version) })
 }
 
-// Sync has the server that we are connected to catch up with the leader: what
-// is read after it is nearly always at least as new as what anyone had written before it. The
-// leader itself may tell a follower to apply a write before it does so, and does not wait for
-// that when one of its own clients syncs. CatchUp is certain.
+// Sync makes the server that we are connected to catch up with the leader. What is read after it is nearly
+// always at least as new as what anyone had written before it. It is not certain on the leader itself, which
+// may apply a write later than a follower does. [Client.CatchUp] is certain.
 func (c *Client) Sync(ctx context.Context, path string) error {
 	_, err := asked(ctx, c, "sync", path, askSync)
 	return err
@@ -95,8 +88,7 @@ func (c *Client) Sync(ctx context.Context, path string) error {
 
 // CatchUp returns when the server that we are connected to has applied every write that was answered, to any client, before
 // CatchUp was called. What this session reads after it is at least as new. It is a write that changes nothing, so it costs
-// what a write costs. It needs no node and no permission. Errors are those of ctx, [ErrClosed], those of [InSession], and, when
-// the retry policy allows no more retries, those of the network.
+// what a write costs. It needs no node and no permission.
 func (c *Client) CatchUp(ctx context.Context) error {
 	_, err := c.Multi(ctx, &zk.CheckVersionRequest{Path: "/", Version: -1})
 	// That the node is missing (it is the namespace's), or must not be read, is an answer in the order of writes, too.
@@ -106,21 +98,21 @@ func (c *Client) CatchUp(ctx context.Context) error {
 	return opError("catch up", "/", errors.Unwrap(err))
 }
 
-// GetACL returns a node's ACL and stat.
+// GetACL returns a node's ACL and stat. The error is zk.ErrNoNode if there is no such node.
 func (c *Client) GetACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
 	r, err := asked(ctx, c, "getACL", path, askGetACL)
 	return r.value, r.stat, err
 }
 
-// SetACL replaces a node's ACL if its ACL version is the one given; -1 is any. An empty
-// list is zk.ErrInvalidACL.
+// SetACL replaces a node's ACL if its ACL version is the one given; -1 is any. Errors are zk.ErrNoNode,
+// zk.ErrBadVersion, and zk.ErrInvalidACL, also for an empty list.
 func (c *Client) SetACL(ctx context.Context, path string, acl []zk.ACL, version int32) (*zk.Stat, error) {
 	return asked(ctx, c, "setACL", path, func(real string) question[*zk.Stat] { return askSetACL(real, acl, version) })
 }
 
-// Session returns the session that the client is connected with. If there is no connection
-// it waits for one like an operation does: for the connection timeout, repeated
-// under the retry policy. The error wraps zk.ErrNoServer then, or is that of ctx, or [ErrClosed].
+// Session returns the session that the client is connected with. If there is no connection it waits for one as
+// an operation does: for the connection timeout, again and again under the retry policy. The error then wraps
+// zk.ErrNoServer.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
 	var s *Session
 	err := c.core.do(ctx, "connect", "/", func(l *link) error {

@@ -18,7 +18,7 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// Option configures a [Client]. [New] refuses bad values.
+// Option configures a [Client]. [New] refuses bad values with [ErrBadArgument].
 type Option func(*config) error
 
 type config struct {
@@ -41,9 +41,9 @@ type config struct {
 	nudges            bool
 }
 
-// ACLProvider says which ACL a node gets that is created without one. It is
-// asked with the path on the server, namespace included. No answer (nil) means
-// that everyone may do everything. It must be safe for concurrent use.
+// ACLProvider returns the ACL of a node that is created without one. path is the
+// path on the server, namespace included. nil means that everyone may do
+// everything. It must be safe for concurrent use. It is Curator's ACLProvider.
 type ACLProvider func(path string) []zk.ACL
 
 // DialFunc opens a connection, like [net.Dialer.DialContext] and
@@ -68,9 +68,9 @@ func defaults() config {
 	}
 }
 
-// WithSessionTimeout asks the servers for a session of this length. They may grant
-// less or more (by default 2 to 20 of their ticks, 4 s to 40 s). It must be at
-// least a millisecond and fit 31 bits of them. The default is 60 s, as in Curator.
+// WithSessionTimeout asks the servers for this session timeout. They may grant less or more (by default 2 to
+// 20 of their ticks, 4 s to 40 s): see [Session.Timeout]. It must be at least a millisecond and less than 2^31
+// of them. The default is 60 s, as in Curator.
 func WithSessionTimeout(d time.Duration) Option {
 	return func(c *config) error {
 		if d < time.Millisecond || d.Milliseconds() > 1<<31-1 {
@@ -109,8 +109,8 @@ func WithRetryPolicy(p retry.Policy) Option {
 
 // WithNamespace puts all paths of the client below "/"+ns. Paths in results,
 // events and errors come without it. ns must not begin with a slash; empty means none.
-// The node of the namespace is made by the first [Client.Create] directly below it; until then reads say that it
-// is missing.
+// The first [Client.Create] directly below it creates the node of the namespace; until then reads fail with
+// zk.ErrNoNode. If ns cannot be part of a path, the error is [ErrBadPath].
 func WithNamespace(ns string) Option {
 	return func(c *config) error {
 		c.namespace = ns
@@ -118,7 +118,7 @@ func WithNamespace(ns string) Option {
 	}
 }
 
-// WithACLProvider sets who decides about the ACL of nodes that are created
+// WithACLProvider sets what returns the ACL of nodes that are created
 // without one, parents included. The default gives everyone all rights.
 func WithACLProvider(p ACLProvider) Option {
 	return func(c *config) error {
@@ -144,7 +144,10 @@ func WithAuth(scheme string, cred []byte) Option {
 	}
 }
 
-// WithDialer sets how connections are opened. The default is a [net.Dialer].
+// WithDialer sets how connections are opened, such as by [zktest.Server.DialContext] in a test. The default is
+// a [net.Dialer].
+//
+// [zktest.Server.DialContext]: https://pkg.go.dev/github.com/gocurator/curator/zktest#Server.DialContext
 func WithDialer(dial DialFunc) Option {
 	return func(c *config) error {
 		if dial == nil {
@@ -196,8 +199,8 @@ func WithoutContainers() Option {
 	}
 }
 
-// WithErrorPolicy sets which connection states mean trouble to recipes that are not
-// told otherwise. The default is [connstate.Standard]: a suspended connection does.
+// WithErrorPolicy sets which connection states end a hold, for recipes that are not
+// given another policy. The default is [connstate.Standard]: a suspended connection does.
 func WithErrorPolicy(p connstate.ErrorPolicy) Option {
 	return func(c *config) error {
 		if p != connstate.Standard && p != connstate.Session {
@@ -208,11 +211,10 @@ func WithErrorPolicy(p connstate.ErrorPolicy) Option {
 	}
 }
 
-// WithExpirationPercent declares the session lost after this part of its
-// timeout without a confirmation, 50 to 100. The default is 100. With less, the client confirms the session
-// with the leader all the time, and more often, so that it is not lost while all is well. Even less than half
-// is no time to confirm it in. It is Curator's simulatedSessionExpirationPercent, which counts from the loss of the
-// connection.
+// WithExpirationPercent declares the session lost when this part of its timeout has passed without a
+// confirmation, 50 to 100. The default is 100. With less, the client confirms the session with the leader all
+// the time, and more often, so that it is not lost while all is well. It is Curator's
+// simulatedSessionExpirationPercent, which counts from the loss of the connection.
 func WithExpirationPercent(percent int) Option {
 	return func(c *config) error {
 		if percent < 50 || percent > 100 {
@@ -223,8 +225,9 @@ func WithExpirationPercent(percent int) Option {
 	}
 }
 
-// WithLogger sets where the client reports: states at Info, the loss of a session or of a lock and trouble
-// in the background at Warn, a listener that panics at Error, servers that cannot be used at Debug. The default is nowhere.
+// WithLogger sets where the client and its recipes log: states at Info, the loss of a session or of a lock and
+// failures in the background at Warn, a listener that panics at Error, servers that cannot be used at Debug. By
+// default nothing is logged.
 func WithLogger(log *slog.Logger) Option {
 	return func(c *config) error {
 		if log == nil {
@@ -235,8 +238,8 @@ func WithLogger(log *slog.Logger) Option {
 	}
 }
 
-// WithObserver has o told what the client and its recipes do. It may be given several times: they
-// are told one after the other, in the order given. Without it observing costs nothing.
+// WithObserver reports to o what the client and its recipes do. It may be given several times: the observers
+// are called one after the other, in the order given. Without it observing costs nothing.
 func WithObserver(o Observer) Option {
 	return func(c *config) error {
 		c.observers = append(c.observers, o)

@@ -11,11 +11,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
@@ -332,4 +334,52 @@ func TestCloseDuringAnOutage(t *testing.T) { // CUR-CLI-05, -06, KZ-CLI-02
 			})
 		}
 	}
+}
+
+// TestCloseEndsTheSessionBetweenConnections: a server can be reached, and the node must not stay for the session's time.
+func TestCloseEndsTheSessionBetweenConnections(t *testing.T) {
+	for name, cut := range map[string]func(*zktest.Server){
+		"just cut":            (*zktest.Server).CutConnections,
+		"before the next one": func(s *zktest.Server) { s.CutConnections(); synctest.Wait() },
+		"after an outage": func(s *zktest.Server) {
+			s.RefuseConnections(true)
+			s.CutConnections()
+			time.Sleep(5 * time.Second) // virtual time: the pauses between tries are long by now
+			s.RefuseConnections(false)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, client := virtual(t)
+				_, err := client.Create(t.Context(), "/held", nil, framework.As(framework.Ephemeral))
+				require.NoError(t, err)
+				_, err = client.Create(t.Context(), "/next", nil)
+				require.NoError(t, err)
+				cut(server)
+				require.NoError(t, client.Close())
+				synctest.Wait()
+				require.False(t, server.Exists("/held"))
+				require.Empty(t, server.Sessions())
+			})
+		})
+	}
+}
+
+// TestARefusalOfCredentialsIsNotTheReasonForGood: when the server that has refused them cannot be reached any more, operations wait
+// for it, as in any outage.
+func TestARefusalOfCredentialsIsNotTheReasonForGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))
+		refuses := testbed.RefuseCredentials(server)
+		refuses.Store(true)
+		server.CutConnections()
+		synctest.Wait()
+		require.ErrorIs(t, client.WaitConnected(t.Context()), zk.ErrAuthFailed)
+		server.RefuseConnections(true)
+		time.Sleep(2 * time.Second) // virtual time: servers that cannot be reached are why the last try failed, and no refusal
+		refuses.Store(false)
+		time.AfterFunc(time.Second, func() { server.RefuseConnections(false) })
+		require.NoError(t, client.Sync(t.Context(), "/"))
+	})
 }

@@ -69,7 +69,7 @@ func validateNamespace(ns string) error {
 	return nil
 }
 
-// Join puts a child's name below a parent path, which may be the root.
+// Join returns the path of a child of parent, which may be the root.
 func Join(parent, child string) string {
 	if parent == "/" {
 		return "/" + child
@@ -77,7 +77,7 @@ func Join(parent, child string) string {
 	return parent + "/" + child
 }
 
-// Split cuts the last element off an absolute path: the inverse of [Join].
+// Split returns the parent's path and the last element of an absolute path: the inverse of [Join].
 func Split(path string) (parent, child string) {
 	i := strings.LastIndexByte(path, '/')
 	if i <= 0 {

@@ -20,9 +20,9 @@ func hasID(child, id string) bool {
 	return strings.HasPrefix(child, protectedPrefix+id+"-")
 }
 
-// Unprotected takes the protection off a node's name: the part that Create was
-// asked for, and the id, which is a UUID. Any other name comes back as it is, without
-// an id.
+// Unprotected splits the name of a [Protected] node into the name that Create was
+// given, and the id, which is a UUID. Any other name is returned as it is, with an
+// empty id.
 func Unprotected(child string) (name, id string) {
 	rest, found := strings.CutPrefix(child, protectedPrefix)
 	if !found || len(rest) <= idLength || rest[idLength] != '-' || !isID(rest[:idLength]) {

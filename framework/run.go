@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,10 +10,9 @@ import (
 	"github.com/gocurator/curator/internal/session"
 )
 
-// New makes a client of the ensemble that servers belong to (host:port, or host for
-// port 2181; for a connect string as Java has it see [ParseConnectString]) and begins to connect. It
-// does not wait for a connection: see [Client.WaitConnected]. Errors are [ErrBadArgument] and [ErrBadPath]; nothing has
-// been sent then.
+// New makes a client of the ensemble that servers belong to, and begins to connect. Each server is host:port, or
+// host for port 2181; for a connect string see [ParseConnectString]. New does not wait for a connection: see
+// [Client.WaitConnected]. Errors are [ErrBadArgument] and [ErrBadPath]; nothing was sent then.
 //
 // Whoever makes a client must [Client.Close] it.
 func New(servers []string, opts ...Option) (*Client, error) {
@@ -58,13 +58,12 @@ func New(servers []string, opts ...Option) (*Client, error) {
 	return &Client{core: c, namespace: cfg.namespace}, nil
 }
 
-// Close ends the session, so that its ephemeral nodes go at once if a server can
-// be reached, unblocks every call with [ErrClosed], tells holders of locks with the same
-// cause, and waits for every goroutine of the client. It may be called
-// any number of times; it always returns nil. Called from a state listener it
-// does not wait for that listener.
+// Close ends the session; if a server can be reached, its ephemeral nodes are deleted at once. Every call returns
+// [ErrClosed], holds of locks end with the same cause, and Close waits for every goroutine of the client. It may
+// be called any number of times; it always returns nil. Called from a state listener it does not wait for that
+// listener.
 //
-// Views share the life of their client: closing one closes all.
+// Closing a view from [Client.Namespace] closes its client, and all other views.
 func (c *Client) Close() error {
 	c.core.close()
 	return nil
@@ -107,7 +106,7 @@ func (c *core) run() {
 		c.detach(l)
 		servers.ended(l)
 	}
-	c.finish()
+	c.finish(servers)
 }
 
 // absent makes known that a client does not reach any server at first.
@@ -193,7 +192,7 @@ func (c *core) close() {
 }
 
 // finish is the end of run.
-func (c *core) finish() {
+func (c *core) finish(servers *connector) {
 	c.mu.Lock()
 	l, session := c.link, c.session
 	c.mu.Unlock()
@@ -202,10 +201,17 @@ func (c *core) finish() {
 		session.over(ErrClosed)
 		<-session.told // close may be telling dependents at this moment
 	}
-	if l != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), closePatience)
-		defer cancel()
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	defer cancel()
+	end := func(l *link) (ended bool) {
 		c.sweeper.last(ctx, l)
-		l.closeSession(ctx)
+		return l.closeSession(ctx)
+	}
+	if l != nil && end(l) || session == nil || !errors.Is(session.Err(), ErrClosed) {
+		return
+	}
+	// The connection was lost, perhaps just now, while the session lives on.
+	if l = servers.last(ctx, session); l != nil {
+		end(l)
 	}
 }

@@ -390,3 +390,16 @@ func TestAnswersOfAFollowerAloneDoNotProlong(t *testing.T) { // issue 10, A6
 		})
 	}
 }
+
+// TestAMultiWithTooFewResultsMayHaveBeenCarriedOut: the server has answered, but not that it refused.
+func TestAMultiWithTooFewResultsMayHaveBeenCarriedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &scripted{welcome: welcome(7, 10*time.Second), answer: fine(func(h proto.RequestHeader, _ []byte) []byte {
+			return packet(&proto.ReplyHeader{Xid: h.Xid}, &proto.MultiResponse{Results: []proto.MultiResult{{Op: proto.OpDelete}}})
+		})}
+		client := l.client(t)
+		_, err := client.Multi(t.Context(), &zk.DeleteRequest{Path: "/a"}, &zk.DeleteRequest{Path: "/b"})
+		require.ErrorIs(t, err, proto.ErrMalformed)
+		require.True(t, retry.Unknown(err))
+	})
+}

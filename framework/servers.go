@@ -10,14 +10,14 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// ServerList names the servers to connect to, as host:port or host (port 2181).
-// It is asked again each time all the servers it named were tried in vain, so it
-// may follow DNS or a registry. It must return when ctx is done.
+// ServerList returns the servers to connect to, as host:port or host (port 2181).
+// It is called again before each round over all servers, so it
+// may follow DNS or a registry. It must return when ctx is done. It is Curator's EnsembleProvider.
 type ServerList func(ctx context.Context) ([]string, error)
 
-// ParseConnectString takes a connect string as Java's clients write it apart:
+// ParseConnectString parses a connect string of Java's clients:
 // "zk1:2181,zk2:2181/app/a" are two servers and the chroot "app/a". Give the latter to
-// [WithNamespace], which does the same: all paths are below it. It is empty if there is none. Unlike
+// [WithNamespace], which has the same effect: all paths are below it. It is empty if there is none. Unlike
 // Java's chroot it need not exist when nodes are created with their parents.
 //
 //	servers, chroot, err := framework.ParseConnectString(os.Getenv("ZOOKEEPER"))

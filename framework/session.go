@@ -16,14 +16,10 @@ import (
 	"github.com/gocurator/curator/internal/session"
 )
 
-// Session is one ZooKeeper session of a client, from its making until it is over.
+// Session is one ZooKeeper session of a client, from its beginning until it is over.
 // A client has one at a time; a Session that is over stays over, and the client
-// makes a new one. Ephemeral nodes, and so locks, belong to a Session.
-//
-// A session is over for us when the servers say so, when the client is closed, or when
-// no server has confirmed it for so long that the servers may end it at any moment:
-// see docs/RELIABILITY.md. The last is decided here, without any server, so
-// that a holder knows before the next one gets in.
+// makes a new one. Ephemeral nodes, and so locks, belong to a Session. The package
+// comment says when a session is over.
 //
 // All methods are safe for concurrent use.
 type Session struct {
@@ -89,20 +85,18 @@ func (s *Session) Err() error { return context.Cause(s.ctx) }
 // Context is done when the session is over, with Err as its cause.
 func (s *Session) Context() context.Context { return s.ctx }
 
-// Depend has tell called, once, as soon as nobody may depend on the session any
-// more: with [ErrSuspended] if policy takes that for trouble, with [ErrSessionLost]
-// or [ErrClosed] when the session is over. tell must not block; it is called
-// before the state listeners, and before anyone else can own what the session owned.
+// Depend calls tell, once, as soon as nobody may depend on the session any more: with [ErrSuspended] if the
+// connection is suspended and policy ends holds then, with [ErrSessionLost] or [ErrClosed] when the session is
+// over. tell must not block; it is called before the state listeners, and before anyone else can own what the
+// session owned. If it is so already, Depend returns that error instead.
 //
-// stop ends the dependency. It reports whether it did: false means that tell has been or
-// is being called. If there is trouble already, Depend returns it instead.
+// stop ends the dependency. It reports whether it did: false means that tell has been or is being called.
 //
-// While somebody depends on a session, the client checks it with the leader of the
-// ensemble, and not just with its own server, ten times per timeout. If the leader has not confirmed it for
-// nearly the timeout, which nobody asks it to before, Depend returns [ErrSessionLost] although the session may live:
-// try again after a write.
+// While somebody depends on a session, the client confirms it with the leader of the ensemble, and not just
+// with its own server, ten times per timeout. Before that it does not. So if the leader has confirmed nothing
+// for nearly the timeout, Depend returns [ErrSessionLost] although the session may live: try again after a write.
 //
-// Holds of locks depend on their session by themselves. It is for recipes that keep ephemeral nodes of
+// Holds of locks depend on their session by themselves. Depend is for recipes that keep ephemeral nodes of
 // their own.
 func (s *Session) Depend(policy connstate.ErrorPolicy, tell func(cause error)) (stop func() bool, err error) {
 	d := &dependent{policy, tell}

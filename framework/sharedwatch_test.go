@@ -3,8 +3,10 @@ package framework_test
 import (
 	"context"
 	"encoding/binary"
+	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -13,7 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -332,6 +336,11 @@ func TestListOfSecretChildrenIsWatchedWhileARecursiveWatchComes(t *testing.T) {
 		synctest.Wait() // it waits behind the recursive watch
 		gate.Open()
 		w := <-looked
+		if fired(w) { // it looks again
+			require.Equal(t, zk.EventNotWatching, w.Event().Type)
+			_, _, w, err = client.ChildrenW(t.Context(), "/a")
+			require.NoError(t, err)
+		}
 		_, err = secret.Create(t.Context(), "/a/secret", nil, framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
 		require.NoError(t, err)
 		synctest.Wait()
@@ -363,6 +372,186 @@ func TestListThatWasWatchedBeforeARecursiveWatchComes(t *testing.T) {
 				require.NoError(t, err)
 				synctest.Wait()
 				require.Equal(t, zk.EventNodeChildrenChanged, w.Event().Type)
+			})
+		})
+	}
+}
+
+// TestListBesideARecursiveWatchWhenAnotherPersistentWatchComes: that is another request for a recursive watch, with which the server
+// forgets the list's watch.
+func TestListBesideARecursiveWatchWhenAnotherPersistentWatchComes(t *testing.T) {
+	for _, mode := range []framework.WatchMode{framework.WatchRecursive, framework.WatchPersistent} {
+		t.Run(mode.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, client := virtual(t)
+				secret := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))
+				require.NoError(t, server.Create("/a", nil))
+				_, err := client.AddWatch(t.Context(), "/a", framework.WatchRecursive, func(zk.Event) {})
+				require.NoError(t, err)
+				_, _, w, err := client.ChildrenW(t.Context(), "/a")
+				require.NoError(t, err)
+				_, err = client.AddWatch(t.Context(), "/a", mode, func(zk.Event) {})
+				require.NoError(t, err)
+				_, err = secret.Create(t.Context(), "/a/secret", nil, framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
+				require.NoError(t, err)
+				synctest.Wait()
+				require.True(t, fired(w), "the list has changed")
+			})
+		})
+	}
+}
+
+// refuser is a connection whose server refuses the next requests for persistent watches: they ask for a mode that there is not.
+type refuser struct {
+	net.Conn
+	left *atomic.Int32
+}
+
+func (r *refuser) Write(frames []byte) (int, error) {
+	frames = slices.Clone(frames)
+	for rest := frames; len(rest) >= 12; { // requests that were waiting are written together
+		frame := rest[:4+binary.BigEndian.Uint32(rest)]
+		rest = rest[len(frame):]
+		if proto.Op(binary.BigEndian.Uint32(frame[8:])) == proto.OpAddWatch && r.left.Add(-1) >= 0 {
+			frame[len(frame)-1] = 9
+		}
+	}
+	return r.Conn.Write(frames)
+}
+
+// throttled is a client whose server throttles as many requests for persistent watches as the test says.
+func throttled(t *testing.T) (*zktest.Server, *framework.Client, *atomic.Int32) {
+	t.Helper()
+	server := zktest.NewServer(t, zktest.WithInMemory())
+	server.Tamper(func(_ zktest.Request, answer []byte) []byte {
+		if code := answer[16:20]; proto.Code(binary.BigEndian.Uint32(code)) == proto.MarshallingError {
+			proto.AppendInt32(code[:0], int32(proto.Throttled))
+		}
+		return answer
+	}, zktest.OnOp(zktest.OpAddWatch))
+	var left atomic.Int32
+	client := testbed.On(server).Client(t, framework.WithRetryPolicy(retry.Never()),
+		framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			nc, err := server.DialContext(ctx, network, address)
+			return &refuser{nc, &left}, err
+		}))
+	return server, client, &left
+}
+
+// adding is the call of AddWatch on /a, which is under way.
+func adding(t *testing.T, client *framework.Client, mode framework.WatchMode) <-chan error {
+	result := make(chan error, 1)
+	go func() {
+		_, err := client.AddWatch(t.Context(), "/a", mode, func(zk.Event) {})
+		result <- err
+	}()
+	return result
+}
+
+// looking is a look at /a with a watch, which is under way.
+func looking(t *testing.T, look func(context.Context, string) (*framework.Watch, error)) <-chan *framework.Watch {
+	result := make(chan *framework.Watch, 1)
+	go func() {
+		w, err := look(t.Context(), "/a")
+		assert.NoError(t, err)
+		result <- w
+	}()
+	return result
+}
+
+// TestALookThatReliedOnARefusedWatchLooksAgain although another persistent watch comes later: until then nobody tells of changes.
+func TestALookThatReliedOnARefusedWatchLooksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client, refuse := throttled(t)
+		require.NoError(t, server.Create("/a", nil))
+		refuse.Store(1)
+		gate := server.Block(zktest.OnOp(zktest.OpAddWatch))
+		first := adding(t, client, framework.WatchPersistent)
+		<-gate.Arrived()
+		looked := looking(t, func(ctx context.Context, path string) (*framework.Watch, error) {
+			_, _, w, err := client.GetW(ctx, path)
+			return w, err
+		})
+		synctest.Wait() // it waits behind the first watch
+		second := adding(t, client, framework.WatchPersistent)
+		synctest.Wait() // it waits behind the look
+		next := server.Block(zktest.OnOp(zktest.OpAddWatch))
+		gate.Open()
+		require.ErrorContains(t, <-first, "unknown error: -127")
+		w := <-looked
+		<-next.Arrived()
+		require.NoError(t, server.Set("/a", []byte("new")))
+		next.Open()
+		require.NoError(t, <-second)
+		synctest.Wait()
+		require.True(t, fired(w), "the look was before the change")
+	})
+}
+
+// TestAPersistentWatchOutlivesARecursiveOneThatIsRefused: a list is read behind the request, which may not take the place of the
+// watch that is there.
+func TestAPersistentWatchOutlivesARecursiveOneThatIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client, refuse := throttled(t)
+		require.NoError(t, server.Create("/a", nil))
+		var seen events
+		_, err := client.AddWatch(t.Context(), "/a", framework.WatchPersistent, seen.add)
+		require.NoError(t, err)
+		refuse.Store(1)
+		gate := server.Block(zktest.OnOp(zktest.OpAddWatch))
+		recursive := adding(t, client, framework.WatchRecursive)
+		<-gate.Arrived()
+		looked := looking(t, func(ctx context.Context, path string) (*framework.Watch, error) {
+			_, _, w, err := client.ChildrenW(ctx, path)
+			return w, err
+		})
+		synctest.Wait() // it waits behind the recursive watch
+		gate.Open()
+		require.ErrorContains(t, <-recursive, "unknown error: -127")
+		w := <-looked
+		for _, child := range []string{"/a/x", "/a/y", "/a/z"} {
+			require.NoError(t, server.Create(child, nil))
+		}
+		synctest.Wait()
+		require.True(t, fired(w))
+		require.Equal(t, slices.Repeat([]string{"EventNodeChildrenChanged /a"}, 3), seen.list())
+	})
+}
+
+// TestAWatchThatWasUsedUpInSecretIsSetAgain: a server drops a watch that fires once also if it may not tell its owner.
+func TestAWatchThatWasUsedUpInSecretIsSetAgain(t *testing.T) {
+	hidden, open := zk.DigestACL(zk.PermAll, "user", "password"), zk.WorldACL(zk.PermAll)
+	for name, watch := range map[string]func(context.Context, *framework.Client) (*framework.Watch, error){
+		"get": func(ctx context.Context, client *framework.Client) (*framework.Watch, error) {
+			_, _, w, err := client.GetW(ctx, "/a")
+			return w, err
+		},
+		"exists": func(ctx context.Context, client *framework.Client) (*framework.Watch, error) {
+			_, _, w, err := client.ExistsW(ctx, "/a")
+			return w, err
+		},
+		"children": func(ctx context.Context, client *framework.Client) (*framework.Watch, error) {
+			_, _, w, err := client.ChildrenW(ctx, "/a")
+			return w, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, client := virtual(t)
+				other := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))
+				require.NoError(t, server.Create("/a", nil))
+				_, err := watch(t.Context(), client)
+				require.NoError(t, err)
+				_, err = other.SetACL(t.Context(), "/a", hidden, -1)
+				require.NoError(t, err)
+				change(t, other, "x")
+				_, err = other.SetACL(t.Context(), "/a", open, -1)
+				require.NoError(t, err)
+				w, err := watch(t.Context(), client)
+				require.NoError(t, err)
+				change(t, other, "y")
+				synctest.Wait()
+				require.True(t, fired(w), "a change after the last look")
 			})
 		})
 	}

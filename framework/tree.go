@@ -10,9 +10,9 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// DeleteTree removes a node and everything below it, children before parents. What is missing, also because
-// somebody else deletes it meanwhile, is fine. If children are added while it runs it looks again, a few
-// times; then the error is zk.ErrNotEmpty. It is Curator's delete().deletingChildrenIfNeeded().
+// DeleteTree deletes a node and everything below it, children before parents. A missing node is no error, also
+// if somebody else deletes it meanwhile. If a node gets new children while it runs it looks again, ten times at
+// most; then the error is zk.ErrNotEmpty. It is Curator's delete().deletingChildrenIfNeeded().
 //
 // The root of a client without namespace is refused with [ErrBadPath].
 func (c *Client) DeleteTree(ctx context.Context, path string) error {
@@ -46,10 +46,10 @@ func (c *Client) deleteTree(ctx context.Context, path string) error {
 	}
 }
 
-// CreateOrSet makes a node, or sets the data of the one that is there, whatever its version is. Options are
-// those of [Client.Create], except for [Protected] and sequential modes, with which there is nothing to set:
-// they are [ErrBadArgument]. nil data mean the client's default data in both cases. A node that is
-// there keeps its mode and its ACL. It is Curator's create().orSetData().
+// CreateOrSet makes a node, or sets the data of the node that exists, whatever its version is. It reports which.
+// Options are those of [Client.Create], except for [Protected] and sequential modes, with which there is nothing
+// to set: they are [ErrBadArgument]. nil data mean the client's default data in both cases. A node that exists
+// keeps its mode and its ACL. It is Curator's create().orSetData().
 func (c *Client) CreateOrSet(ctx context.Context, path string, data []byte, opts ...CreateOption) (created bool, err error) {
 	o, err := applied(opts)
 	if err == nil && (o.protected || o.mode == PersistentSequential || o.mode == EphemeralSequential) {

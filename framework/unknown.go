@@ -74,6 +74,8 @@ func (u *unknownOps) note(l *link, op proto.Op, length int, sent time.Time, err 
 		unknown = u.cuts[op].count >= cutsBeforeUnknown
 	} else {
 		delete(u.cuts, op)
+		// A ZooKeeper that is not told to have TTL nodes says so, and the connection stays. It may be told later.
+		unknown = unknown && op != proto.OpCreateTTL
 	}
 	if unknown {
 		u.unknown[op] = true

@@ -7,16 +7,15 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Watch tells once that something has happened to a node since it was looked at.
-// It fires at most once; to go on watching, look again. Any number of goroutines
-// may wait for it. Nothing has to be done to give it up: all watches of one
-// kind on one node share one entry, here and on the server. It may fire for a
-// change that the look had already seen, so look again and compare.
+// Watch tells once that something has happened to a node since it was read. To continue, read again, which sets
+// another watch. Nothing has to be done to give a Watch up: all watches of one kind on one node share one entry,
+// here and on the server. It may fire for a change that the read had already seen.
 //
-// A Watch also fires when the connection is lost, with an event of type
-// [zk.EventNotWatching]: whoever waits should then look again, since something
-// may have happened while there was no connection. So does the watch of a list of children when the client sets
-// a recursive watch at its path, which may have taken its place on the server.
+// A Watch also fires when the connection is lost, with an event of type [zk.EventNotWatching]. Then read again,
+// since something may have happened while there was no connection. So does the watch of a list of children when
+// the client sets a recursive watch at its path, which may replace it on the server; the event's Err is nil then.
+//
+// All methods are safe for concurrent use.
 type Watch struct {
 	shared *sharedWatch
 	client *Client

@@ -53,6 +53,26 @@ func TestEventBetweenTheReplyAndItsNews(t *testing.T) { // CURATOR-527, -641
 	<-late.done
 }
 
+// TestAWatchAfterARefusalIsAskedFor also while the caller of AddWatch does not know of the refusal yet.
+func TestAWatchAfterARefusalIsAskedFor(t *testing.T) {
+	var ws watches
+	_, alive := ws.join(&PersistentWatch{path: "/a", done: make(chan struct{})})
+	require.True(t, alive)
+	key := watchKey{"/a", watchData}
+	before, _, request := ws.begin(key)
+	require.False(t, request, "the persistent watch will tell")
+	ws.joined("/a", WatchPersistent, zk.ErrConnectionClosed)
+	select {
+	case <-before.done:
+	default:
+		t.Fatal("it relies on nothing")
+	}
+	ws.settle(key, before, true)
+	after, _, request := ws.begin(key)
+	require.True(t, request, "there is none")
+	require.NotSame(t, before, after)
+}
+
 func TestEachEventEndsTheWatchesThatItConcerns(t *testing.T) {
 	for event, ends := range map[zk.EventType][]watchKind{
 		zk.EventNodeCreated:         {watchGone},

@@ -16,7 +16,7 @@ import (
 //
 //   - while the server has a persistent watch at a path, or is about to, no other is requested
 //     there: watches that fire once are served from its events, except those of lists that are set beside a
-//     recursive watch, or one that is asked for;
+//     recursive watch;
 //   - the server's watch becomes recursive when somebody needs that, and stays so: what it does
 //     not say, that a list of children has changed, follows from the children's events;
 //   - it is removed when nobody needs it, watches that fire once included.
@@ -44,10 +44,6 @@ type standing struct {
 	there     bool                  // the server has it
 	recursive bool                  // the server's is recursive
 	leaving   bool                  // it is being removed, unless somebody comes
-
-	// replaced is the watch of the list of children that was there before the recursive one, nil if there was none. The server may
-	// have forgotten it, and the recursive one tells nothing of children that the client may not read.
-	replaced *sharedWatch
 }
 
 func (s *standing) needed() bool { return len(s.members[0])+len(s.members[1]) > 0 || s.pending > 0 }
@@ -84,7 +80,8 @@ func (w *sharedWatch) fire(event zk.Event) {
 }
 
 // begin returns the watch that a call is about to arm, whether it is armed already, and whether the
-// server has to be asked for it: not if it is armed, or if a persistent watch will tell the same.
+// server has to be asked for it: not if a persistent watch will tell the same. It is asked also if the watch is armed. That
+// changes nothing, unless the server has dropped the watch for an event of which the client may not be told.
 // Between begin and settle the watch cannot miss an event, as it is in the table before the
 // request is sent.
 func (ws *watches) begin(key watchKey) (w *sharedWatch, armed, request bool) {
@@ -103,7 +100,7 @@ func (ws *watches) begin(key watchKey) (w *sharedWatch, armed, request bool) {
 		ws.byNode[key] = w
 	}
 	if w.armed {
-		return w, true, false
+		return w, true, ws.requestLocked(key)
 	}
 	w.setting++
 	return w, false, ws.requestLocked(key)
@@ -113,8 +110,9 @@ func (ws *watches) begin(key watchKey) (w *sharedWatch, armed, request bool) {
 func (ws *watches) requestLocked(key watchKey) bool {
 	s := ws.standing[key.path]
 	// A recursive watch tells nothing of children that the client may not read, but the list of children changes
-	// with them. Servers keep watches of lists in a table of their own, where a recursive watch is of no use.
-	return s == nil || key.kind == watchChildren && s.asked
+	// with them. Servers keep watches of lists in a table of their own, where a recursive watch is of no use. As long as it is
+	// not answered the server may have, and keep, one that is not recursive, and that tells of lists.
+	return s == nil || !s.there && s.pending == 0 || key.kind == watchChildren && s.recursive
 }
 
 // settle says how the call that begin was for has ended, if it was not armed then.
@@ -149,7 +147,6 @@ func (ws *watches) join(w *PersistentWatch) (WatchMode, bool) {
 	s.pending++
 	if w.mode == WatchRecursive && !s.asked {
 		s.asked = true
-		s.replaced = ws.byNode[watchKey{w.path, watchChildren}]
 	}
 	if s.asked {
 		return WatchRecursive, true
@@ -166,17 +163,21 @@ func (ws *watches) joined(path string, mode WatchMode, err error) {
 		return // the link has ended
 	}
 	s.pending--
-	if err == nil {
+	switch {
+	case err == nil:
 		s.there = true
 		if mode == WatchRecursive {
 			s.recursive = true
-			if s.replaced != nil && ws.byNode[watchKey{path, watchChildren}] == s.replaced {
-				ws.fireLocked(notWatching(path), watchChildren)
-			}
-			s.replaced = nil
+			// The server may have forgotten that of the list, and the recursive one tells nothing of children that the client
+			// may not read.
+			ws.fireLocked(replaced(path), watchChildren)
 		}
-	} else if s.pending == 0 {
+	case s.pending == 0:
 		s.asked = s.recursive
+	}
+	if err != nil && !s.there {
+		// Whoever has relied on it for a watch that fires once must look again, also if another request is under way.
+		ws.fireLocked(replaced(path), watchKinds[:]...)
 	}
 	ws.reviewLocked(path)
 }
@@ -206,9 +207,7 @@ func (ws *watches) reviewLocked(path string) {
 		return
 	}
 	if !s.there {
-		// The server refused. Whoever has relied on it for a watch that fires once must look again.
-		delete(ws.standing, path)
-		ws.fireLocked(notWatching(path), watchKinds[:]...)
+		delete(ws.standing, path) // the server refused
 		return
 	}
 	if !ws.servesLocked(path) && !s.leaving {
@@ -360,7 +359,12 @@ func (ws *watches) end(cause error) {
 	}
 }
 
-// notWatching is the event of a watch that nothing will be heard of any more.
+// replaced is the event of a watch that must be set anew, although the connection is as it was.
+func replaced(path string) zk.Event {
+	return zk.Event{Type: zk.EventNotWatching, State: zk.StateHasSession, Path: path}
+}
+
+// notWatching is the event of a watch that nothing will be heard of any more, since the connection has ended.
 func notWatching(path string) zk.Event {
 	return zk.Event{Type: zk.EventNotWatching, State: zk.StateDisconnected, Path: path, Err: zk.ErrConnectionClosed}
 }

@@ -32,7 +32,7 @@ type ChildrenWatch struct {
 // then operations fail at once, and nothing is sent: pause.
 func MayPass(err error) bool { return retry.Retryable(err) || errors.Is(err, zk.ErrAuthFailed) }
 
-// RefusedPause is how long to wait after zk.ErrAuthFailed before the next try.
+// RefusedPause is how long to wait after an error that may pass before the next try: retries may be without a pause.
 const RefusedPause = 100 * time.Millisecond
 
 // Hints are how a single operation is to be carried out.
@@ -42,7 +42,7 @@ type Hints struct {
 	// session in order. It must not block.
 	Sent func()
 
-	// Once has a Multi or a Delete sent once only: it is not repeated when its outcome is unknown.
+	// Once has a Multi, a Set or a Delete sent once only: it is not repeated when its outcome is unknown.
 	Once bool
 
 	// Certain has DeleteGuaranteed return that it found the node only if it has removed it for certain: not if the node

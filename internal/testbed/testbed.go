@@ -4,6 +4,7 @@ package testbed
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -149,4 +150,18 @@ func RefuseCredentials(server *zktest.Server) *atomic.Bool {
 		return answer
 	}, zktest.OnOp(zktest.OpAuth))
 	return &refuses
+}
+
+// Busy has a server refuse to read nodes, since it has too much to do, until stop is called. Each request takes it a
+// millisecond.
+func Busy(server *zktest.Server) (stop func()) {
+	undelay := server.Delay(time.Millisecond, zktest.OnOp(zktest.OpGetData))
+	untamper := server.Tamper(func(_ zktest.Request, answer []byte) []byte {
+		header := proto.ReplyHeader{Xid: int32(binary.BigEndian.Uint32(answer[4:])), Code: proto.Throttled}
+		return proto.Seal(header.Append(proto.Begin(64)))
+	}, zktest.OnOp(zktest.OpGetData))
+	return func() {
+		untamper()
+		undelay()
+	}
 }
