@@ -29,12 +29,6 @@ var elections = []mutation{
 		pkg:   "recipes/leader", test: "TestCandidateOutlastsItsRetryPolicy",
 	},
 	{
-		name:  "a candidate ends with the election's path",
-		file:  "recipes/leader/leader.go",
-		edits: []edit{{old: " || errors.Is(err, zk.ErrNoNode)", new: ""}},
-		pkg:   "recipes/leader", test: "TestElectionThatVanishesIsMadeAgain",
-	},
-	{
 		name:  "an observer keeps showing the previous leader",
 		file:  "recipes/leader/observe.go",
 		edits: []edit{{old: "o.told && state == o.shown:", new: "o.told && state.Elected == o.shown.Elected && !o.shown.Stale:"}},

@@ -89,13 +89,31 @@ var mutations = []mutation{
 		name:  "a woken waiter holds without looking again",
 		file:  "recipes/lock/entry.go",
 		edits: []edit{{old: "if err := e.await(ctx, children, turn.Watch, changed); err != nil { // 4\n\t\t\t\treturn nil, err\n\t\t\t}", new: "if err := e.await(ctx, children, turn.Watch, changed); err != nil {\n\t\t\t\treturn nil, err\n\t\t\t}\n\t\t\treturn newHold(ctx, e)"}},
-		pkg:   "recipes/lock", test: "TestWaiterThatGoesProvesNothing/of_another_queue",
+		pkg:   "recipes/lock", test: "TestWhoThinksThatItIsNextWaits",
 	},
 	{
-		name:  "whoever is next in a long queue holds when the node ahead goes",
-		file:  "recipes/lock/views.go",
-		edits: []edit{{old: "_ = e.enterView(ctx, v) // it fails with ctx, of which the caller takes notice", new: "if e.enterView(ctx, v) == nil {\n\t\t\te.first, e.view = []string{e.name}, nil\n\t\t}"}},
+		name:  "whoever waits for the one ahead takes it for the only one",
+		file:  "recipes/lock/ahead.go",
+		edits: []edit{{old: "if e.ahead == 1 && !isClosed(e.own.Done()) {", new: "if !isClosed(e.own.Done()) {"}},
 		pkg:   "recipes/lock", test: "TestWhoThinksThatItIsNextWaits",
+	},
+	{
+		name:  "whoever waits for the only one ahead does not look whether its own node is there",
+		file:  "recipes/lock/ahead.go",
+		edits: []edit{{old: "if e.ahead == 1 && !isClosed(e.own.Done()) {", new: "if e.ahead == 1 {"}},
+		pkg:   "recipes/lock", test: "TestTheNextWhoseNodeIsDeletedQueuesAgain",
+	},
+	{
+		name:  "a writer waits for the only one ahead, which may become a reader",
+		file:  "recipes/lock/ahead.go",
+		edits: []edit{{old: "return standard && len(names) == 1", new: "_ = standard\n\treturn len(names) == 1"}},
+		pkg:   "recipes/rwlock", test: "TestReadWriteLock/inprocess",
+	},
+	{
+		name:  "whoever waits for the only one ahead does not think of numbers that overflow",
+		file:  "recipes/lock/ahead.go",
+		edits: []edit{{old: " && !nearEnd(e.path)", new: ""}},
+		pkg:   "recipes/lock", test: "TestTheNextAtTheEndOfTheNumbersLists",
 	},
 	{
 		name:  "a view does not count what is created",
@@ -118,7 +136,7 @@ var mutations = []mutation{
 	{
 		name:  "a view waits for a node although it did not see its creation",
 		file:  "recipes/lock/internal/queueview/view.go",
-		edits: []edit{{old: "if c.number < 0 {\n\t\t\treturn nil, false", new: "if c.number < -1 {\n\t\t\treturn nil, false"}},
+		edits: []edit{{old: "if !c.told {\n\t\t\treturn nil, false", new: "if !c.told && c.number < -1 {\n\t\t\treturn nil, false"}},
 		pkg:   "recipes/lock", test: "TestNodeThatWasThereBeforeTheViewIsWatched",
 	},
 	{
@@ -169,7 +187,7 @@ var mutations = []mutation{
 	{
 		name:  "the reader of a downgrade has an ACL of its own",
 		file:  "recipes/rwlock/rwlock.go",
-		edits: []edit{{old: "DefaultACL(client, w.Path())", new: "DefaultACL(client, framework.Join(base, name+sequence))"}},
+		edits: []edit{{old: "DefaultACL(client, framework.Join(base, writeName))", new: "DefaultACL(client, framework.Join(base, name+sequence))"}},
 		pkg:   "recipes/rwlock", test: "TestReaderOfADowngradeIsNoSecret",
 	},
 	{
@@ -352,7 +370,7 @@ var mutations = []mutation{
 	{
 		name:  "a failed AcquireN keeps some leases",
 		file:  "recipes/semaphore/semaphore.go",
-		edits: []edit{{old: "\t\tlockapi.Leave(h)\n", new: "\t\t_ = h\n"}},
+		edits: []edit{{old: "\tlockapi.Leave(all...)\n", new: ""}},
 		pkg:   "recipes/semaphore", test: "TestSemaphore/inprocess/several_leases:_all_or_none",
 	},
 	{

@@ -2,6 +2,7 @@ package sim
 
 const (
 	entryFile = "recipes/lock/entry.go"
+	aheadFile = "recipes/lock/ahead.go"
 	viewFile  = "recipes/lock/internal/queueview/view.go"
 	eventFile = "recipes/lock/internal/queueview/events.go"
 	leaseFile = "recipes/lock/lease.go"
@@ -16,12 +17,15 @@ var bugs = []planted{
 		"if err := e.await(ctx, children, turn.Watch, changed); err != nil { // 4\n\t\t\t\treturn nil, err\n\t\t\t}",
 		"if err := e.await(ctx, children, turn.Watch, changed); err != nil {\n\t\t\t\treturn nil, err\n\t\t\t}\n\t\t\treturn newHold(ctx, e)",
 	}}},
+	{"whoever waits for the one ahead takes it for the only one", []edit{{aheadFile, "if e.ahead == 1 && !isClosed(e.own.Done()) {", "if !isClosed(e.own.Done()) {"}}},
+	{"whoever waits for the only one ahead does not look whether its own node is there", []edit{{aheadFile, "if e.ahead == 1 && !isClosed(e.own.Done()) {", "if e.ahead == 1 {"}}},
+	{"a writer waits for the only one ahead, which may become a reader", []edit{{aheadFile, "return standard && len(names) == 1", "_ = standard\n\treturn len(names) == 1"}}},
 	{"a view may miss nodes that were created", []edit{
 		{viewFile, "c.number == number)", "c.number <= number)"}, {viewFile, "c.number < number // children", "c.number < -2 // children"},
 	}},
 	{"a view outlives its connection", []edit{{eventFile, "End: func() { v.end(disconnected) }", "End: func() {}"}}},
 	{"a view takes the events for the end of nodes that it may not read", []edit{
-		{viewFile, "if c.number < 0 {\n\t\t\treturn nil, false", "if c.number < -1 {\n\t\t\treturn nil, false"},
+		{viewFile, "if !c.told {\n\t\t\treturn nil, false", "if !c.told && c.number < -1 {\n\t\t\treturn nil, false"},
 	}},
 	{"a node that is gone and may not be read stays in the view", []edit{{viewFile, "if all {\n\t\tv.end(missed)", "if all && false {\n\t\tv.end(missed)"}}},
 	{"numbers near 2^30 are not known to a view", []edit{
@@ -70,7 +74,7 @@ var bugs = []planted{
 	{"a reader that was a writer has a token of its own", []edit{
 		{"recipes/rwlock/rwlock.go", "\t\tlockapi.SetToken(ctx, stat.Czxid)\n", "\t\tlockapi.SetToken(ctx, stat.Czxid*0)\n"},
 	}},
-	{"a failed AcquireN keeps some leases", []edit{{"recipes/semaphore/semaphore.go", "\t\tlockapi.Leave(h)\n", "\t\t_ = h\n"}}},
+	{"a failed AcquireN keeps some leases", []edit{{"recipes/semaphore/semaphore.go", "\tlockapi.Leave(all...)\n", ""}}},
 	{"nobody watches a holder's node", []edit{{leaseFile, "if e.inView() == nil {\n\t\te.watch(watchAfter)", "if false {\n\t\te.watch(watchAfter)"}}},
 	{"a session is counted from the answer to its connect request", []edit{
 		{"framework/session.go", "s.deadline.Attached(g.Timeout, sent)", "s.deadline.Attached(g.Timeout, time.Now())"},

@@ -24,7 +24,7 @@ func SetToken(ctx context.Context, token int64) {
 // *lock.Hold; the cause is set for all holds of the lease. Package lock sets the variable.
 var ExpectDeletion func(hold any, cause error)
 
-// Leave gives a hold back that nobody needs any more. Unlike Release it does not wait for servers that are out of
-// reach, and for others not long; what is left to do goes on in the background. hold is a *lock.Hold. Package lock
-// sets the variable.
-var Leave func(hold any)
+// Leave gives holds back that nobody needs any more, in this order. Unlike Release it does not wait for servers that are
+// out of reach, and for others not long, however many holds there are; what is left to do goes on in the background. Each
+// of holds is a *lock.Hold. Package lock sets the variable.
+var Leave func(holds ...any)

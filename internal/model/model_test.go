@@ -22,6 +22,8 @@ var (
 	two    = model.Client{Goroutines: 2, Acquires: 1, Views: true}
 	lister = model.Client{Goroutines: 1, Acquires: 1}
 	secret = model.Client{Goroutines: 1, Acquires: 1, Hidden: true}
+
+	listsTwice = model.Client{Goroutines: 1, Acquires: 2}
 )
 
 // worlds are those in which the rule must hold.
@@ -36,6 +38,11 @@ var worlds = map[string]model.Config{
 	"a waiter that gives up":                {Clients: []model.Client{two, viewer}, Lag: 2, Views: 2, GiveUp: 1},
 	"a node that nobody may read":           {Clients: []model.Client{twice, secret}, Lag: 2, Views: 1},
 	"writers that become readers":           {Clients: []model.Client{two, viewer}, Lag: 2, Views: 2, Writers: true},
+	"listers":                               {Clients: []model.Client{lister, lister, lister}, Lag: 2, GiveUp: 1},
+	"listers and an operator":               {Clients: []model.Client{lister, lister, lister}, Lag: 1, Admin: 1},
+	"listers and a lost connection":         {Clients: []model.Client{lister, lister, lister}, Lag: 1, Cut: 1, Admin: 1},
+	"listers, a session and a new parent":   {Clients: []model.Client{listsTwice, lister}, Lag: 2, Expire: 1, Reap: 1, Admin: 1},
+	"listers and a node nobody may read":    {Clients: []model.Client{lister, lister, secret}, Lag: 1},
 	"readers, an operator and a new parent": {Clients: []model.Client{viewer, lister}, Lag: 2, Views: 1, Writers: true, Reap: 1, Admin: 1},
 }
 
@@ -62,6 +69,9 @@ func TestEachConditionIsNeeded(t *testing.T) {
 		model.Memory:    {model.Config{Clients: []model.Client{two, lister}, Lag: 1, Views: 1, GiveUp: 1}, "is ahead"},
 		model.NoOwn:     {model.Config{Clients: []model.Client{viewer, lister}, Lag: 2, Views: 1, Cut: 1}, "is ahead"},
 		model.OldView:   {model.Config{Clients: []model.Client{viewer, lister}, Lag: 2, Views: 1, Cut: 1}, "for ever"},
+		model.Unwatched: {model.Config{Clients: []model.Client{lister, lister}, Lag: 1, Admin: 1}, "was gone when it looked"},
+		model.Several:   {model.Config{Clients: []model.Client{lister, lister, lister}, Lag: 1, GiveUp: 1}, "is ahead"},
+		model.Overtaken: {model.Config{Clients: []model.Client{lister, lister}, Lag: 1, Writers: true}, "is ahead"},
 		model.Unseen:    {model.Config{Clients: []model.Client{viewer, secret}, Lag: 2, Views: 1}, "for ever"},
 	} {
 		t.Run(string(weaken), func(t *testing.T) {

@@ -38,8 +38,12 @@ func (w *World) apply(i int) {
 		w.events(i, x, before)
 	}
 	for k := range p.gs {
-		if g := &p.gs[k]; g.pc == watching && has(before, g.pred) && !has(after, g.pred) {
-			g.predGone = true
+		g := &p.gs[k]
+		if g.pc == watching && has(before, g.pred) && !has(after, g.pred) {
+			g.predGone, g.seen = true, p.applied
+		}
+		if g.ownWatched && has(before, g.node) && !has(after, g.node) {
+			g.ownGone = true
 		}
 	}
 	if len(p.queue) > 0 && p.queue[0].at == p.applied-1 {
@@ -159,14 +163,28 @@ func (w *World) answerRead(i int) {
 	switch r.kind {
 	case 'L':
 		g.own = has(all, g.node)
-		g.ahead, g.first = ahead(all, g.node, g.num)
-		g.pc = listed
+		g.ahead, g.first, g.before = ahead(all, g.node, g.num)
+		g.pc, g.seen = listed, p.applied
+	case 'O':
+		g.pc = watchSet
+		if g.ownWatched = has(all, g.node); g.ownWatched {
+			g.ownGone = false
+			w.send(i, request{'W', r.by, g.pred, -1})
+		} else {
+			g.pc = listing
+			w.send(i, request{'L', r.by, g.node, -1})
+		}
 	case 'W':
 		k := slices.IndexFunc(all, func(n node) bool { return n.id == r.node })
 		switch {
+		case k < 0 && w.isFirst(g):
+			g.pc, g.seen = granted, p.applied
 		case k < 0:
 			g.pc = listing
 			w.send(i, request{'L', r.by, g.node, -1})
+		case w.secret(i, all[k].owner) && g.pred == g.before: // look at the one directly ahead
+			g.pred, g.last = g.first, false
+			w.send(i, request{'W', r.by, g.pred, -1})
 		case w.secret(i, all[k].owner): // the read is refused, and the acquire fails
 			g.pc = deleting
 			w.send(i, request{'D', r.by, g.node, -1})
@@ -198,6 +216,7 @@ func (w *World) reconnect(i int, to int8) {
 		if g := &p.gs[k]; g.pc == watching && !g.predGone {
 			g.watchLost = true
 		}
+		p.gs[k].ownWatched = false
 	}
 	p.applied, p.replied = to, to
 	if len(p.queue) > 0 && p.queue[0].at >= 0 && p.queue[0].at < to {

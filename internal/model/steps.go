@@ -140,9 +140,45 @@ func (m mover) list(n *World, g *goroutine) {
 	n.send(m.i, request{'L', int8(m.k), g.node, -1})
 }
 
+// watch waits for one node, and lists when it goes.
 func (m mover) watch(n *World, g *goroutine, pred int8) {
-	g.pc, g.pred = watchSet, pred
+	g.pc, g.pred, g.last = watchSet, pred, false
 	n.send(m.i, request{'W', int8(m.k), pred, -1})
+}
+
+// lookAhead waits for the only one ahead, or for the one before that.
+func (m mover) lookAhead(n *World, g *goroutine) {
+	g.last = g.ahead == 1 || n.cfg.Weaken == Several
+	g.pred = g.first
+	if !g.last {
+		g.pred = g.before
+	}
+	m.watchBoth(n, g)
+}
+
+// watchBoth watches our own node, and then the one that we wait for.
+func (m mover) watchBoth(n *World, g *goroutine) {
+	if n.cfg.Weaken == Unwatched {
+		g.pc = watchSet
+		n.send(m.i, request{'W', int8(m.k), g.pred, -1})
+		return
+	}
+	g.pc = ownSet
+	n.send(m.i, request{'O', int8(m.k), g.node, -1})
+}
+
+// wake is what follows when the node ahead has gone.
+func (m mover) wake(n *World, p *process, g *goroutine) string {
+	g.pc = created
+	if g.predGone && n.isFirst(g) {
+		g.pc = granted
+	}
+	return ""
+}
+
+// isFirst is for a goroutine whose node ahead has gone: whether it was the last one and our own node is there.
+func (w *World) isFirst(g *goroutine) bool {
+	return g.last && (g.ownWatched && !g.ownGone || w.cfg.Weaken == Unwatched)
 }
 
 // queueSteps are those from the create to the hold.
@@ -166,7 +202,7 @@ func (m mover) queueSteps() {
 			m.do(false, "wakes", func(n *World, p *process, g *goroutine) string {
 				g.pc = created
 				if n.cfg.Weaken == Memory && g.inView {
-					g.pc = granted
+					g.pc, g.seen = granted, p.applied
 				}
 				return ""
 			})
@@ -176,10 +212,18 @@ func (m mover) queueSteps() {
 	case listed:
 		m.do(false, "decides on the list", m.decide)
 	case watching:
-		if g.predGone {
-			m.do(false, "wakes", func(n *World, p *process, g *goroutine) string { g.pc = created; return "" })
-		} else if g.watchLost {
-			m.do(false, "watches again", func(n *World, p *process, g *goroutine) string { m.watch(n, g, g.pred); return "" })
+		switch {
+		case g.predGone || g.ownGone:
+			m.do(false, "wakes", m.wake)
+		case g.watchLost:
+			m.do(false, "watches again", func(n *World, p *process, g *goroutine) string {
+				if g.ownWatched = false; g.last {
+					m.watchBoth(n, g)
+				} else {
+					m.watch(n, g, g.pred)
+				}
+				return ""
+			})
 		}
 	}
 	if m.w.giveUp > 0 && (g.pc == waiting || g.pc == watching) {
@@ -200,7 +244,7 @@ func (m mover) look(n *World, p *process, g *goroutine) string {
 	count, pred, seen := p.view.ahead(g)
 	switch {
 	case count == 0:
-		g.pc = granted
+		g.pc, g.seen = granted, p.applied
 	case seen || n.cfg.Weaken == Unseen:
 		g.pc, g.pred = waiting, pred
 	default:
@@ -217,8 +261,10 @@ func (m mover) decide(n *World, p *process, g *goroutine) string {
 		m.remove(n, g)
 	case g.ahead == 0:
 		g.pc = granted
-	default:
+	case n.cfg.Writers && n.cfg.Weaken != Overtaken:
 		m.watch(n, g, g.first)
+	default:
+		m.lookAhead(n, g)
 	}
 	return ""
 }
@@ -292,7 +338,7 @@ func (v *picture) ahead(g *goroutine) (n, nearest int8, seen bool) {
 	for _, c := range v.children {
 		all = append(all, node{id: c.id, num: c.num})
 	}
-	n, nearest = ahead(all, g.node, g.num)
+	n, nearest, _ = ahead(all, g.node, g.num)
 	if c := v.find(nearest); c != nil {
 		seen = c.count >= 0
 	}
@@ -302,11 +348,14 @@ func (v *picture) ahead(g *goroutine) (n, nearest int8, seen bool) {
 // hold begins a hold, and returns what is wrong with it.
 func (w *World) hold(i int, g *goroutine) string {
 	g.pc = holding
+	if then, _ := w.nodes(g.seen); !has(then, g.node) {
+		return fmt.Sprintf("client %d holds with number %d, and its node was gone when it looked", i, g.num)
+	}
 	all, _ := w.nodes(int8(len(w.log)))
 	if !has(all, g.node) {
 		return "" // an operator has deleted it, or the session has ended; word is on its way
 	}
-	if n, nearest := ahead(all, g.node, g.num); n > 0 {
+	if n, nearest, _ := ahead(all, g.node, g.num); n > 0 {
 		return fmt.Sprintf("client %d holds with number %d, and node %d is ahead", i, g.num, nearest)
 	}
 	return ""

@@ -38,6 +38,9 @@ const (
 	OldView   Weaken = "the view outlives its connection"
 	NoOwn     Weaken = "the view outlives its connection, and need not have our node"
 	Unseen    Weaken = "nodes of the first list are waited for in the view"
+	Unwatched Weaken = "whoever waits for the only one ahead does not watch its own node"
+	Several   Weaken = "whoever waits for the one ahead takes it for the only one"
+	Overtaken Weaken = "writers that become readers let others wait for the only one ahead"
 )
 
 // Program counters of a goroutine.
@@ -49,6 +52,7 @@ const (
 	listing
 	listed
 	waiting // for an event of the view
+	ownSet  // the watch of our own node is being set
 	watchSet
 	watching
 	holding
@@ -61,7 +65,7 @@ const (
 	finished
 )
 
-var names = []string{"idle", "creating", "created", "granted", "listing", "listed", "waiting", "watch sent", "watching", "holding", "becoming a reader", "writer and reader", "deleting", "deleted", "reading", "leaving", "finished"}
+var names = []string{"idle", "creating", "created", "granted", "listing", "listed", "waiting", "own watch sent", "watch sent", "watching", "holding", "becoming a reader", "writer and reader", "deleting", "deleted", "reading", "leaving", "finished"}
 
 // txn is a transaction of the leader.
 type txn struct {
@@ -72,7 +76,7 @@ type txn struct {
 
 // request is one of a client, in the order of its connection.
 type request struct {
-	kind byte // 'C' 'D', 'R' create a reader, 'X' delete it; 'L' list, 'W' watch the one ahead; 'A' add the view's watch, 'B' list for it
+	kind byte // 'C' 'D', 'R' create a reader, 'X' delete it; 'L' list, 'O' watch our own node, 'W' watch one ahead; 'A' add the view's watch, 'B' list for it
 	by   int8 // goroutine
 	node int8
 	at   int8 // index of the transaction, once there is one; -1
@@ -80,17 +84,22 @@ type request struct {
 
 // goroutine is a contender.
 type goroutine struct {
-	pc           int8
-	left         int8
-	node, num    int8
-	reader       int8
-	inView       bool
-	pred         int8 // whom it waits for
-	predGone     bool
-	watchLost    bool
-	ahead, first int8 // of the list: nodes ahead, and the nearest of them
-	own          bool // the list has our node
-	downs        int8
+	pc            int8
+	left          int8
+	node, num     int8
+	reader        int8
+	inView        bool
+	pred          int8 // whom it waits for
+	predGone      bool
+	watchLost     bool
+	ahead         int8 // of the list: nodes ahead
+	first, before int8 // the nearest of them, and the one before that
+	own           bool // the list has our node
+	last          bool // it waits for the only one ahead
+	ownWatched    bool
+	ownGone       bool // which the watch has told
+	seen          int8 // transactions at the instant by which it holds
+	downs         int8
 }
 
 // child is one of a view.
@@ -186,8 +195,8 @@ func (w *World) key() key {
 			put(c.id, c.num, c.count)
 		}
 		for _, g := range p.gs {
-			put(g.pc, g.left, g.node, g.num, g.reader, g.pred, g.ahead, g.first, g.downs)
-			bit(g.inView, g.predGone, g.watchLost, g.own)
+			put(g.pc, g.left, g.node, g.num, g.reader, g.pred, g.ahead, g.first, g.before, g.seen, g.downs)
+			bit(g.inView, g.predGone, g.watchLost, g.own, g.last, g.ownWatched, g.ownGone)
 		}
 	}
 	return key{maphash.Bytes(seeds[0], b), maphash.Bytes(seeds[1], b)}
@@ -222,17 +231,18 @@ func has(all []node, id int8) bool {
 	return slices.ContainsFunc(all, func(n node) bool { return n.id == id })
 }
 
-// ahead counts the nodes ahead of a number, and returns the nearest.
-func ahead(all []node, own, num int8) (n, nearest int8) {
-	nearest = -1
+// ahead counts the nodes ahead of a number, and returns the nearest and the one before that.
+func ahead(all []node, own, num int8) (n, nearest, before int8) {
+	nearest, before = -1, -1
 	best := int8(-1)
-	for _, x := range all {
-		if x.id != own && x.num < num {
-			n++
-			if x.num >= best {
-				best, nearest = x.num, x.id
-			}
+	for _, x := range all { // in the order of their creation, so of their numbers, but for readers
+		if x.id == own || x.num >= num {
+			continue
+		}
+		n++
+		if x.num >= best {
+			best, nearest, before = x.num, x.id, nearest
 		}
 	}
-	return n, nearest
+	return n, nearest, before
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/cenkalti/backoff/v4"
@@ -139,7 +140,7 @@ func (q *Queue) whyNot(ctx context.Context, session *framework.Session, err erro
 func (q *Queue) join(ctx context.Context, session *framework.Session, v *queueview.View, wait bool) (*entry, error) {
 	e := newEntry(q, session)
 	var first *listing
-	if v == nil {
+	if v == nil && !q.isLong() {
 		first = newListing(q)
 	}
 	ahead := q.cfg.ahead
@@ -148,7 +149,7 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, v *queuevi
 		aheadView = ahead.view(session)
 	}
 	creating := e.withToken(ctx)
-	if first != nil && !q.isLong() {
+	if first != nil {
 		listing, cancel := context.WithCancel(ctx)
 		defer cancel()
 		hints := clientapi.HintsOf(creating)
@@ -169,8 +170,8 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, v *queuevi
 	case v != nil:
 		err = e.enterView(ctx, v)
 		admitted(e.inView() == v)
-	default:
-		e.first, _ = first.result(ctx) // if it failed, it is asked again
+	case first != nil:
+		e.known, _ = first.result(ctx) // if it failed, it is asked again
 	}
 	if err == nil && ahead != nil && !wait {
 		err = ahead.empty(ctx, aheadView)
@@ -198,24 +199,25 @@ func (q *Queue) children(ctx context.Context, v *queueview.View) ([]string, erro
 		if err := v.Await(ctx); err != nil {
 			return nil, err
 		}
-		if children, ok, err := v.Names(q.order); ok && v.Tells(children) {
+		if children, ok, err := v.Names(q.order); ok && q.areThere(ctx, v, children) {
 			return children, err
 		}
 	}
-	children, err := q.list(ctx)
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
-	}
-	return children, err
-}
-
-// list returns the names of the children that belong to this lock, in the driver's order.
-func (q *Queue) list(ctx context.Context) ([]string, error) {
 	all, _, err := q.client.Children(ctx, q.base)
-	if err != nil {
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, err
 	}
 	return queueview.Sort(q.order, all)
+}
+
+// areThere reports whether children of a view are there for certain. It reads those that may be gone without the view being
+// told, if they are few. If they can be read, the view is told of their end from then on.
+func (q *Queue) areThere(ctx context.Context, v *queueview.View, children []string) bool {
+	untold := v.Untold(children)
+	return len(untold) <= maxWatched && !slices.ContainsFunc(untold, func(name string) bool {
+		_, err := q.node(ctx, v, name)
+		return err != nil
+	})
 }
 
 // listing is a list that is sent at most once, without waiting for it.

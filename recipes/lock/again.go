@@ -79,6 +79,7 @@ func (h *Hold) releaseWith(ctx context.Context, ops []any) ([]zk.MultiResponse, 
 		_ = l.remove(leaving) // the first error is the news
 		return responses, err
 	}
+	e.queue.rewind(ctx, e.path)
 	l.removed()
 	return responses[:len(ops)], nil
 }
@@ -211,12 +212,12 @@ func (q *Queue) requeue(ctx context.Context, old *lease) (*Hold, error) {
 func (l *lease) notReplaced(ctx context.Context, err error) error {
 	leaving, cancel := l.entry.leaving()
 	defer cancel()
-	removed := l.remove(leaving)
+	_ = l.remove(leaving)
 	switch {
 	case l.entry.session.Err() != nil:
 		return l.entry.session.Err()
-	case errors.Is(err, zk.ErrNoNode) && removed != nil:
-		return removed // somebody else has deleted the node
+	case errors.Is(err, zk.ErrNoNode):
+		return l.deletion()
 	}
 	return err
 }

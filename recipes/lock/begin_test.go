@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"math"
 	"runtime"
 	"strings"
 	"testing"
@@ -95,14 +96,16 @@ func TestNamesOfDigitsAreLocks(t *testing.T) {
 	}
 }
 
-// TestDriverThatCannotBeComparedAfterAll has a type that can be compared, and a value that cannot.
+// TestDriverThatCannotBeComparedAfterAll has a type that can be compared, and a value that cannot, or is not equal to itself.
 func TestDriverThatCannotBeComparedAfterAll(t *testing.T) {
-	q, err := lock.New(testbed.InProcess(t).Client(t), "/lock", "lock-", struct {
-		lock.Standard
-		any
-	}{any: []int{1}})
-	require.NoError(t, err)
-	watched(t, q)
+	for _, value := range []any{[]int{1}, math.NaN()} {
+		q, err := lock.New(testbed.InProcess(t).Client(t), "/lock", "lock-", struct {
+			lock.Standard
+			any
+		}{any: value})
+		require.NoError(t, err)
+		watched(t, q)
+	}
 }
 
 // TestManySecretLeasesThatWereThereBeforeTheView: nobody is told of the end of a node that it may not read, but that the

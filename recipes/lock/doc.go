@@ -9,11 +9,12 @@
 //  2. look at the children of base, in the driver's order;
 //  3. ask the driver: do we hold? If not, whose deletion could change that?
 //  4. wait until one of those is deleted, and go to 2;
-//  5. release by deleting our node; a crash releases, since the node is ephemeral.
+//  5. release by deleting our node; if the process crashes the servers delete it, since it is ephemeral.
 //
 // Step 2 is a list request, or no request at all: a client that uses a lock repeatedly keeps a view of the
-// children, from one persistent watch for all its goroutines. docs/PROTOCOL.md has the rule, its proof and
-// pictures. Other clients on the path, also Java's Curator, see the same nodes in both cases.
+// children, from one persistent watch for all its goroutines. And with [Standard] and one lease, a waiter that
+// knows that it is next needs no list. docs/PROTOCOL.md has the rule, its proof and pictures. Other clients on
+// the path, also Java's Curator, see the same nodes in all cases.
 //
 // # What a holder gets
 //
@@ -27,8 +28,8 @@
 //
 // # What it promises
 //
-//   - At most max holds have a live context.
-//   - After an error no node of ours stays, even if the server makes it later.
+//   - At most as many holds as there are leases have a live context.
+//   - After an error no node of ours stays, even if the server creates it later.
 //   - A holder is told of a loss before anyone else can hold.
 //
 // # What it cannot promise

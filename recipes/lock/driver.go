@@ -12,11 +12,10 @@ import (
 
 // Driver decides who holds. Implementations must be safe for concurrent use, and must decide in the same way in
 // all processes that use a path. Embed [Standard] and replace what differs; a driver that replaces Decide must
-// have its own WouldWait too, see [Newcomer]. It is Curator's
-// LockInternalsDriver.
+// have its own WouldWait too, see [Newcomer]. It is Curator's LockInternalsDriver.
 type Driver interface {
 	// Create makes our node below base and returns its full path. The node must be
-	// ephemeral, must be protected (framework.Protected), and must be made with
+	// ephemeral, must be protected ([framework.Protected]), and must be made with
 	// ctx, which ties it to a session. Missing parents must be made.
 	Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error)
 

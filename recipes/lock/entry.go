@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/ctxerr"
@@ -19,11 +21,12 @@ import (
 type entry struct {
 	queue   *Queue
 	session *framework.Session
-	token   int64    // 0, or the fencing token that the driver gave
-	path    string   // of the node
-	name    string   // of the node
-	first   []string // the list that was sent right after the create; nil: there is none
-	ahead   int      // nodes ahead of ours when we last looked; -1: we have not
+	token   int64            // 0, or the fencing token that the driver gave
+	path    string           // of the node
+	name    string           // of the node
+	known   []string         // the children that belong to the lock, since our create; nil: list them
+	ahead   int              // nodes ahead of ours when we last looked; -1: we have not
+	own     *framework.Watch // of our node; nil: there is none
 
 	vanished chan struct{} // closed when somebody else has deleted the node
 
@@ -80,7 +83,7 @@ func (e *entry) inView() *queueview.View {
 // tells reports whether the nodes called names are there for certain, if they were in what we looked at.
 func (e *entry) tells(names []string) bool {
 	v := e.inView()
-	return v == nil || v.Tells(names)
+	return v == nil || len(v.Untold(names)) == 0
 }
 
 // leaveView removes the entry from the view.
@@ -152,10 +155,10 @@ func (e *entry) look(ctx context.Context) ([]string, error) {
 			return children, err
 		}
 	}
-	children, err := e.first, error(nil)
-	e.first = nil
+	children, err := e.known, error(nil)
+	e.known = nil
 	if !slices.Contains(children, e.name) {
-		if children, err = e.queue.list(ctx); err != nil {
+		if children, err = e.queue.children(ctx, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -199,29 +202,11 @@ func (e *entry) await(ctx context.Context, children, names []string, changed <-c
 			return e.sleep(ctx, w.Done(), nil, changed)
 		}
 	}
-	for {
-		set, err := e.queue.watchAll(ctx, names)
-		if err == nil && set == nil && v != nil {
-			v.Deny(names)
-		}
-		if err != nil {
-			return err
-		}
-		if set == nil {
-			return e.gone(children, names)
-		}
-		awake := make(chan struct{})
-		fired := set.fired(awake)
-		if err = e.prepare(ctx, children, names, fired, changed); err == nil {
-			err = e.sleep(ctx, fired, nil, changed)
-		}
-		close(awake)
-		if err != nil || set.gone() || isClosed(changed) {
-			return err
-		}
-		// The connection was lost, or somebody wrote to the node: watch the nodes again. The queue ahead of us
-		// has not changed.
+	err = e.awaitListed(ctx, v, children, names, changed)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, zk.ErrNoServer) {
+		return givenUp(ctx) // also while a watch was being set
 	}
+	return err
 }
 
 // depend has tell called as soon as the session is in trouble. The error is an entryLost if we may begin again.
@@ -259,10 +244,13 @@ func (e *entry) sleep(ctx context.Context, fired, also, changed <-chan struct{})
 	case <-ctx.Done():
 		// The node ahead may be deleted at this moment, which would make us the holder. We need not find out:
 		// our caller deletes our node, and that wakes the next waiter as a release does.
-		return fmt.Errorf("%w: %w", ErrNotAcquired, ctxerr.Of(ctx))
+		return givenUp(ctx)
 	}
 	return nil
 }
+
+// givenUp is why a wait ends with ctx.
+func givenUp(ctx context.Context) error { return fmt.Errorf("%w: %w", ErrNotAcquired, ctxerr.Of(ctx)) }
 
 // begin makes the entry one that holds.
 func (e *entry) begin(l *lease) error {
@@ -358,7 +346,12 @@ func (e *entry) staysBehind(reason error) {
 
 // leaving returns the context for giving up an entry. It has ended if no server can be reached.
 func (e *entry) leaving() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	return e.leavingIn(context.Background())
+}
+
+// leavingIn is leaving for an entry of several, which ends with ctx.
+func (e *entry) leavingIn(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	if e.session.Err() != nil || !e.queue.client.State().IsConnected() {
 		cancel()
 	}

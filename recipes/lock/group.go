@@ -81,7 +81,7 @@ func (g *Group) Guards() []any {
 	return guards
 }
 
-// Release releases all leases, the last first. The error joins those of [Hold.Release].
+// Release releases all leases, the last first. The error joins those of [Hold.Release], also for a second call.
 func (g *Group) Release() error {
 	g.end(ErrReleased)
 	var errs []error

@@ -8,12 +8,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/ctxerr"
 )
 
 // WithLocalHandOff hands a lease off in memory: if goroutines of one process wait for the same Queue, and
 // nobody else is in the queue on the servers, Release gives the lease to the next goroutine instead of deleting
-// the node. It does so at most times times in a row, and not if the node has held for longer than within. Both
+// the node. times limits how often it does so in a row, and within how long one node may hold in this way. Both
 // must be positive. The default is no hand-off.
 //
 // What changes: only one goroutine of the Queue at a time has a node. The others wait in memory, first come
@@ -67,7 +68,7 @@ func (l *localQueue) acquire(ctx context.Context, q *Queue, wait bool) (*Hold, e
 		case e == nil:
 			return l.contend(ctx, q, wait)
 		}
-		if h, err := newHold(ctx, e); err == nil {
+		if h, err := newHold(framework.InSession(ctx, e.session), e); err == nil {
 			return h, nil
 		}
 		e.leave() // there is trouble with the node or its session

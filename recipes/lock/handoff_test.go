@@ -234,6 +234,20 @@ func TestGuardOfAHoldThatWasPassedOn(t *testing.T) {
 	length(t, server, q, 0)
 }
 
+// TestContextOfAHoldThatWasPassedOnBelongsToItsSession, as that of any hold.
+func TestContextOfAHoldThatWasPassedOnBelongsToItsSession(t *testing.T) {
+	bed := testbed.InProcess(t)
+	client := bed.Client(t)
+	first, second := passing(t, handingOff(t, client, 1000))
+	require.NoError(t, first.Release())
+	got := testbed.Receive(t, second, "the lock")
+	require.NoError(t, got.err)
+	bed.KillSession(t, client)
+	testbed.Receive(t, got.hold.Session().Done(), "the end of the session")
+	_, _, err := client.Get(context.WithoutCancel(got.hold.Context()), "/lock")
+	require.ErrorIs(t, err, lock.ErrSessionLost)
+}
+
 func TestTokensRiseFromHolderToHolder(t *testing.T) {
 	q := handingOff(t, testbed.InProcess(t).Client(t), 5)
 	var last atomic.Int64

@@ -26,7 +26,7 @@ type Hold struct {
 // has the values of the context that was given to Acquire, but not its deadline or cancellation, which only
 // limited the wait.
 //
-// Acquire of the same lock re-enters with this context.
+// With this context, Acquire of the same lock re-enters.
 func (h *Hold) Context() context.Context { return h.ctx }
 
 // Done is Context().Done().
@@ -61,15 +61,16 @@ func (h *Hold) Session() *framework.Session { return h.lease.entry.session }
 func (h *Hold) Client() *framework.Client { return h.lease.entry.queue.client }
 
 // Release releases the lease. First the context ends, with [ErrReleased]; then the node is deleted. Release
-// returns when the server has confirmed the deletion, or when the session is over, which deletes the node too.
-// Release takes no context, so a cancelled caller cannot leave the lock behind.
+// returns when the server has confirmed the deletion, or with [ErrSessionLost] or [ErrClosed] when the session
+// is over, which deletes the node too. Other errors are what ZooKeeper said, such as zk.ErrNoAuth. Release takes
+// no context, so a cancelled caller cannot leave the lock behind.
 //
 // If there are several holds of a lease, by re-entry, only the release of the last one deletes the node.
 //
 // If the lease was lost before, Release returns the cause of the loss. There is one exception: after
 // [ErrSuspended] it returns nil if the node was still there and Release has deleted it, since then nobody else
-// has held meanwhile. If the answer was lost, that is not certain, and Release returns [ErrSuspended]. A second call
-// returns [ErrReleased], or tries again if the node could not be deleted.
+// has held meanwhile. If the answer was lost, that is not certain, and Release returns [ErrSuspended]. A second
+// call returns [ErrReleased], or tries again if the node could not be deleted.
 func (h *Hold) Release() error { return h.release(h.lease.entry.session.Context()) }
 
 // release is Release that waits no longer than ctx. What is left to do goes on in the background.

@@ -19,11 +19,15 @@ func init() {
 		defer l.mu.Unlock()
 		l.deleted = cause
 	}
-	lockapi.Leave = func(hold any) {
-		h := hold.(*Hold)
-		ctx, cancel := h.lease.entry.leaving()
+	lockapi.Leave = func(holds ...any) {
+		patience, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 		defer cancel()
-		_ = h.release(ctx) // that it is given back is all that counts
+		for _, hold := range holds {
+			h := hold.(*Hold)
+			ctx, cancel := h.lease.entry.leavingIn(patience)
+			_ = h.release(ctx) // that it is given back is all that counts
+			cancel()
+		}
 	}
 }
 
@@ -169,7 +173,6 @@ func (l *lease) logLoss(cause error) {
 // finish cancels the contexts of the holds and of their groups, and ends what runs for the lease.
 func (l *lease) finish(cause error) {
 	l.end(cause)
-	l.entry.queue.noteHeld(time.Since(l.began))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, groups := range l.groups {
@@ -239,8 +242,12 @@ func (l *lease) releasedAlready(ctx context.Context) error {
 		return lost
 	case removal != nil:
 		<-removal.done
-		if removal.err != nil {
-			return l.remove(ctx)
+		if removal.err == nil {
+			break
+		}
+		// That the node is missing now says nothing: what was tried before may have deleted it.
+		if err := l.remove(ctx); !errors.Is(err, ErrNodeDeleted) {
+			return err
 		}
 	}
 	return ErrReleased
@@ -256,6 +263,9 @@ func (l *lease) remove(ctx context.Context) error {
 		l.removal = r
 	}
 	lost := l.lost != nil
+	if l.maxHold != nil {
+		l.maxHold.Stop() // after ErrSuspended it was still needed
+	}
 	l.mu.Unlock()
 	if !mine {
 		<-r.done

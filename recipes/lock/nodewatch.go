@@ -12,7 +12,6 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/internal/ctxerr"
-	"github.com/gocurator/curator/retry"
 )
 
 // The watches of a queue that is listed: one on each node that is waited for, and one on the node of a holder.
@@ -30,7 +29,7 @@ const maxWatched = 4
 func (q *Queue) watchAll(ctx context.Context, names []string) (*watchSet, error) {
 	if len(names) > maxWatched {
 		children, _, watch, err := q.client.ChildrenW(ctx, q.base)
-		if err != nil {
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return nil, err
 		}
 		there := make(map[string]bool, len(children))
@@ -91,6 +90,9 @@ func (e *entry) watch(after time.Duration) {
 	if e.watching || e.ended {
 		return
 	}
+	if e.own != nil {
+		after = 0 // it costs nothing
+	}
 	e.watching = true
 	ctx, cancel := context.WithCancel(framework.InSession(context.Background(), e.session))
 	timer := time.AfterFunc(after, func() { e.watchNode(ctx) }) // ends with ctx
@@ -102,24 +104,30 @@ func (e *entry) watch(after time.Duration) {
 
 // watchNode returns when our node is deleted or ctx is done.
 func (e *entry) watchNode(ctx context.Context) {
-	for {
-		_, _, watch, err := e.queue.client.GetW(ctx, e.path)
+	for watch := e.own; ; watch = nil {
+		var err error
+		if watch == nil {
+			_, _, watch, err = e.queue.client.GetW(ctx, e.path)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, zk.ErrNoNode):
 			e.vanish()
 			return
-		case retry.Retryable(err):
+		case clientapi.MayPass(err):
+			// If ctx ends, the next request says so.
+			_ = ctxerr.Sleep(ctx, clientapi.RefusedPause)
 			continue // out of reach; whether that is trouble is for the session to say
-		case errors.Is(err, zk.ErrAuthFailed):
-			_ = ctxerr.Sleep(ctx, clientapi.RefusedPause) // if ctx ends, the next request says so
-			continue
 		case err != nil:
 			return // it is over
 		}
 		select {
 		case <-watch.Done():
+			if ctx.Err() == nil && watch.Event().Type == zk.EventNodeDeleted {
+				e.vanish()
+				return
+			}
 		case <-ctx.Done():
 			return
 		}

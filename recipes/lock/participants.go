@@ -18,13 +18,14 @@ type Participant struct {
 	Holds   bool      // by what the list showed; others wait
 	Data    []byte    // of the node: "host:pid" unless told otherwise
 	Session int64     // that the node belongs to
-	Token   int64     // the fencing token
-	Since   time.Time // when the node was made, by the server's clock
+	Token   int64     // the fencing token; of a reader that was a writer, a higher number than its token
+	Since   time.Time // when the node was created, by the server's clock
 }
 
 // Participants lists holders and waiters in the order of the queue, as the client's server knows them. It creates no node.
 // Nodes that are deleted meanwhile are left out; a missing path has none. It lists the path and reads each node. While the
-// client has a view of the path, it reads only nodes that it has not read since they were made or written to.
+// client has a view of the path, it reads only nodes that it has not read since they were created or written to. Errors are
+// [ErrSequenceExhausted], zk.ErrNoAuth for a node that we may not read, and those of other operations of the client.
 func (q *Queue) Participants(ctx context.Context) ([]Participant, error) {
 	ps, err := q.participants(ctx)
 	return ps, q.opError("participants", err)

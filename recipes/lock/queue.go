@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,8 +13,7 @@ import (
 )
 
 // Queue is a queue for the leases at one path. All contenders, in this process and others, must use the same
-// name, driver and number of leases. Between calls it only keeps the number of leases and the time of its last
-// use.
+// name, driver and number of leases. What a holder has is a [Hold]; a Queue need not be closed.
 //
 // All methods are safe for concurrent use.
 type Queue struct {
@@ -32,10 +32,9 @@ type Queue struct {
 	used      time.Time     // when the last acquire began
 	entries   int           // nodes of this Queue
 	others    int           // nodes of others, when the queue was last looked at
-	held      time.Duration // the usual length of a hold; 0: there was none
 }
 
-// New makes a queue at path for nodes called name (as in "lock-"), to which the server adds a number. driver
+// New makes a queue at path for nodes called name (such as "lock-"), to which the server adds a number. driver
 // decides who holds; nil means [Standard]. Nothing is sent. Errors are [ErrBadPath] and [ErrBadArgument].
 func New(client *framework.Client, path, name string, driver Driver, opts ...Option) (*Queue, error) {
 	if client == nil {
@@ -47,7 +46,7 @@ func New(client *framework.Client, path, name string, driver Driver, opts ...Opt
 	if path == "/" {
 		return nil, fmt.Errorf("lock: %w: the root cannot be a lock", ErrBadPath)
 	}
-	if err := framework.ValidatePath("/" + name); err != nil || name == "" {
+	if err := framework.ValidatePath("/" + name); err != nil || name == "" || strings.Contains(name, "/") {
 		return nil, fmt.Errorf("lock: %w: node name %q", ErrBadArgument, name)
 	}
 	if driver == nil {
@@ -74,7 +73,10 @@ func New(client *framework.Client, path, name string, driver Driver, opts ...Opt
 	}
 	q.order = &order{driver, name}
 	if reflect.ValueOf(driver).Comparable() { // also what its fields hold
-		q.order = order{driver, name} // equal to that of other Queues, which share what a view keeps for it
+		// It is equal to that of other Queues, which share what a view keeps for it; unless a field is not equal to itself.
+		if own, other := queueview.Order(order{driver, name}), queueview.Order(order{driver, name}); own == other {
+			q.order = own
+		}
 	}
 	if cfg.handOff != nil {
 		if _, standard := driver.(Standard); cfg.plain || !standard || cfg.maxLeases > 1 {
@@ -91,8 +93,8 @@ func New(client *framework.Client, path, name string, driver Driver, opts ...Opt
 // client's retry policy allows no more retries. After an error no node of ours stays, even if the server
 // creates it later.
 //
-// If the session is lost while Acquire waits, it queues again at the end, in the next session, as often as the
-// retry policy allows.
+// If the session is lost while Acquire waits, or somebody else deletes our node, it queues again at the end, as
+// often as the retry policy allows. After the last time the error is [ErrSessionLost] or [ErrNodeDeleted].
 //
 // With the [Hold.Context] of a hold of this same Queue, Acquire re-enters: it returns at once another hold of
 // the same lease. The lease is released when all its holds are released. If that hold has ended, the error is
@@ -110,8 +112,8 @@ func (q *Queue) TryAcquire(ctx context.Context) (*Hold, error) {
 	return h, q.opError("try", err)
 }
 
-// Do acquires, calls f and releases. f's context ends when the lock may no longer be ours, and when ctx ends.
-// The error is Acquire's, or f's and Release's joined. If f panics, the lock is released.
+// Do acquires, calls f and releases. f's context ends when the lease may no longer be ours, and when ctx ends.
+// The error is Acquire's, or f's and Release's joined. If f panics, the lease is released.
 func (q *Queue) Do(ctx context.Context, f func(ctx context.Context) error) (err error) {
 	h, err := q.Acquire(ctx)
 	if err != nil {

@@ -7,10 +7,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/zktest"
@@ -229,6 +231,54 @@ func TestParticipantsOfAWatchedLockAreReadOnce(t *testing.T) {
 	testbed.Eventually(t, func() bool { return len(participants()) == 1 }, "b has gone")
 	require.NoError(t, hold.Release())
 	require.NoError(t, a.Do(testbed.Context(t), func(context.Context) error { return nil }))
+}
+
+// TestTryAcquireOfAWatchedLockAsksNothing, also if the holder was there before the view: its node is read once.
+func TestTryAcquireOfAWatchedLockAsksNothing(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	a, b := newQueue(t, bed.Client(t), "/lock"), newQueue(t, bed.Client(t), "/lock")
+	watched(t, a) // so a holder does not watch its node
+	hold := acquire(t, a)
+	try := func() {
+		t.Helper()
+		_, err := b.TryAcquire(testbed.Context(t))
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+	}
+	testbed.Eventually(t, func() bool { try(); return b.Viewed() }, "a view begins")
+	try()
+	server.ResetCounts()
+	for range 3 {
+		try()
+	}
+	require.Empty(t, counted(server))
+	mine := acquiring(t, testbed.Context(t), b, server, 2)
+	require.NoError(t, hold.Release())
+	got := testbed.Receive(t, mine, "the lock")
+	require.NoError(t, got.err)
+	counts := counted(server)
+	require.Zero(t, counts[zktest.OpGetChildren2]+counts[zktest.OpGetData], "who waits is told of the end of a node that was read: %v", counts)
+	require.NoError(t, got.hold.Release())
+}
+
+// TestTryAcquireFindsThatASecretNodeIsGone, of whose end nobody is told: from then on the view is not believed.
+func TestTryAcquireFindsThatASecretNodeIsGone(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	q := newQueue(t, bed.Client(t), "/lock")
+	secret, err := bed.Client(t).Create(testbed.Context(t), "/lock/lock-", nil, framework.As(framework.EphemeralSequential), framework.Protected(),
+		framework.ContainerParents(), framework.ACL(zk.WorldACL(zk.PermDelete)))
+	require.NoError(t, err)
+	testbed.Eventually(t, func() bool {
+		_, err := q.TryAcquire(testbed.Context(t))
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		return q.Viewed()
+	}, "a view begins")
+	release(t, bed.Client(t), secret)
+	hold, err := q.TryAcquire(testbed.Context(t))
+	require.NoError(t, err)
+	require.False(t, q.Viewed())
+	require.NoError(t, hold.Release())
 }
 
 // repeating is a driver that names each node that it waits for twice.

@@ -95,10 +95,8 @@ func TestNodeThatWasThereBeforeTheViewIsWatched(t *testing.T) {
 	client, other := bed.Client(t), bed.Client(t)
 	theirs := foreign(t, other, "/lock")
 	q := newQueue(t, client, "/lock", lock.WithLocalHandOff(1, time.Hour)) // has a view from the first acquire on
-	_, err := q.TryAcquire(testbed.Context(t))
-	require.ErrorIs(t, err, lock.ErrNotAcquired)
-	require.True(t, q.Viewed())
 	mine := acquiring(t, testbed.Context(t), q, server, 2)
+	testbed.Eventually(t, q.Viewed, "the view has begun")
 	blocked(t, mine)
 	require.Equal(t, 1, server.Requests().Requests[zktest.OpGetData], "a watch of its own")
 	require.NoError(t, other.Delete(testbed.Context(t), theirs, -1))

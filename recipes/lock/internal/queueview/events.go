@@ -102,7 +102,7 @@ func (v *View) add(name string) bool {
 	if _, found := v.children[name]; found || v.next < 0 {
 		return false
 	}
-	v.children[name] = &child{number: v.next}
+	v.children[name] = &child{number: v.next, told: true}
 	v.next++
 	v.load.events++
 	for _, r := range v.rankings {

@@ -4,6 +4,7 @@ package queueview
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -31,7 +32,6 @@ type View struct {
 	waiters  map[string][]*Waiter // by the name of the child that they wait for
 	members  map[string]Member    // by the name of their node
 	load     load
-	brief    bool        // for a waiter that is next only
 	timer    *time.Timer // calls endIdle; nil before the first list
 	over     bool
 	ended    func(*View, ending) // called once, when the view is over
@@ -42,6 +42,10 @@ type child struct {
 	// number is the one that the server gave, or would have given, to the child: it counts the
 	// children created before. It is -1 if the child was in the first list.
 	number int64
+
+	// told says that the view is told when the child is written to or deleted. Servers tell that only to clients that may read
+	// the child. We may if its creation was reported, or if we have read it.
+	told bool
 
 	changes int   // how often the data have changed
 	node    *Node // nil: not read since they changed
@@ -116,9 +120,6 @@ func (v *View) Dismiss(m Member) {
 	if v.members[m.Name()] == m {
 		delete(v.members, m.Name())
 		v.part(m.Order())
-		if v.brief && len(v.members) == 0 {
-			v.endIdleIn(briefly)
-		}
 	}
 }
 
@@ -158,8 +159,7 @@ func (v *View) Names(o Order) (names []string, ok bool, err error) {
 	return names, true, err
 }
 
-// Node returns the data of a child, by get unless they are known: from the last get, if we are told of changes since. That
-// is only known of children whose creation was reported, see Tells.
+// Node returns the data of a child, by get unless they are known: from the last get, if nothing was told of changes since.
 func (v *View) Node(name string, get func() (*Node, error)) (*Node, error) {
 	v.mu.Lock()
 	c := v.children[name]
@@ -173,28 +173,38 @@ func (v *View) Node(name string, get func() (*Node, error)) (*Node, error) {
 		return known, nil
 	}
 	n, err := get()
+	if errors.Is(err, zk.ErrNoNode) {
+		v.Deny([]string{name})
+	}
 	if err != nil {
 		return nil, err
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if c != nil && c.number >= 0 && c.changes == changes {
-		c.node = n
+	if c != nil && !v.over {
+		c.told = true
+		if c.changes == changes {
+			c.node = n
+		}
 	}
 	return n, nil
 }
 
-// Tells reports whether the view is told when any of the children called names is deleted, so that those it has are there.
-// Servers report the deletion of a node only to clients that may read it, and we know that only of nodes whose creation was
-// reported.
-func (v *View) Tells(names []string) bool {
+// Untold returns those of the children called names of which the view may not be told when they are deleted. The others are
+// there.
+func (v *View) Untold(names []string) (untold []string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return !slices.ContainsFunc(names, func(name string) bool { c := v.children[name]; return c != nil && c.number < 0 })
+	for _, name := range names {
+		if c := v.children[name]; c != nil && !c.told {
+			untold = append(untold, name)
+		}
+	}
+	return untold
 }
 
 // Wait returns a waiter that is told when one of the children called names is deleted; it is nil if one is deleted
-// already. known is false if the view cannot tell: see Tells.
+// already. known is false if the view may not be told.
 func (v *View) Wait(names []string) (w *Waiter, known bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -206,7 +216,7 @@ func (v *View) Wait(names []string) (w *Waiter, known bool) {
 		if !found {
 			return nil, true
 		}
-		if c.number < 0 {
+		if !c.told {
 			return nil, false
 		}
 	}

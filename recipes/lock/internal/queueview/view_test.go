@@ -61,10 +61,10 @@ func TestNodeIsReadAgainAfterAWrite(t *testing.T) {
 	require.Equal(t, "3", read("b-0000000001", nothing), "the event came after the answer: what it said may be older")
 
 	require.Equal(t, "4", read("a-0000000000", nothing))
-	require.Equal(t, "5", read("a-0000000000", nothing), "whether we are told of writes to a node of the first list is not known")
+	require.Equal(t, "4", read("a-0000000000", nothing), "who may read a node of the first list is told of writes to it")
 
 	v.end(unused)
-	require.Equal(t, "6", read("b-0000000001", nothing), "nobody tells an ended view")
+	require.Equal(t, "5", read("b-0000000001", nothing), "nobody tells an ended view")
 }
 
 func TestNamesFollowTheEvents(t *testing.T) {

@@ -18,21 +18,9 @@ type Views struct {
 	wrong  int             // views that were wrong, one after the other
 }
 
-// Purpose is what a view is to begin for.
-type Purpose int
-
-const (
-	Nothing Purpose = iota // none begins
-	ForNext                // for one waiter that is next in a long queue; the view ends soon after its hold
-	ForAll                 // for all acquires of the client
-)
-
 const (
 	// idle: a view that nobody has used for this time is given up.
 	idle = 10 * time.Second
-
-	// briefly is for how long a view for a waiter that is next goes on when it has no member any more.
-	briefly = 5 * time.Millisecond
 
 	// firstRest and maxRest are for how long there is no new view of a path after one was given up.
 	firstRest = time.Second
@@ -53,20 +41,16 @@ func Of(client *framework.Client) *Views {
 	return v.(*Views)
 }
 
-// Get returns the view of a path, or nil. If there is none, one may begin for the purpose: see View.Await. A view that began
-// for a waiter that is next is not for others, until somebody asks for one for all.
-func (vs *Views) Get(client *framework.Client, session *framework.Session, path string, p Purpose) *View {
+// Get returns the view of a path, or nil. If there is none, one may begin, if the caller wants that: see View.Await.
+func (vs *Views) Get(client *framework.Client, session *framework.Session, path string, begin bool) *View {
 	real := clientapi.RealPath(client, path)
 	now := time.Now()
 	vs.mu.Lock()
 	defer vs.mu.Unlock()
 	if v := vs.byPath[real]; v != nil {
-		if v.serves(p) {
-			return v
-		}
-		return nil
+		return v
 	}
-	if p == Nothing || vs.none || now.Before(vs.rests[real].until) {
+	if !begin || vs.none || now.Before(vs.rests[real].until) {
 		return nil
 	}
 	v := &View{
@@ -78,7 +62,6 @@ func (vs *Views) Get(client *framework.Client, session *framework.Session, path 
 		waiters:  make(map[string][]*Waiter),
 		members:  make(map[string]Member),
 		load:     load{used: now},
-		brief:    p == ForNext,
 		ended:    func(v *View, why ending) { vs.ended(real, v, why) },
 	}
 	vs.byPath[real] = v
@@ -86,7 +69,7 @@ func (vs *Views) Get(client *framework.Client, session *framework.Session, path 
 	return v
 }
 
-// Lookup returns the view of a path that is there, for whatever purpose it began, or nil.
+// Lookup returns the view of a path that is there, or nil.
 func (vs *Views) Lookup(client *framework.Client, path string) *View {
 	vs.mu.Lock()
 	defer vs.mu.Unlock()
@@ -107,14 +90,6 @@ func (v *View) watch(client *framework.Client, session *framework.Session) {
 	}
 }
 
-// serves reports whether the view is for a purpose. One that is there for all stays so.
-func (v *View) serves(p Purpose) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.brief = v.brief && p != ForAll
-	return !v.brief || p == ForNext
-}
-
 // ending is why a view has ended.
 type ending int
 
@@ -131,11 +106,7 @@ const (
 func (v *View) endIdle() {
 	v.mu.Lock()
 	left := idle
-	switch {
-	case len(v.members) > 0:
-	case v.brief:
-		left = 0
-	default:
+	if len(v.members) == 0 {
 		left = idle - time.Since(v.load.used)
 	}
 	if left > 0 {
