@@ -22,6 +22,7 @@ package multilock
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -99,14 +100,15 @@ func (l *Lock) all(ctx context.Context, acquire func(Locker, context.Context) (*
 		if h, err = acquire(locker, next); err != nil {
 			break
 		}
-		defer context.AfterFunc(h.Context(), func() { lost(h.Err()) })()
+		defer context.AfterFunc(h.Context(), func() { lost(&loss{h.Err()}) })()
 		holds = append(holds, h)
 		// Each hold's context needs the values of those before, so that the last one re-enters all. It has them from the
 		// context that it was acquired with: if next had them as well, each hold would double the time of a look-up.
 		next = within{waiting, context.WithoutCancel(h.Context())}
 	}
-	if cause := context.Cause(waiting); cause != nil && ctx.Err() == nil {
-		err = cause // that is why the waiting ended
+	var first *loss
+	if errors.As(context.Cause(waiting), &first) {
+		err = first.error // that is why the waiting ended, and not ctx
 	}
 	for _, h := range holds { // the waiting may have ended by itself before it was told of a loss
 		err = cmp.Or(err, h.Err())
@@ -114,11 +116,18 @@ func (l *Lock) all(ctx context.Context, acquire func(Locker, context.Context) (*
 	if err == nil {
 		return lock.NewGroup(holds...)
 	}
+	var given []any
 	for _, h := range slices.Backward(holds) {
-		lockapi.Leave(h)
+		given = append(given, h)
 	}
+	lockapi.Leave(given...)
 	return nil, fmt.Errorf("multilock: %w", err)
 }
+
+// loss is that of a lock while we wait for the next.
+type loss struct{ error }
+
+func (l *loss) Unwrap() error { return l.error }
 
 // within is a context with the values of a hold's context, which come first: the hold that it re-enters must be the
 // hold of this group, and not one that the caller's context comes from and that may end before.

@@ -224,7 +224,12 @@ func TestBadArguments(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
 	m, err := mutex.New(client, "/a")
 	require.NoError(t, err)
-	for name, locks := range map[string][]multilock.Locker{"none": nil, "nil": {m, nil}, "twice": {m, m}} {
+	rw, err := rwlock.New(client, "/b")
+	require.NoError(t, err)
+	for name, locks := range map[string][]multilock.Locker{
+		"none": nil, "nil": {m, nil}, "twice": {m, m},
+		"a read side twice": {rw.Read(), m, rw.Read()}, "a write side twice": {rw.Write(), rw.Write()},
+	} {
 		_, err := multilock.New(locks...)
 		assert.ErrorIs(t, err, lock.ErrBadArgument, name)
 	}

@@ -7,9 +7,9 @@
 //
 //	<path>/_c_<uuid>-lock-<sequence>
 //
-// The node with the lowest sequence number holds. Each of the others waits until the node directly ahead is
-// deleted, and then checks again. This is the lock recipe of the ZooKeeper documentation with Curator's names,
-// so Java and Go exclude each other on one path.
+// The node with the lowest sequence number holds. The others wait until no node is ahead of theirs. This is the
+// lock recipe of the ZooKeeper documentation with Curator's names, so Java and Go exclude each other on one
+// path. docs/PROTOCOL.md has the details.
 //
 // # What it promises
 //
@@ -67,12 +67,13 @@ func (m *Mutex) Acquire(ctx context.Context) (*lock.Hold, error) { return m.queu
 func (m *Mutex) TryAcquire(ctx context.Context) (*lock.Hold, error) { return m.queue.TryAcquire(ctx) }
 
 // Do acquires, calls f and releases. f's context ends when the mutex may no longer be
-// ours, as well as with ctx. The error is Acquire's, or f's and Release's joined.
+// ours, and when ctx ends. The error is Acquire's, or f's and Release's joined. If f
+// panics, the mutex is released.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return m.queue.Do(ctx, f)
 }
 
-// Participants lists the holder and the waiters, in the order of the queue. It creates no node.
+// Participants lists the holder and the waiters, in the order of the queue: see [lock.Queue.Participants].
 func (m *Mutex) Participants(ctx context.Context) ([]lock.Participant, error) {
 	return m.queue.Participants(ctx)
 }

@@ -42,7 +42,6 @@ import (
 	"github.com/gocurator/curator/internal/ctxerr"
 	"github.com/gocurator/curator/internal/lockapi"
 	"github.com/gocurator/curator/recipes/lock"
-	"github.com/gocurator/curator/retry"
 )
 
 // The messages that holders understand.
@@ -126,7 +125,7 @@ func (l *Lock) Acquire(ctx context.Context) (*Hold, error) {
 	return Watch(hold, l.opts...)
 }
 
-// TryAcquire is Acquire without waiting: the error is [lock.ErrNotAcquired] if it would have to wait.
+// TryAcquire is [Lock.Acquire] without waiting: the error is [lock.ErrNotAcquired] if it would have to wait.
 func (l *Lock) TryAcquire(ctx context.Context) (*Hold, error) {
 	hold, err := l.locker.TryAcquire(ctx)
 	if err != nil {
@@ -182,11 +181,10 @@ func (h *Hold) watch(told func(*Hold)) {
 		switch {
 		case h.Err() != nil:
 			return
-		case retry.Retryable(err):
+		case clientapi.MayPass(err):
+			// If the hold ends, the next request says so.
+			_ = ctxerr.Sleep(ctx, clientapi.RefusedPause)
 			continue // out of reach; whether that is trouble is for the session to say
-		case errors.Is(err, zk.ErrAuthFailed):
-			_ = ctxerr.Sleep(ctx, clientapi.RefusedPause) // if the hold ends, the next request says so
-			continue
 		case errors.Is(err, zk.ErrNoNode):
 			return // the hold's own watch tells of that
 		case err != nil:

@@ -19,6 +19,7 @@ import (
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/revocable"
 	"github.com/gocurator/curator/recipes/rwlock"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -599,6 +600,22 @@ func TestHolderIsAskedAfterAServerThatRefusesCredentials(t *testing.T) {
 		time.Sleep(time.Second) // virtual time, in which its watch must not give up
 		refuses.Store(false)
 		require.Eventually(t, func() bool { return client.WaitConnected(t.Context()) == nil }, 3*time.Second, time.Millisecond)
+		require.NoError(t, revocable.Revoke(t.Context(), client, hold.Path()))
+		asked(t, hold)
+		require.NoError(t, hold.Release())
+	})
+}
+
+// TestHolderDoesNotHurryABusyServer that refuses to read its node, also if the client is not to repeat any request.
+func TestHolderDoesNotHurryABusyServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithRetryPolicy(retry.Never()))
+		idle := testbed.Busy(server)
+		hold := acquire(t, newLock(t, newMutex(t, client, "/lock")))
+		time.Sleep(time.Second) // virtual time: what is counted is the requests of a second
+		require.LessOrEqual(t, server.Requests().Requests[zktest.OpGetData], 25, "two watches")
+		idle()
 		require.NoError(t, revocable.Revoke(t.Context(), client, hold.Path()))
 		asked(t, hold)
 		require.NoError(t, hold.Release())

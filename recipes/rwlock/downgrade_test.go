@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -187,6 +188,43 @@ func TestReaderOfADowngradeIsNoSecret(t *testing.T) {
 	hold := testbed.Receive(t, second, "the lock")
 	require.NotNil(t, hold)
 	require.NoError(t, hold.Release())
+}
+
+// TestReaderOfADowngradeHasTheWritersACL has an ACL provider that knows the paths that nodes are created with, which have no
+// number yet. Whoever may read the writer's node must be able to read that of the reader in its place.
+func TestReaderOfADowngradeHasTheWritersACL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		bed := testbed.On(server)
+		dial := framework.WithDialer(server.DialContext)
+		l, err := rwlock.New(bed.Client(t, dial, framework.WithAuth("digest", []byte("user:password")), framework.WithACLProvider(func(path string) []zk.ACL {
+			if path == "/lock" || strings.HasSuffix(path, "/__WRIT__") {
+				return zk.WorldACL(zk.PermAll)
+			}
+			return zk.DigestACL(zk.PermAll, "user", "password")
+		})), "/lock")
+		require.NoError(t, err)
+		other, err := rwlock.New(bed.Client(t, dial), "/lock")
+		require.NoError(t, err)
+		used(t, server, other.Write())
+		writer, err := l.Write().Acquire(t.Context())
+		require.NoError(t, err)
+		second := make(chan *lock.Hold, 1)
+		go func() {
+			hold, _ := other.Write().Acquire(t.Context())
+			second <- hold
+		}()
+		synctest.Wait() // another writer queues
+		reader, err := l.Read().Acquire(writer.Context())
+		require.NoError(t, err)
+		require.NoError(t, writer.Release())
+		time.Sleep(time.Second) // virtual time, in which it must not hold
+		require.Empty(t, second, "a writer beside a reader")
+		require.NoError(t, reader.Release())
+		hold := testbed.Receive(t, second, "the lock")
+		require.NotNil(t, hold)
+		require.NoError(t, hold.Release())
+	})
 }
 
 // TestDowngradeOfALostWriterIsNotRepeated has the writer's session end while the reader's node is made. The caller's context

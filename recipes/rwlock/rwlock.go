@@ -53,7 +53,8 @@ const (
 
 // Lock is a read/write lock at one path. It has no state between calls and is safe for concurrent use.
 type Lock struct {
-	read, write *lock.Queue
+	read, write      *lock.Queue
+	readers, writers Side
 }
 
 // New makes a read/write lock at path. Nothing is sent. Errors are [lock.ErrBadPath] and
@@ -70,16 +71,17 @@ func New(client *framework.Client, path string, opts ...lock.Option) (*Lock, err
 	if l.read, err = lock.New(client, path, readName, reader{write: l.write}, opts...); err != nil {
 		return nil, err
 	}
+	l.readers, l.writers = Side{l, l.read}, Side{l, l.write}
 	return l, nil
 }
 
 // Read is the lock's side for readers.
-func (l *Lock) Read() *Side { return &Side{lock: l, queue: l.read} }
+func (l *Lock) Read() *Side { return &l.readers }
 
 // Write is the lock's side for writers.
-func (l *Lock) Write() *Side { return &Side{lock: l, queue: l.write} }
+func (l *Lock) Write() *Side { return &l.writers }
 
-// Participants lists holders and waiters of both sides, in the order of the queue. It creates no node.
+// Participants lists holders and waiters of both sides, in the order of the queue: see [lock.Queue.Participants].
 func (l *Lock) Participants(ctx context.Context) ([]lock.Participant, error) {
 	return l.write.Participants(ctx) // the queue is the same for both
 }
@@ -106,7 +108,7 @@ func (s *Side) Acquire(ctx context.Context) (*lock.Hold, error) {
 	return s.queue.Acquire(ctx)
 }
 
-// TryAcquire is Acquire without waiting: the error is [lock.ErrNotAcquired] if it would have to wait.
+// TryAcquire is [Side.Acquire] without waiting: the error is [lock.ErrNotAcquired] if it would have to wait.
 func (s *Side) TryAcquire(ctx context.Context) (*lock.Hold, error) {
 	ctx, err := s.admit(ctx)
 	if err != nil {
@@ -119,7 +121,7 @@ func (s *Side) TryAcquire(ctx context.Context) (*lock.Hold, error) {
 }
 
 // Do acquires, calls f and releases. f's context ends when the lock may no longer be ours, and when ctx ends.
-// The error is Acquire's, or f's and Release's joined.
+// The error is Acquire's, or f's and Release's joined. If f panics, the lock is released.
 func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	ctx, err := s.admit(ctx)
 	if err != nil {
@@ -128,7 +130,7 @@ func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error 
 	return s.queue.Do(ctx, f)
 }
 
-// Participants lists holders and waiters of this side, in the order of the queue. It creates no node.
+// Participants lists holders and waiters of this side, in the order of the queue: see [lock.Queue.Participants].
 func (s *Side) Participants(ctx context.Context) ([]lock.Participant, error) {
 	ps, err := s.queue.Participants(ctx)
 	return slices.DeleteFunc(ps, func(p lock.Participant) bool {
@@ -237,9 +239,10 @@ func (r reader) Create(ctx context.Context, client *framework.Client, base, name
 	}
 	sequence, _ := r.SortKey(w.Path(), "")
 	// It has the writer's ACL: whoever is told of the writer's end must have been told of the reader. Servers
-	// report nothing about nodes that a client may not read, and no number shows this one.
+	// report nothing about nodes that a client may not read, and no number shows this one. An ACL provider is asked
+	// for the path that the writer was created with, which had no number.
 	path, err := client.Create(ctx, framework.Join(base, name+sequence), data, framework.As(framework.Ephemeral),
-		framework.Protected(), framework.ContainerParents(), framework.ACL(clientapi.DefaultACL(client, w.Path())))
+		framework.Protected(), framework.ContainerParents(), framework.ACL(clientapi.DefaultACL(client, framework.Join(base, writeName))))
 	if err != nil {
 		return "", err
 	}

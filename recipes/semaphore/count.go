@@ -56,7 +56,8 @@ func validCount(n int) error {
 // Path is the path of the node.
 func (c *Count) Path() string { return c.path }
 
-// Get reads the count from the servers. Errors are [ErrBadCount] and those of ZooKeeper.
+// Get reads the count from the servers; a missing node is created. Errors are [ErrBadCount] and those of
+// [framework.Client.Get] and [framework.Client.Create].
 func (c *Count) Get(ctx context.Context) (int, error) {
 	r, err := c.read(ctx)
 	return r.max, err

@@ -27,7 +27,8 @@
 // # What it cannot promise
 //
 // See package lock for what no lock can promise. And Java's clients acquire several leases one after the other:
-// two of them that each hold one lease of two, and need both, wait for each other for ever.
+// two of them that each hold one lease of two, and need both, wait for each other for ever. A client may overtake
+// waiters whose nodes it may not read.
 package semaphore
 
 import (
@@ -129,10 +130,10 @@ func (s *Semaphore) Acquire(ctx context.Context) (*lock.Hold, error) {
 	return one(s.acquire(ctx, "acquire", 1, true))
 }
 
-// AcquireN waits until it holds n leases, all or none; n is at least 1. The error is [ErrTooMany] if the
-// maximum is less than n, also if it falls below n while AcquireN waits. Other errors are those of
-// [Semaphore.Acquire]. The time of [lock.WithMaxHold] counts for each lease from when it was acquired, also
-// while the others are waited for.
+// AcquireN waits until it holds n leases, all or none. The error is [ErrTooMany] if the maximum is less than n,
+// also if it falls below n while AcquireN waits, and [lock.ErrBadArgument] if n is less than 1. Other errors are
+// those of [Semaphore.Acquire]. The time of [lock.WithMaxHold] counts for each lease from when it was acquired,
+// also while AcquireN waits for the others.
 func (s *Semaphore) AcquireN(ctx context.Context, n int) (*lock.Group, error) {
 	return group(s.acquire(ctx, "acquire", n, true))
 }
@@ -143,8 +144,8 @@ func (s *Semaphore) TryAcquire(ctx context.Context) (*lock.Hold, error) {
 	return one(s.acquire(ctx, "try", 1, false))
 }
 
-// TryAcquireN is AcquireN without waiting: the error is [ErrNotAcquired] if fewer than n leases are free, or if
-// others wait.
+// TryAcquireN is [Semaphore.AcquireN] without waiting: the error is [ErrNotAcquired] if fewer than n leases are
+// free, or if others wait.
 func (s *Semaphore) TryAcquireN(ctx context.Context, n int) (*lock.Group, error) {
 	return group(s.acquire(ctx, "try", n, false))
 }
@@ -159,9 +160,9 @@ func (s *Semaphore) Do(ctx context.Context, f func(ctx context.Context) error) e
 	return hold.Do(ctx, f)
 }
 
-// Participants lists the holders in the order of the leases, and then the waiters in the order of the queue. It
-// creates no node. If a shared count is below the number of those who hold, only so many are listed: the nodes of
-// the others look like those of waiters.
+// Participants lists the holders in the order of the leases, and then the waiters in the order of the queue. If
+// a shared count is below the number of holders, only so many are listed: the nodes of the others look like those
+// of waiters. Errors are those of [lock.Queue.Participants] and [Count.Get].
 func (s *Semaphore) Participants(ctx context.Context) ([]lock.Participant, error) {
 	if err := s.refresh(ctx, 1); err != nil && !errors.Is(err, ErrTooMany) {
 		return nil, s.opError("participants", err)
@@ -244,6 +245,11 @@ type entryLost struct{ error }
 
 func (e *entryLost) Unwrap() error { return e.error }
 
+// useless is why we gave up waiting by ourselves.
+type useless struct{ error }
+
+func (u *useless) Unwrap() error { return u.error }
+
 // wait queues. The first in the queue acquires all of its n leases before the next one may acquire any.
 func (s *Semaphore) wait(ctx context.Context, op string, n int) ([]*lock.Hold, error) {
 	front, err := s.queue.Acquire(ctx)
@@ -251,24 +257,30 @@ func (s *Semaphore) wait(ctx context.Context, op string, n int) ([]*lock.Hold, e
 		return nil, s.opError(op, err)
 	}
 	first, cancel := context.WithCancelCause(ctx)
-	defer context.AfterFunc(front.Context(), func() { cancel(&entryLost{front.Err()}) })()
+	defer context.AfterFunc(front.Context(), func() { cancel(&useless{&entryLost{front.Err()}}) })()
 	followed := make(chan struct{})
 	go func() { // ends with first
 		defer close(followed)
 		if err := s.follow(first, n); err != nil {
-			cancel(err)
+			cancel(&useless{err})
 		}
 	}()
 	holds, err := s.take(first, n, s.leases.Acquire)
-	ours := context.Cause(first)
+	var lost *entryLost
+	if errors.As(err, &lost) && first.Err() == nil {
+		// It is still our turn: what we have just given back is free, and nobody overtakes us.
+		holds, err = s.take(first, n, s.leases.Acquire)
+	}
+	var ours *useless
+	errors.As(context.Cause(first), &ours)
 	cancel(nil)
 	<-followed
 	lockapi.Leave(front) // it may wait for the servers
 	if err == nil {
 		holds, err = alive(holds)
 	}
-	if err != nil && ours != nil && ctx.Err() == nil {
-		err = ours
+	if err != nil && ours != nil {
+		err = ours.error // ctx had not ended then
 	}
 	return holds, s.opError(op, err)
 }
@@ -318,9 +330,11 @@ func alive(holds []*lock.Hold) ([]*lock.Hold, error) {
 }
 
 func leave(holds []*lock.Hold) {
+	var all []any
 	for _, h := range holds {
-		lockapi.Leave(h)
+		all = append(all, h)
 	}
+	lockapi.Leave(all...)
 }
 
 func one(holds []*lock.Hold, err error) (*lock.Hold, error) {

@@ -1,0 +1,99 @@
+package multilock_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/multilock"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/zktest"
+)
+
+// TestManyLocksAreGivenUpAsSoonAsOne has a caller with many locks give up, while its servers do not answer.
+func TestManyLocksAreGivenUpAsSoonAsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		bed := testbed.On(server)
+		dial := framework.WithDialer(server.DialContext)
+		client, other := bed.Client(t, dial, framework.WithSessionTimeout(40*time.Second)), bed.Client(t, dial)
+		const last = 30
+		path := func(i int) string { return fmt.Sprintf("/lock-%d", i) }
+		var locks []multilock.Locker
+		for i := range last + 1 {
+			m, err := mutex.New(client, path(i))
+			require.NoError(t, err)
+			locks = append(locks, m)
+		}
+		l, err := multilock.New(locks...)
+		require.NoError(t, err)
+		taken, err := mutex.New(other, path(last))
+		require.NoError(t, err)
+		hold, err := taken.Acquire(t.Context())
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done := make(chan error, 1)
+		go func() {
+			_, err := l.Acquire(ctx)
+			done <- err
+		}()
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		synctest.Wait() // it has all locks but one
+		server.Freeze(session.ID())
+		began := time.Now()
+		cancel()
+		require.ErrorIs(t, testbed.Receive(t, done, "the end"), context.Canceled)
+		require.LessOrEqual(t, time.Since(began), 2*time.Second, "one for the locks, and one for the place in the queue")
+		server.Thaw()
+		require.NoError(t, hold.Release())
+		free(t, locks)
+	})
+}
+
+// TestLossThatEndedTheWaitingIsTold, and not that a context was cancelled that is the multilock's own. The time of the caller is
+// over while the place in the queue of the second lock is given up.
+func TestLossThatEndedTheWaitingIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		bed := testbed.On(server)
+		dial := framework.WithDialer(server.DialContext)
+		client, other := bed.Client(t, dial), bed.Client(t, dial)
+		a, err := mutex.New(client, "/a")
+		require.NoError(t, err)
+		b, err := mutex.New(client, "/b")
+		require.NoError(t, err)
+		first := &noting{Locker: a}
+		l, err := multilock.New(first, b)
+		require.NoError(t, err)
+		taken, err := mutex.New(other, "/b")
+		require.NoError(t, err)
+		hold, err := taken.Acquire(t.Context())
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		done := make(chan error, 1)
+		go func() {
+			_, err := l.Acquire(ctx)
+			done <- err
+		}()
+		time.Sleep(4800 * time.Millisecond) // virtual time: the caller's is over while it gives up, which takes a second
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		defer server.Block(zktest.OnOp(zktest.OpDelete), zktest.OnSession(session.ID())).Open()
+		require.NoError(t, other.Delete(t.Context(), first.hold.Path(), -1))
+		err = testbed.Receive(t, done, "the end")
+		require.ErrorIs(t, err, lock.ErrNodeDeleted)
+		require.NotErrorIs(t, err, context.Canceled)
+		require.NotErrorIs(t, err, lock.ErrNotAcquired)
+		require.NoError(t, hold.Release())
+	})
+}
