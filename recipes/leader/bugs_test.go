@@ -212,6 +212,7 @@ func TestProofBelongsToItsTerm(t *testing.T) {
 		require.Equal(t, token, again)
 		_, err = second.FencingToken(t.Context())
 		require.ErrorIs(t, err, lock.ErrReleased, "it was never asked for")
+		require.ErrorIs(t, err, leader.ErrResigned, "the cause of the term's end")
 		newest, err := third.FencingToken(t.Context())
 		require.NoError(t, err)
 		require.Greater(t, newest, token)

@@ -9,14 +9,14 @@
 //
 // # On the wire
 //
-// Every candidate makes an ephemeral sequential node below the election's path, with its id
+// Every candidate creates an ephemeral sequential node below the election's path, with its id
 // as data:
 //
 //	<path>/_c_<uuid>-latch-<sequence>   LeaderLatch
 //	<path>/_c_<uuid>-lock-<sequence>    LeaderSelector, with AsSelector
 //
-// The lowest sequence leads; each of the others watches the node just ahead and looks again
-// when it goes. So Java and Go candidates stand in one election. The two kinds of nodes are two
+// The candidate with the lowest sequence number leads. The others wait in the order of their nodes, as
+// package lock does. So Java and Go candidates take part in one election. The two kinds of nodes are two
 // elections, also below one path.
 //
 // # What it promises
@@ -24,8 +24,8 @@
 //   - One leader at a time whose term's context is not done.
 //   - A term ends before its node is deleted, and so before the next term begins.
 //   - A candidate whose session ends while it waits joins again. It stops only with its
-//     context, with [framework.Client.Close], or with an error that repeating does not heal.
-//   - After an error no node of ours stays, even if the server makes it later.
+//     context, with [framework.Client.Close], or with an error that a retry does not help.
+//   - After an error no node of ours stays, even if the server creates it later.
 //   - A function that leads keeps its node until it has returned: see [Election.Run].
 //
 // # What it cannot promise
@@ -34,6 +34,6 @@
 // done by two leaders needs a check where it happens: [Term.Guard] in ZooKeeper,
 // [Term.FencingToken] anywhere else.
 //
-// When a session ends, its node goes, whatever a function that leads is doing. Its context has ended
-// by then.
+// When a session ends, the servers delete its node, also while a function still leads. The function's
+// context has ended by then.
 package leader

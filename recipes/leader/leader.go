@@ -12,9 +12,9 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/internal/ctxerr"
 	"github.com/gocurator/curator/recipes/lock"
-	"github.com/gocurator/curator/retry"
 )
 
 var (
@@ -43,10 +43,9 @@ type config struct {
 	lock     []lock.Option
 }
 
-// WithID sets the id that others see of our candidates, such as a host name or an address
-// to reach the leader at: any text of at most 64 KiB in UTF-8. Ids need not be unique. The default is
-// empty; with [AsSelector] it is the client's default data, which is "host:pid" unless
-// told otherwise.
+// WithID sets the id that others see of our candidates, such as a host name or the address
+// of the leader: any text of at most 64 KiB in UTF-8. Ids need not be unique. The default is
+// empty; with [AsSelector] it is the client's default data, see [framework.WithDefaultData].
 func WithID(id string) Option {
 	return func(c *config) error {
 		if len(id) > maxID || !utf8.ValidString(id) {
@@ -66,7 +65,7 @@ func AsSelector() Option {
 	}
 }
 
-// WithErrorPolicy says whether a suspended connection ends a term. The default is the
+// WithErrorPolicy sets whether a suspended connection ends a term. The default is the
 // client's policy.
 func WithErrorPolicy(p connstate.ErrorPolicy) Option {
 	return func(c *config) error {
@@ -75,8 +74,8 @@ func WithErrorPolicy(p connstate.ErrorPolicy) Option {
 	}
 }
 
-// Election is an election at one path. What a leader has is a [Term]; the Election itself keeps no
-// state. All methods are safe for concurrent use: each call of Campaign, Lead and Run is a
+// Election is an election at one path. What a leader has is a [Term]; an Election need not be
+// closed. All methods are safe for concurrent use: each call of Campaign, Lead and Run is a
 // candidate of its own, and they exclude each other as processes do.
 type Election struct {
 	client *framework.Client
@@ -127,11 +126,11 @@ func (e *Election) ID() string { return e.id }
 // Campaign joins the election and waits until it leads. Whoever has a [Term] must
 // [Term.Resign] it.
 //
-// Whatever happens to the connection and the session while it waits, Campaign joins again, at the
-// end of the queue if its node is gone. It ends when ctx is done, with the error of ctx, which wraps
-// zk.ErrNoServer too if there was no connection then; when the client is closed, with
-// [lock.ErrClosed]; and with errors that repeating does not heal, such as zk.ErrNoAuth and
-// [lock.ErrSequenceExhausted]. After an error no node of ours stays, even if the server makes
+// If the connection or the session is lost while it waits, Campaign joins again, at the
+// end of the queue if its node is gone. It ends when ctx is done, with the error of ctx, which also wraps
+// zk.ErrNoServer if there was no connection then; when the client is closed, with
+// [lock.ErrClosed]; and with errors that a retry does not help, such as zk.ErrNoAuth and
+// [lock.ErrSequenceExhausted]. After an error no node of ours stays, even if the server creates
 // it later.
 func (e *Election) Campaign(ctx context.Context) (*Term, error) {
 	hold, err := e.acquire(ctx)
@@ -143,6 +142,7 @@ func (e *Election) Campaign(ctx context.Context) (*Term, error) {
 
 // acquire waits for the lease that is the leadership.
 func (e *Election) acquire(ctx context.Context) (*lock.Hold, error) {
+	ctx = framework.InSession(ctx, nil) // the values of another hold's context name a session, which may be over
 	var p pauses
 	for {
 		began := time.Now()
@@ -151,20 +151,23 @@ func (e *Election) acquire(ctx context.Context) (*lock.Hold, error) {
 		case err == nil:
 			return hold, nil
 		case ctx.Err() != nil:
-			return nil, e.unreachable(err)
+			return nil, e.givenUp(ctx, err)
 		case !transient(err):
 			return nil, err
 		}
 		e.client.Logger().Info("candidate joins again", "path", e.path, "reason", err)
-		if err := p.wait(ctx, time.Since(began)); err != nil {
-			return nil, e.unreachable(err)
+		if ended := p.wait(ctx, time.Since(began)); ended != nil {
+			return nil, e.givenUp(ctx, fmt.Errorf("%w: %w", ended, err))
 		}
 	}
 }
 
-// unreachable adds to the error of a wait whose context is done that no server could be reached,
-// if that is so: it must not be mistaken for a wait for others.
-func (e *Election) unreachable(err error) error {
+// givenUp adds to the error of a wait whose context is done that it is, if the error does not say so, and that no server
+// could be reached, if that is so: it must not be mistaken for a wait for others.
+func (e *Election) givenUp(ctx context.Context, err error) error {
+	if !errors.Is(err, ctx.Err()) { // both have ended
+		err = fmt.Errorf("%w: %w", ctxerr.Of(ctx), err)
+	}
 	if e.client.State().IsConnected() || errors.Is(err, zk.ErrNoServer) {
 		return err
 	}
@@ -175,7 +178,7 @@ func (e *Election) unreachable(err error) error {
 // another connection, another session, or another node.
 func transient(err error) bool {
 	// A missing node is the election's path that was deleted: it is made again.
-	return retry.Retryable(err) || errors.Is(err, lock.ErrLost) || errors.Is(err, zk.ErrNoNode)
+	return clientapi.MayPass(err) || errors.Is(err, lock.ErrLost) || errors.Is(err, zk.ErrNoNode)
 }
 
 // pauses are those between tries. They grow while tries fail soon after they began.

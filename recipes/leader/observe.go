@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/ctxerr"
 )
@@ -25,24 +26,26 @@ type State struct {
 }
 
 // Observe tells who leads, without taking part in the election: first the present state, at least as new as the
-// ensemble was at the call, then each newest state when it has changed, also that nobody leads. Between two steps of the loop nothing is done and nothing is
-// kept, so a slow reader delays nobody. It skips what has changed again meanwhile.
+// ensemble was at the call, then the newest state whenever it has changed, also that nobody leads. Between two
+// steps of the loop it does nothing and keeps nothing. So a slow reader delays nobody, and misses states that
+// have changed again meanwhile.
 //
 //	for state, err := range e.Observe(ctx) {
 //		if err != nil { return err } // ctx is done, or the client is closed
 //		...
 //	}
 //
-// When the connection is lost, the last state is told again with Stale set; and when there is a connection
-// again, the newest, in whatever session. What is told never goes back in time.
+// When the connection is lost, the last state is told again with Stale set. When there is a connection
+// again, also with another session, the newest state is told. What is told never goes back in time.
 //
-// A watch on the leader's node tells of its end, so who comes and goes behind it costs nothing.
+// It watches the leader's node, so candidates that join and leave behind the leader cost nothing.
 //
-// The last pair has an error, after which the loop ends: that of ctx, which wraps zk.ErrNoServer too if there
-// was no connection then; [lock.ErrClosed]; or one that repeating does not heal, such as zk.ErrNoAuth and
+// The last pair has an error, after which the loop ends: that of ctx, which also wraps zk.ErrNoServer if there
+// was no connection then; [lock.ErrClosed]; or one that a retry does not help, such as zk.ErrNoAuth and
 // [lock.ErrSequenceExhausted].
 func (e *Election) Observe(ctx context.Context) iter.Seq2[State, error] {
 	return func(yield func(State, error) bool) {
+		ctx = framework.InSession(ctx, nil) // as in acquire
 		o := observation{election: e}
 		for {
 			state, err := o.next(ctx)
@@ -74,9 +77,10 @@ func (o *observation) next(ctx context.Context) (State, error) {
 			select {
 			case <-o.watch.Done():
 			case <-ctx.Done():
-				return State{}, o.election.unreachable(ctxerr.Of(ctx))
+				return State{}, o.election.givenUp(ctx, ctxerr.Of(ctx))
 			}
-			lost := o.watch.Event().Type == zk.EventNotWatching
+			event := o.watch.Event()
+			lost := event.Type == zk.EventNotWatching && event.Err != nil // else a view of ours took its place
 			o.watch = nil
 			if lost && o.doubt() {
 				return o.shown, nil
@@ -89,14 +93,14 @@ func (o *observation) next(ctx context.Context) (State, error) {
 			o.shown, o.told = state, true
 			return state, nil
 		case ctx.Err() != nil:
-			return State{}, o.election.unreachable(err)
+			return State{}, o.election.givenUp(ctx, err)
 		case !transient(err):
 			return State{}, err
 		case o.doubt():
 			return o.shown, nil
 		default:
-			if err := p.wait(ctx, 0); err != nil {
-				return State{}, o.election.unreachable(err)
+			if ended := p.wait(ctx, 0); ended != nil {
+				return State{}, o.election.givenUp(ctx, fmt.Errorf("%w: %w", ended, err))
 			}
 		}
 	}
@@ -112,6 +116,22 @@ func (o *observation) doubt() bool {
 // look asks who leads, and sets the watch that tells when that changes. All is asked in one session, whose answers
 // come in the order of what happened.
 func (o *observation) look(ctx context.Context) (State, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if o.told && !o.shown.Stale { // requests are repeated after a loss, perhaps for ever, which must be told before
+		remove, err := o.election.client.Listen(func(s connstate.State) {
+			if !s.IsConnected() {
+				cancel(framework.ErrSuspended)
+			}
+		})
+		if err != nil {
+			return State{}, err
+		}
+		defer remove()
+		if !o.election.client.State().IsConnected() {
+			return State{}, framework.ErrSuspended
+		}
+	}
 	session, err := o.election.client.Session(ctx)
 	if err != nil {
 		return State{}, err

@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -204,5 +206,79 @@ func TestObserverIsToldWhatItMayNotRead(t *testing.T) {
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		_, err = e.Participants(t.Context())
 		require.ErrorIs(t, err, zk.ErrNoAuth)
+	})
+}
+
+// TestAServerThatRefusesCredentialsEndsNoObservation has a server refuse them for a while.
+func TestAServerThatRefusesCredentialsEndsNoObservation(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		refuses := testbed.RefuseCredentials(w.server)
+		e := electionOn(t, w.client(framework.WithAuth("digest", []byte("user:password"))), "/election")
+		o := observe(t, testbed.Context(t), e)
+		require.Equal(t, leader.State{}, o.state())
+		refuses.Store(true)
+		w.server.CutConnections()
+		require.Equal(t, leader.State{Stale: true}, o.state())
+		time.AfterFunc(4*time.Second, func() { refuses.Store(false) })
+		require.Equal(t, leader.State{}, o.state())
+	})
+}
+
+// TestAnObserverIsToldOfALossAlsoWhenItHasToLook has the server go when there is a change to look at: before the look, while the reader
+// is busy, or during it. The client's retry policy would repeat the look until the server is back.
+func TestAnObserverIsToldOfALossAlsoWhenItHasToLook(t *testing.T) {
+	for _, during := range []bool{false, true} {
+		virtual(t, func(t *testing.T, w world) {
+			client := w.client(framework.WithRetryPolicy(retry.Forever(time.Second)))
+			term := campaign(t, w.election())
+			path := term.Path()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			o := observe(t, ctx, electionOn(t, client, "/election"))
+			require.Equal(t, path, o.state().Leader.Path)
+			gate := w.server.Block(zktest.OnSession(w.session(client)), zktest.OnOp(zktest.OpGetChildren, zktest.OpGetChildren2))
+			require.NoError(t, term.Resign())
+			stop := func() {
+				w.server.Stop()
+				gate.Open()
+			}
+			if during {
+				go func() {
+					<-gate.Arrived()
+					stop()
+				}()
+			} else {
+				stop()
+				synctest.Wait()
+			}
+			giveUp := time.AfterFunc(time.Second, cancel)
+			s := o.state()
+			giveUp.Stop()
+			require.True(t, s.Stale)
+			require.Equal(t, path, s.Leader.Path)
+			time.AfterFunc(time.Hour, func() { assert.NoError(t, w.server.Restart()) })
+			require.Equal(t, leader.State{}, o.state())
+		})
+	}
+}
+
+// TestARecursiveWatchOfOurOwnMakesNothingStale has a client observe an election and set a recursive watch at its path, as caches and
+// locks do. It takes the place of the observer's. The connection is not lost.
+func TestARecursiveWatchOfOurOwnMakesNothingStale(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client, candidate := w.client(), w.election()
+		require.NoError(t, campaign(t, candidate).Resign()) // the path is there
+		o := observe(t, testbed.Context(t), electionOn(t, client, "/election"))
+		require.Equal(t, leader.State{}, o.state())
+		watch, err := client.AddWatch(t.Context(), "/election", framework.WatchRecursive, func(zk.Event) {})
+		require.NoError(t, err)
+		defer watch.Remove()
+		c := make(chan result, 1)
+		time.AfterFunc(time.Second, func() {
+			term, err := candidate.Campaign(t.Context())
+			c <- result{term, err}
+		})
+		require.True(t, o.state().Elected)
+		require.NoError(t, elected(t, c).Resign())
 	})
 }

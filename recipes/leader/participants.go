@@ -17,7 +17,7 @@ import (
 
 // Participant is somebody who leads or waits to.
 type Participant struct {
-	ID      string    // what it shows of itself: see WithID
+	ID      string    // see WithID
 	Leads   bool      // by what the server showed; others wait
 	Path    string    // of the node
 	Session int64     // that the node belongs to
@@ -26,8 +26,9 @@ type Participant struct {
 }
 
 // Participants lists who leads and who waits, in the order of the queue, without taking part in
-// it. Nodes that go meanwhile are left out, and the first of the others leads. A path that is missing has
-// none. A server that is behind the others may show an election as it was a moment ago.
+// it. Nodes that are deleted meanwhile are left out, and the first of the others leads. A missing path has
+// none. A server that is behind the others may show an older state. Errors are those of
+// [lock.Queue.Participants].
 func (e *Election) Participants(ctx context.Context) ([]Participant, error) {
 	nodes, err := e.queue.Participants(ctx)
 	if err != nil {
@@ -41,8 +42,8 @@ func (e *Election) Participants(ctx context.Context) ([]Participant, error) {
 }
 
 // Leader returns who leads, without taking part in the election. The error is [ErrNoLeader] if nobody
-// does, also where there is no such path. A server that is behind the others may name the leader
-// before; [Term.Guard] is how a leader proves itself.
+// does, also if the path is missing, and [lock.ErrSequenceExhausted]. A server that is behind the others may
+// show an earlier leader; [Term.Guard] is how a leader proves itself.
 func (e *Election) Leader(ctx context.Context) (Participant, error) {
 	for {
 		children, _, err := e.client.Children(ctx, e.path)

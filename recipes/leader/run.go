@@ -4,31 +4,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/gocurator/curator/internal/ctxerr"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
-// Run leads again and again, until ctx is done: it campaigns, calls f, resigns, and campaigns anew at the
-// end of the queue. f's context ends when the leadership may no longer be ours, as well as with
-// ctx; term is what f leads with. f is never called twice at a time, and f decides how long it
-// leads by when it returns.
+// Run leads again and again, until ctx is done: it campaigns, calls f, resigns, and campaigns again at the
+// end of the queue. f's context ends when the leadership may no longer be ours, and when ctx ends; term is
+// what f leads with. f leads until it returns, and is never called twice at a time.
 //
-// The node is deleted only after f has returned, so nobody else leads while f still works:
-// not when ctx is done, not after [Term.Resign], not when the connection is suspended. Only the end
-// of the session deletes the node earlier. If f has not returned ten seconds after its context
-// ended, the client's logger is told, and told again when f returns.
+// The node is deleted only after f has returned, also when ctx is done, after [Term.Resign], and when the
+// connection is suspended. So nobody else leads while f still works. Only the end of the session deletes the
+// node earlier. If f has not returned ten seconds after its context ended, that is logged, and again when f
+// returns.
 //
 // Run returns
-//   - when ctx is done: the error is that of ctx, joined with f's if that says something else;
+//   - when ctx is done: the error is that of ctx, joined with f's if that is another;
 //   - when f returns an error while it leads: that error. An error that f returns after its term
-//     has ended is logged, unless it only says that the context is done, and Run goes on;
+//     has ended is logged, unless it only says that the context is done, and Run continues;
 //   - when Campaign fails, or Resign for another reason than a loss: that error;
 //   - at once with [lock.ErrBadArgument] if f is nil.
 //
-// If f panics, the node is deleted and the panic goes on.
+// If f panics, the node is deleted and the panic continues.
 func (e *Election) Run(ctx context.Context, f func(ctx context.Context, term *Term) error) error {
 	for {
 		o, err := e.lead(ctx, f)
@@ -50,7 +50,7 @@ func (e *Election) Run(ctx context.Context, f func(ctx context.Context, term *Te
 }
 
 // Lead is [Election.Run] for one term: it campaigns, calls f once and resigns. The error is Campaign's,
-// or f's and Resign's joined; if the term was lost while f worked, the loss is found in it.
+// or f's and Resign's joined; if the term was lost while f worked, it wraps the loss.
 func (e *Election) Lead(ctx context.Context, f func(ctx context.Context, term *Term) error) error {
 	o, err := e.lead(ctx, f)
 	if err != nil {
@@ -80,38 +80,54 @@ func (e *Election) lead(ctx context.Context, f func(context.Context, *Term) erro
 	term.working = true
 	work, cancel := context.WithCancelCause(term.ctx)
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
-	stopWatching := e.watchOverrun(work)
+	returned := make(chan struct{})
+	watched := e.watchOverrun(work, returned)
 	defer func() { // also when f panics
 		o.work, o.lost = o.failed, term.Err()
-		if work.Err() != nil && (errors.Is(o.failed, work.Err()) || errors.Is(o.failed, context.Cause(work))) {
+		if work.Err() != nil && says(o.failed, work) {
 			o.work = nil
 		}
-		stopWatching()
+		close(returned)
 		stop()
 		cancel(ErrResigned)
 		// First the context ends, also for whoever was given the term; then the node goes.
 		term.end(ErrResigned)
 		o.resign = term.release()
+		<-watched // last: the logger may block
 	}()
 	o.failed = f(work, term)
 	return o, nil
 }
 
+// says reports whether err says that ctx is done, and nothing else. Of joined errors each must say so.
+func says(err error, ctx context.Context) bool {
+	if cause := context.Cause(ctx); reflect.ValueOf(cause).Comparable() && err == cause {
+		return true // it may consist of several
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() []error }:
+		return !slices.ContainsFunc(e.Unwrap(), func(err error) bool { return !says(err, ctx) })
+	case interface{ Unwrap() error }:
+		return says(e.Unwrap(), ctx)
+	}
+	return errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))
+}
+
 // overrunAfter is how long a function may go on after its context has ended before that is logged.
 const overrunAfter = 10 * time.Second
 
-// watchOverrun logs when a function does not end with its context. stop is to be called when the function has
-// returned, and waits for the goroutine that is started here.
-func (e *Election) watchOverrun(work context.Context) (stop func()) {
-	returned := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
+// watchOverrun logs when a function does not end with its context. returned is to be closed when the function has
+// returned. done is closed when all is logged.
+func (e *Election) watchOverrun(work context.Context, returned <-chan struct{}) (done <-chan struct{}) {
+	ended := make(chan struct{})
+	go func() { // ends when the function has returned
+		defer close(ended)
 		select {
 		case <-work.Done():
 		case <-returned:
 			return
 		}
-		ended := time.Now()
+		over := time.Now()
 		timer := time.NewTimer(overrunAfter)
 		defer timer.Stop()
 		select {
@@ -122,10 +138,7 @@ func (e *Election) watchOverrun(work context.Context) (stop func()) {
 		log := e.client.Logger().With("path", e.path, "reason", context.Cause(work))
 		log.Warn("function goes on after its term has ended", "since", overrunAfter)
 		<-returned
-		log.Info("function has returned after its term", "since", time.Since(ended))
-	})
-	return func() {
-		close(returned)
-		wg.Wait()
-	}
+		log.Info("function has returned after its term", "since", time.Since(over))
+	}()
+	return ended
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -334,4 +336,87 @@ func TestWorkEndsBeforeTheNextTermWhenCutOff(t *testing.T) {
 		cancel()
 		require.Error(t, testbed.Receive(t, done, "the end"))
 	})
+}
+
+// TestWhatTheWorkSaysBesideTheEndOfItsContext is returned, or logged if the term was lost.
+func TestWhatTheWorkSaysBesideTheEndOfItsContext(t *testing.T) {
+	half := errors.New("half done")
+	for name, say := range map[string]func(ctx context.Context) error{
+		"joined": func(ctx context.Context) error { return errors.Join(ctx.Err(), half) },
+		"wrapped": func(ctx context.Context) error {
+			return fmt.Errorf("stop: %w", fmt.Errorf("%w: %w", context.Cause(ctx), half))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				var log journal
+				e := electionOn(t, w.client(log.logger()), "/election")
+				ctx, cancel := context.WithCancel(testbed.Context(t))
+				defer cancel()
+				terms := 0
+				err := e.Run(ctx, func(ctx context.Context, _ *leader.Term) error {
+					if terms++; terms == 1 {
+						w.server.CutConnections()
+					} else {
+						assert.Contains(t, log.String(), "half done")
+						cancel()
+					}
+					<-ctx.Done()
+					return say(ctx)
+				})
+				require.ErrorIs(t, err, context.Canceled)
+				require.ErrorIs(t, err, half)
+				require.Equal(t, 2, terms)
+			})
+		})
+	}
+}
+
+// stuck is a log that stands still at a message.
+type stuck struct {
+	at   string
+	goOn chan struct{}
+}
+
+func (s stuck) Enabled(context.Context, slog.Level) bool { return true }
+func (s stuck) WithAttrs([]slog.Attr) slog.Handler       { return s }
+func (s stuck) WithGroup(string) slog.Handler            { return s }
+func (s stuck) Handle(_ context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, s.at) {
+		<-s.goOn
+	}
+	return nil
+}
+
+// TestALogThatStandsStillDoesNotKeepTheNode has one stand still at each word about work that overruns.
+func TestALogThatStandsStillDoesNotKeepTheNode(t *testing.T) {
+	for _, at := range []string{"function goes on", "function has returned"} {
+		t.Run(at, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				log := stuck{at, make(chan struct{})}
+				goOn := sync.OnceFunc(func() { close(log.goOn) })
+				defer goOn()
+				e := electionOn(t, w.client(framework.WithLogger(slog.New(log))), "/election")
+				finish, lost := make(chan struct{}), make(chan struct{})
+				ended := make(chan error, 1)
+				go func() {
+					ended <- e.Lead(t.Context(), func(_ context.Context, term *leader.Term) error {
+						assert.NoError(t, term.Resign())
+						close(lost)
+						<-finish
+						return nil
+					})
+				}()
+				<-lost
+				next := w.campaigning(t.Context(), w.election())
+				time.Sleep(11 * time.Second) // virtual time: just after the ten seconds after which the overrun is logged
+				synctest.Wait()
+				close(finish)
+				term := elected(t, next)
+				goOn()
+				require.NoError(t, testbed.Receive(t, ended, "the end"))
+				require.NoError(t, term.Resign())
+			})
+		})
+	}
 }

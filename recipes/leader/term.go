@@ -10,9 +10,8 @@ import (
 	"github.com/gocurator/curator/recipes/lock"
 )
 
-// Term is a time of leadership: what Campaign returns. It ends once, by Resign or by a loss, and
-// does not come back; campaign again instead. What proves a term, its token and its guard, is
-// its own and never that of another term.
+// Term is a time of leadership: what Campaign returns. It ends once, by Resign or by a loss. Campaign
+// again after that. Each term has its own token and guard.
 //
 // All methods are safe for concurrent use.
 type Term struct {
@@ -32,11 +31,11 @@ func newTerm(e *Election, hold *lock.Hold) *Term {
 	return t
 }
 
-// Context ends when the leadership may no longer be ours, at the latest before anyone else can
-// lead. context.Cause then says why: [ErrResigned], [lock.ErrClosed], or a loss, in which errors.Is
-// finds [lock.ErrLost]: [lock.ErrSessionLost], [lock.ErrSuspended] or [lock.ErrNodeDeleted]. It has the
-// values of the context that was given to Campaign, but neither its deadline nor its end: those were
-// for the waiting.
+// Context ends when the leadership may no longer be ours, always before anyone else can
+// lead. context.Cause then is [ErrResigned], [lock.ErrClosed], or a loss, which wraps [lock.ErrLost]:
+// [lock.ErrSessionLost], [lock.ErrSuspended] or [lock.ErrNodeDeleted]. It has the
+// values of the context that was given to Campaign, but not its deadline or cancellation, which only
+// limited the wait.
 func (t *Term) Context() context.Context { return t.ctx }
 
 // Done is Context().Done().
@@ -52,10 +51,14 @@ func (t *Term) ID() string { return t.election.id }
 func (t *Term) Path() string { return t.hold.Path() }
 
 // FencingToken returns a number that is higher for every later term of the election: the czxid of
-// the term's node. Hand it to whatever must refuse a leader that is late. The first call asks the
+// the term's node. Give it to whatever must refuse a late leader. The first call asks the
 // server. Errors are the cause of the term's end, and those of ctx and ZooKeeper.
 func (t *Term) FencingToken(ctx context.Context) (int64, error) {
-	return t.hold.FencingToken(ctx)
+	token, err := t.hold.FencingToken(ctx)
+	if errors.Is(err, lock.ErrReleased) {
+		err = fmt.Errorf("%w: %w", err, ErrResigned)
+	}
+	return token, err
 }
 
 // Guard is an operation for [framework.Client.Multi], on the client that the election was made
@@ -65,16 +68,16 @@ func (t *Term) FencingToken(ctx context.Context) (int64, error) {
 //	client.Multi(ctx, term.Guard(), &zk.SetDataRequest{...})
 func (t *Term) Guard() *zk.CheckVersionRequest { return t.hold.Guard() }
 
-// Resign gives the leadership up. First the context ends, with [ErrResigned]; then the node is
+// Resign ends the leadership. First the context ends, with [ErrResigned]; then the node is
 // deleted. Resign returns when the server has confirmed that, or when the session is over,
-// which deletes the node as well. It needs no context, so a cancelled caller cannot leave the
+// which deletes the node too. It takes no context, so a cancelled caller cannot leave the
 // node behind.
 //
 // In a function that leads for [Election.Lead] or [Election.Run], or beside it, Resign only ends the
 // context: the node is deleted when the function has returned.
 //
-// If the term was lost before, Resign says so with the cause of the loss. Called again it returns
-// [ErrResigned], or once more what went wrong.
+// If the term was lost before, Resign returns the cause of the loss. A second call returns
+// [ErrResigned], or the same error again. Other errors are those of [lock.Hold.Release].
 func (t *Term) Resign() error {
 	ended := t.Err()
 	t.end(ErrResigned)

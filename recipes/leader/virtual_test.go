@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -304,4 +305,77 @@ func TestATermEndsBeforeItsNodeGoes(t *testing.T) { // CURATOR-620; client-go's 
 			})
 		})
 	}
+}
+
+// TestAServerThatRefusesCredentialsEndsNoCampaign has a server refuse those of a candidate that waits, and take them again while its
+// session lives, or later.
+func TestAServerThatRefusesCredentialsEndsNoCampaign(t *testing.T) {
+	for name, patience := range map[string]time.Duration{"session lives": 4 * time.Second, "session is over": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				refuses := testbed.RefuseCredentials(w.server)
+				first := campaign(t, electionOn(t, w.client(framework.WithErrorPolicy(connstate.Session)), "/election"))
+				e := electionOn(t, w.client(framework.WithAuth("digest", []byte("user:password"))), "/election")
+				c := w.campaigning(t.Context(), e)
+				refuses.Store(true)
+				w.server.CutConnections()
+				time.Sleep(patience) // virtual time: the refusal lasts as long as the case says
+				waiting(t, c)
+				short, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_, err := e.Campaign(short)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.ErrorIs(t, err, zk.ErrAuthFailed, "the reason is told")
+				refuses.Store(false)
+				w.soon()
+				require.NoError(t, first.Resign())
+				term := elected(t, c)
+				require.NoError(t, term.Resign())
+				w.soon()
+				require.Empty(t, w.nodes())
+			})
+		})
+	}
+}
+
+// stops allows no retry. It does something when it is asked.
+type stops func()
+
+func (s stops) Reset() {}
+func (s stops) NextBackOff() time.Duration {
+	s()
+	return backoff.Stop
+}
+
+// TestACampaignThatIsGivenUpAtALossSaysSo has the context end at the same time as the session.
+func TestACampaignThatIsGivenUpAtALossSaysSo(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		first := campaign(t, w.election())
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		client := w.client(framework.WithRetryPolicy(func() backoff.BackOff { return stops(cancel) }))
+		c := w.campaigning(ctx, electionOn(t, client, "/election"))
+		require.NoError(t, w.server.ExpireSession(w.session(client)))
+		err := testbed.Receive(t, c, "the end of the campaign").err
+		require.ErrorIs(t, err, context.Canceled)
+		require.NoError(t, first.Resign())
+	})
+}
+
+// TestACandidateIsNotTiedToAnotherTermsSession has a candidate and an observer with the values of the context of a term whose session
+// has ended, and not with its end.
+func TestACandidateIsNotTiedToAnotherTermsSession(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client := w.client()
+		before := campaign(t, electionOn(t, client, "/before"))
+		require.NoError(t, w.server.ExpireSession(w.session(client)))
+		testbed.Receive(t, before.Done(), "the end of the term")
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(before.Context()), time.Minute)
+		defer cancel()
+		e := electionOn(t, client, "/election")
+		require.Equal(t, leader.State{}, observe(t, ctx, e).state())
+		term, err := e.Campaign(ctx)
+		require.NoError(t, err)
+		require.NoError(t, term.Resign())
+	})
 }
