@@ -60,7 +60,7 @@ type Cache struct {
 }
 
 // New makes a cache of the tree at path and begins to load it. It does not wait: see [Cache.Sync]. The
-// path need not exist. Errors are [framework.ErrBadArgument] and [framework.ErrBadPath]; nothing has been sent then.
+// path need not exist. Errors are [framework.ErrBadArgument] and [framework.ErrBadPath]; nothing was sent then.
 //
 // Whoever makes a cache must [Cache.Close] it. It also ends with its client.
 func New(client *framework.Client, path string, opts ...Option) (*Cache, error) {
@@ -216,10 +216,10 @@ func (c *Cache) setFresh(fresh bool) {
 	}
 }
 
-// Sync waits until the copy is at least as new as the ensemble was when Sync was called. Called first it waits for
-// the load. It goes on through outages until ctx is done; the error then also says what was in the way, such as
-// zk.ErrNoServer. Other errors are [ErrClosed], [framework.ErrClosed], and zk.ErrNoAuth if the root must not
-// be read. Nodes below the root that must not be read are left out without an error, and so are those whose path is
+// Sync waits until the copy is at least as new as the ensemble was when Sync was called. The first call waits for
+// the load. It continues through outages until ctx is done; the error then also wraps the reason, such as
+// zk.ErrNoServer. Other errors are [ErrClosed], [framework.ErrClosed], and zk.ErrNoAuth if the client may not read
+// the root. Nodes below the root that it may not read are left out without an error, and so are those whose path is
 // a [framework.ErrBadPath], which old or other servers may have.
 //
 // It costs a write that changes nothing, since that is the only request that certainly makes a server
@@ -235,12 +235,15 @@ func (c *Cache) Sync(ctx context.Context) error {
 }
 
 func (c *Cache) sync(ctx context.Context) error {
+	asking, cancel := context.WithCancel(ctx) // ends with the cache, too
+	defer cancel()
+	defer context.AfterFunc(c.ctx, cancel)()
 	for {
 		e, err := c.awaitEpoch(ctx)
 		if err != nil {
 			return err
 		}
-		if err := c.client.CatchUp(ctx); err != nil {
+		if err := c.client.CatchUp(asking); err != nil {
 			if ctx.Err() != nil || c.ctx.Err() != nil || !temporary(err) {
 				return c.ended(ctx, err)
 			}

@@ -46,8 +46,7 @@ type Change struct {
 // and deleted after their children. Whoever applies all changes one after the other has the copy.
 //
 // A reader that is slower than the changes gets the newest state of each path instead of every one; a node that was
-// created and deleted meanwhile is left out. What waits for a reader takes at most the memory of what it knows of the
-// copy, and of the copy.
+// created and deleted meanwhile is left out. So at most two changes of each path wait for a reader.
 func (c *Cache) Changes(ctx context.Context) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
 		r, there := c.subscribe()

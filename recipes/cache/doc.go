@@ -36,8 +36,12 @@
 // ZooKeeper reports neither changes of ACLs nor, to a watch of the node itself, changes of its list of children. So
 // the Aversion, Cversion, Pzxid and NumChildren of a [Node] are those of the last time that it was read.
 //
-// Servers from 3.8.4 on tell nothing of a node to a client that may not read it at that moment. So a node that the client
-// was once allowed to read stays as it was, also when it is deleted, and one that was made in secret and opened later is
-// missing, until something that the client may know happens to the node or below it. A standard watch of a node is used up by
-// what is not told, and then tells nothing any more. Sync does not find these out, and Fresh does not know of them. The next connection does.
+// Servers from 3.8.4 on report nothing about a node to a client that may not read it at that moment. So when a client
+// loses the permission to read a node, the node stays in the copy as it was, also when it is deleted. When it gets the
+// permission, the node is missing until something happens to it, or below it as far as the cache reaches. A standard
+// watch of a node is used up by an event that is not reported, until the node is read again. Sync and Fresh do not notice
+// any of this. The load on the next connection does.
+//
+// If an ensemble is restored from a backup, the copy may be newer than its nodes. Then the copy stays as it was and is
+// not fresh, and no Sync ends: make a new cache.
 package cache

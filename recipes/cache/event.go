@@ -17,30 +17,44 @@ func (l *loop) event(e zk.Event) {
 	}
 	l.pathsAreRight = true
 	n, t := l.c.tree.find(e.Path), l.tasks[e.Path]
+	known := n != nil && !t.busy()
 	switch e.Type {
 	case zk.EventNodeCreated:
 		l.created(e.Path)
 	case zk.EventNodeDataChanged:
-		if n == nil && t == nil {
+		if n == nil {
 			l.created(e.Path)
-			return
+		} else {
+			l.want(e.Path, ask{node: true}, nil)
 		}
-		l.want(e.Path, ask{node: true}, nil)
 	case zk.EventNodeDeleted:
 		if t != nil && t.state == reading {
 			t.useless = true
 			t.wanted.node = true
 		}
-		if n == nil {
-			return
-		}
-		if n.children.len() > 0 {
+		if n != nil && n.children.len() > 0 {
 			// Its children went first, and are being checked, or it is there again. Whatever is found below it is new, and not
 			// the child of the node that the tree has.
 			l.doubt(n, l.want(e.Path, ask{node: true}, nil))
-			return
+			break
 		}
-		l.remove(n, t.waits())
+		waits := t.waits()
+		if n != nil {
+			l.remove(n, waits)
+		} else if dir, _ := framework.Split(e.Path); l.c.tree.find(dir) == nil {
+			l.created(e.Path) // its parent may be there by now
+		}
+		// That it is gone is as new as what they wait for. A node that comes and goes faster than it can be read would keep them for ever.
+		if t != nil {
+			t.now, t.early, t.next = nil, 0, nil
+		}
+		for _, w := range waits {
+			w.release()
+		}
+	}
+	// As with the root. The path may be that of another watch of the client, of a cache further down.
+	if t := l.tasks[e.Path]; known && t.busy() {
+		t.expects = n.value
 	}
 }
 
@@ -48,7 +62,7 @@ func (l *loop) event(e zk.Event) {
 // the next one.
 func (l *loop) doubt(n *node, t *task) { n.read, t.doubted = 0, t.reads }
 
-// created is the creation of a node below the root, or a change of one that is not known: servers do not tell of a creation
+// created is the creation of a node below the root, or a change or the end of one that is not known: servers do not tell of a creation
 // those who may not read the node then. If its parent is in the tree the node is read. If the parent is being read, or is the
 // root, that is read and listed again. If the parent must not be read it is tried again later, with its list. Otherwise the
 // parent is not known either.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -237,6 +238,74 @@ func TestSyncEndsWhileTheTreeChanges(t *testing.T) {
 	})
 }
 
+// TestSyncEndsWhileANodeComesAndGoes has a node be made and deleted faster than it can be read.
+func TestSyncEndsWhileANodeComesAndGoes(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		synctest.Test(t, func(t *testing.T) {
+			server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(20*time.Millisecond))
+			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+			require.NoError(t, server.Create("/r/x", nil))
+			ctx, cancel := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					assert.NoError(t, server.Delete("/r/x"))
+					time.Sleep(2 * time.Millisecond) // virtual time: its pace, a tenth of the time of a read
+					assert.NoError(t, server.Create("/r/x", nil))
+					time.Sleep(2 * time.Millisecond) // as above
+				}
+			})
+			defer wg.Wait()
+			defer cancel()
+			c, err := cache.New(client, "/r", opts...)
+			require.NoError(t, err)
+			defer c.Close()
+			for range 3 {
+				limited, stop := context.WithTimeout(t.Context(), 2*time.Second)
+				require.NoError(t, c.Sync(limited))
+				stop()
+			}
+		})
+	})
+}
+
+// TestSyncsDoNotHoldUpEachOther has one begin every few milliseconds, while a node is read that must not be read, and one that
+// is gone.
+func TestSyncsDoNotHoldUpEachOther(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		synctest.Test(t, func(t *testing.T) {
+			server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(20*time.Millisecond))
+			bed, dial := testbed.On(server), framework.WithDialer(server.DialContext)
+			subject, owner := bed.Client(t, dial), bed.Client(t, dial, framework.WithAuth("digest", []byte("owner:secret")))
+			create(t, owner, "/r", "/r/x")
+			_, err := owner.Create(testbed.Context(t), "/r/secret", nil, framework.ACL(zk.DigestACL(zk.PermAll, "owner", "secret")))
+			require.NoError(t, err)
+			c, err := cache.New(subject, "/r", opts...)
+			require.NoError(t, err)
+			defer c.Close()
+			require.NoError(t, c.Sync(t.Context()))
+
+			var wg sync.WaitGroup
+			for n := range 400 {
+				if n == 10 {
+					require.NoError(t, server.Delete("/r/x"))
+				}
+				wg.Go(func() {
+					limited, stop := context.WithTimeout(t.Context(), 500*time.Millisecond)
+					defer stop()
+					if !assert.NoError(t, c.Sync(limited)) || n < 10 {
+						return
+					}
+					_, there := c.Get("/r/x")
+					assert.False(t, there)
+				})
+				time.Sleep(5 * time.Millisecond) // virtual time: the pace of the Syncs, four in the time of a read
+			}
+			wg.Wait()
+		})
+	})
+}
+
 // CURATOR-476: a child that dies between the list and the read does not hold up the load.
 func TestChildThatDiesBetweenListAndRead(t *testing.T) {
 	eachMode(t, func(t *testing.T, opts []cache.Option) {
@@ -344,6 +413,7 @@ func TestNodeThatWasMadeInSecretIsFound(t *testing.T) {
 			"when it changes":                func(t *testing.T, owner *framework.Client) { set(t, owner, "/r/p/x", "/r/p/x") },
 			"when a child of it is made":     func(t *testing.T, owner *framework.Client) { create(t, owner, "/r/p/x/y") },
 			"when something below it is set": func(t *testing.T, owner *framework.Client) { set(t, owner, "/r/p/x/z", "/r/p/x/z") },
+			"when something below it goes":   func(t *testing.T, owner *framework.Client) { remove(t, owner, "/r/p/x/z") },
 		} {
 			for _, root := range []string{"/r", "/r/p/x"} {
 				if root == "/r/p/x" && len(opts) > 0 {
@@ -372,6 +442,58 @@ func TestNodeThatWasMadeInSecretIsFound(t *testing.T) {
 				})
 			}
 		}
+	})
+}
+
+// TestNodeThatIsOpenedAgainIsFollowed has the list of a node change while the client may not read it. That uses its standard watch up,
+// and is not told.
+func TestNodeThatIsOpenedAgainIsFollowed(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		synctest.Test(t, func(t *testing.T) {
+			server, subject, owner, mine := ownership(t)
+			create(t, owner, "/r", "/r/x")
+			c := load(t, subject, "/r", opts...)
+			session, err := subject.Session(testbed.Context(t))
+			require.NoError(t, err)
+			gate := server.Block(zktest.OnOp(zktest.OpGetData), zktest.OnSession(session.ID()))
+			set(t, owner, "/r/x", "new")
+			testbed.Receive(t, gate.Arrived(), "the node is read")
+			_, err = owner.SetACL(testbed.Context(t), "/r/x", mine, -1)
+			require.NoError(t, err)
+			gate.Open()
+			synctest.Wait()
+			require.Equal(t, []string{"/r=/r"}, show(c))
+			create(t, owner, "/r/x/y")
+			_, err = owner.SetACL(testbed.Context(t), "/r/x", zk.WorldACL(zk.PermAll), -1)
+			require.NoError(t, err)
+			require.NoError(t, c.Sync(testbed.Context(t)))
+			same(t, owner, c)
+			create(t, owner, "/r/x/z")
+			require.NoError(t, c.Sync(testbed.Context(t)))
+			same(t, owner, c)
+		})
+	})
+}
+
+// TestNodeThatWentInSecretIsFollowedInItsNextLife has a node be deleted that the client may not read, and be made again for all.
+func TestNodeThatWentInSecretIsFollowedInItsNextLife(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		synctest.Test(t, func(t *testing.T) {
+			_, subject, owner, mine := ownership(t)
+			create(t, owner, "/r", "/r/x")
+			c := load(t, subject, "/r", opts...)
+			_, err := owner.SetACL(testbed.Context(t), "/r/x", mine, -1)
+			require.NoError(t, err)
+			remove(t, owner, "/r/x")
+			settle() // with standard watches, the list tells of the end
+			create(t, owner, "/r/x")
+			require.NoError(t, c.Sync(testbed.Context(t)))
+			same(t, owner, c)
+			set(t, owner, "/r/x", "new")
+			create(t, owner, "/r/x/y")
+			require.NoError(t, c.Sync(testbed.Context(t)))
+			same(t, owner, c)
+		})
 	})
 }
 
@@ -471,6 +593,20 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 	}
 }
 
+// TestCloseEndsASyncThatTheServerDoesNotAnswer: it is not held up by that.
+func TestCloseEndsASyncThatTheServerDoesNotAnswer(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := testbed.On(server).Client(t)
+	c := load(t, client, "/r")
+	gate := server.Block(zktest.OnOp(zktest.OpMulti))
+	defer gate.Open()
+	synced := make(chan error, 1)
+	go func() { synced <- c.Sync(context.Background()) }()
+	testbed.Receive(t, gate.Arrived(), "the request of the Sync")
+	require.NoError(t, c.Close())
+	require.ErrorIs(t, testbed.Receive(t, synced, "the Sync"), cache.ErrClosed)
+}
+
 // TestNodesThatAreGoneLeaveNoWatches has nodes go while the cache follows them, and while there is no connection.
 func TestNodesThatAreGoneLeaveNoWatches(t *testing.T) {
 	eachMode(t, func(t *testing.T, opts []cache.Option) {
@@ -499,6 +635,32 @@ func TestNodesThatAreGoneLeaveNoWatches(t *testing.T) {
 				require.NoError(t, c.Sync(testbed.Context(t)))
 				require.Len(t, show(c), 1)
 				require.Equal(t, watches, server.WatchCount())
+			})
+		}
+	})
+}
+
+// TestNodeThatGoesBeforeItIsReadLeavesNoWatch has a node be in a list, and be gone when it is read.
+func TestNodeThatGoesBeforeItIsReadLeavesNoWatch(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		for name, more := range map[string][]cache.Option{"with data": nil, "without": {cache.WithoutData()}} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					server := zktest.NewServer(t, zktest.WithInMemory())
+					client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+					require.NoError(t, server.Create("/r", nil))
+					c := load(t, client, "/r", append(opts, more...)...)
+					watches := server.WatchCount()
+					for range 3 {
+						gate := server.Block(zktest.OnOp(zktest.OpGetData, zktest.OpExists), zktest.OnPath("/r/x"))
+						require.NoError(t, server.Create("/r/x", nil))
+						testbed.Receive(t, gate.Arrived(), "the node is read")
+						require.NoError(t, server.Delete("/r/x"))
+						gate.Open()
+						require.NoError(t, c.Sync(testbed.Context(t)))
+						require.Equal(t, watches, server.WatchCount())
+					}
+				})
 			})
 		}
 	})

@@ -442,6 +442,99 @@ func TestSyncWaitsForANodeThatIsGoneWithItsChildren(t *testing.T) {
 	})
 }
 
+// late is a client that asks about one node when it is told to.
+type late struct {
+	cache.Requests
+	path        string
+	asked, goOn chan struct{}
+}
+
+func (l *late) Read(ctx context.Context, path string, f func([]byte, *zk.Stat, error)) {
+	if path != l.path {
+		l.Requests.Read(ctx, path, f)
+		return
+	}
+	go func() { // ends with the epoch
+		select {
+		case l.asked <- struct{}{}:
+		case <-ctx.Done():
+		}
+		select {
+		case <-l.goOn:
+		case <-ctx.Done():
+		}
+		l.Requests.Read(ctx, path, f)
+	}()
+}
+
+// TestSyncWaitsForANodeThatIsGoneWithASecretChild has the end of a parent be found, whose child in the copy is checked before the parent
+// goes. Both are made again meanwhile, and the new child must not be read.
+func TestSyncWaitsForANodeThatIsGoneWithASecretChild(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, subject, owner, mine := ownership(t)
+		create(t, owner, "/r", "/r/p", "/r/p/x")
+		parent := newHolding(subject, "/r/p")
+		child := &late{parent, "", make(chan struct{}, 100), make(chan struct{})}
+		c, err := cache.NewOn(child, "/r")
+		require.NoError(t, err)
+		defer c.Close()
+		parent.sync(t, c)
+		<-parent.arrived
+		require.Empty(t, parent.arrived)
+		old, ok := c.Get("/r/p")
+		require.True(t, ok)
+
+		server.RefuseConnections(true)
+		server.CutConnections()
+		synctest.Wait() // no event of what follows is sent any more
+		require.NoError(t, server.Delete("/r/p"))
+		child.path = "/r/p/x"
+		server.RefuseConnections(false)
+		testbed.Receive(t, parent.arrived, "the answer that the parent is gone")
+		parent.open <- struct{}{}
+		testbed.Receive(t, child.asked, "the cache asks about the child")
+		synced := make(chan error, 1)
+		go func() { synced <- c.Sync(testbed.Context(t)) }()
+		synctest.Wait() // it waits for the cache
+		create(t, owner, "/r/p")
+		_, err = owner.Create(testbed.Context(t), "/r/p/x", nil, framework.ACL(mine))
+		require.NoError(t, err)
+		testbed.Receive(t, parent.arrived, "an answer about the new parent")
+		close(child.goOn)
+		time.AfterFunc(time.Second, func() { close(parent.open) })
+		require.NoError(t, testbed.Receive(t, synced, "the sync"))
+		now, ok := c.Get("/r/p")
+		require.True(t, !ok || now.Stat.Czxid > old.Stat.Czxid, "the old parent was gone before the Sync")
+	})
+}
+
+// TestNodeThatWasMadeAgainInSecretIsFound by the change of a child that is being read since its last life.
+func TestNodeThatWasMadeAgainInSecretIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, subject, owner, mine := ownership(t)
+		create(t, owner, "/r/p/x")
+		h := newHolding(subject, "/r/p/x")
+		c, err := cache.NewOn(h, "/r")
+		require.NoError(t, err)
+		defer c.Close()
+		h.sync(t, c)
+		<-h.arrived
+		set(t, owner, "/r/p/x", "new")
+		testbed.Receive(t, h.arrived, "an answer")
+		remove(t, owner, "/r/p/x", "/r/p")
+		for _, path := range []string{"/r/p", "/r/p/x"} {
+			_, err := owner.Create(testbed.Context(t), path, []byte(path), framework.ACL(mine))
+			require.NoError(t, err)
+			_, err = owner.SetACL(testbed.Context(t), path, zk.WorldACL(zk.PermAll), -1)
+			require.NoError(t, err)
+		}
+		set(t, owner, "/r/p/x", "newer")
+		synctest.Wait()
+		h.sync(t, c)
+		same(t, owner, c)
+	})
+}
+
 // TestTreeThatIsMadeAgainGoesFirst: of a parent and a child that were made again, no new node comes before the old ones are
 // gone, whichever the cache hears of first.
 func TestTreeThatIsMadeAgainGoesFirst(t *testing.T) {

@@ -84,11 +84,8 @@ func (l *loop) sync(done func()) {
 		l.collect()
 	}
 	for _, t := range l.tasks {
-		switch t.state {
-		case refused:
+		if t.state == refused {
 			l.wake(t)
-		case reading:
-			t.synced = true
 		}
 		if t.busy() {
 			l.attach(t, []*wait{w})
@@ -105,7 +102,7 @@ func (l *loop) start() {
 		l.ready = l.ready[1:]
 		t.state = reading
 		t.reads++
-		t.synced = false
+		t.early = len(t.now)
 		t.asked, t.wanted = t.wanted, ask{}
 		l.inFlight++
 		l.send(t)
@@ -124,10 +121,8 @@ func (l *loop) settle(t *task, r answer) {
 	l.inFlight--
 	a := t.asked
 	t.asked, t.state = ask{}, ready
-	again := t.wanted != (ask{})
 	switch {
-	case t.useless, again && isMissing(r.err), (again || t.synced) && isRefused(r.err):
-		// It was deleted, or made, after the answer or before, or it may be read by now: read it again.
+	case t.useless: // it was deleted after the answer or before: read it again
 		t.useless = false
 		t.keep(a)
 		l.again(t)
@@ -137,7 +132,9 @@ func (l *loop) settle(t *task, r answer) {
 		return
 	case r.err == nil && !l.outdated(t, r):
 		t.failed = 0
-		l.found(t, a, r)
+		if l.found(t, a, r); l.err != nil {
+			return // whoever waits, waits for the next epoch
+		}
 	case isMissing(r.err):
 		t.failed = 0
 		l.missing(t, r)

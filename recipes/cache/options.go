@@ -6,7 +6,7 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// Option configures a [Cache]. [New] refuses bad values.
+// Option configures a [Cache]. [New] refuses bad values with [framework.ErrBadArgument].
 type Option func(*config) error
 
 type config struct {
@@ -45,9 +45,9 @@ func Filter(keep func(path string) bool) Option {
 
 // WithoutData keeps the stats of nodes, and not their data: Data is nil. Changes of data are still told.
 //
-// With a persistent watch such a cache also shows nodes that the client may not read, unless they had children when they were
-// read: a list of children may not be read either. Servers from 3.8.4 on do not tell of their end, so they may stay in
-// the cache until the next connection.
+// With a persistent watch such a cache also shows nodes that the client may not read, if they had no children when
+// their stat was read. Servers from 3.8.4 on do not tell of their deletion, so they may stay in the cache until the
+// next connection.
 func WithoutData() Option {
 	return func(c *config) error {
 		c.withoutData = true

@@ -22,7 +22,7 @@ type query struct {
 	withoutData bool
 	oneShot     bool // watches are wanted
 	waits       bool // a node that is missing is to be waited for
-	gone        bool // it is probably missing, and must not be waited for
+	gone        bool // it may well be missing, and must not be waited for
 }
 
 // answer is what a query found. err is that of the first request that failed.
@@ -46,15 +46,19 @@ func (l *loop) query(t *task) query {
 		withoutData: l.c.cfg.withoutData,
 		oneShot:     l.oneShot,
 		waits:       l.oneShot && t.path == l.c.path,
-		gone:        l.oneShot && l.c.cfg.withoutData && l.probablyGone(t),
+		gone:        l.oneShot && l.c.cfg.withoutData && l.maybeGone(t),
 	}
 }
 
-// probablyGone reports whether a node of the tree is read because its watch has told of its deletion, or because it was not found
-// where it is looked for: in a list, or below a node that is missing.
-func (l *loop) probablyGone(t *task) bool {
+// maybeGone reports whether a node may well be missing: its watch has told of its deletion, or it was not found where it is looked for, in
+// a list or below a node that is missing. So may one that was asked for before and is not in the tree, and after the load any that is new: nodes of
+// locks do not live long.
+func (l *loop) maybeGone(t *task) bool {
 	n := l.c.tree.find(t.path)
-	return n != nil && (deleted(l.armed[n].data) || n.read != l.number && !t.asked.list)
+	if n == nil {
+		return l.loaded || t.reads > 1
+	}
+	return deleted(l.armed[n].data) || n.read != l.number && !t.asked.list
 }
 
 // send asks what a task is to ask. The read of a node, which is what nearly all tasks ask, takes no goroutine: what the
@@ -126,18 +130,13 @@ func (q query) node(r *answer) {
 	var data []byte
 	var stat *zk.Stat
 	there := true
-	if q.gone {
-		// Asked with a watch, a missing node leaves one on the server until somebody makes the node again.
-		if there, _, r.err = q.client.Exists(q.ctx, q.path); there {
-			q.reads.Add(1)
-		}
-	}
 	switch {
-	case !there:
-	case q.withoutData && q.oneShot:
-		there, stat, r.watches.data, r.err = q.client.ExistsW(q.ctx, q.path)
-	case q.withoutData:
+	case q.withoutData && !q.oneShot:
 		there, stat, r.err = q.client.Exists(q.ctx, q.path)
+	case q.withoutData && !q.gone:
+		there, stat, r.watches.data, r.err = q.client.ExistsW(q.ctx, q.path)
+	case q.withoutData: // it costs the data, but an exists of a missing node leaves a watch until somebody makes the node again
+		_, stat, r.watches.data, r.err = q.client.GetW(q.ctx, q.path)
 	default:
 		data, stat, r.watches.data, r.err = q.client.GetW(q.ctx, q.path)
 	}
@@ -352,29 +351,34 @@ func (l *loop) remove(n *node, waits []*wait) {
 }
 
 // refuse takes in that a node must not be read: neither it nor what is below it is shown, and it is tried again
-// later.
+// later, or at once if that is wanted.
 func (l *loop) refuse(t *task) {
 	t.expects = nil
 	if t.path == l.c.path {
 		l.setRootErr(zk.ErrNoAuth)
 	}
 	if n := l.c.tree.find(t.path); n != nil {
-		l.removeAll(n)
+		l.removeAll(n, t.now)
 	}
 	t.failed++
+	// For a Sync that began after the request was sent this will not do: the node may be read by now, and nobody tells of that.
+	t.now, t.next = t.now[:t.early:t.early], slices.Concat(t.now[t.early:], t.next)
+	again := t.wanted != (ask{}) || len(t.next) > 0
 	t.wanted = ask{node: true, list: true, deep: true}
-	l.pause(t, refused, backedOff(minRefused, maxRefused, t.failed))
+	if !again {
+		l.pause(t, refused, backedOff(minRefused, maxRefused, t.failed))
+	}
 }
 
-// removeAll takes out a node and all below it.
-func (l *loop) removeAll(n *node) {
+// removeAll takes out a node and all below it. If its parent waits for that, the parent is checked again.
+func (l *loop) removeAll(n *node, waits []*wait) {
 	l.removeBelow(n)
-	l.remove(n, nil)
+	l.remove(n, waits)
 }
 
 func (l *loop) removeBelow(n *node) {
 	for _, child := range slices.Collect(n.children.all()) {
-		l.removeAll(child)
+		l.removeAll(child, nil)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -59,6 +60,50 @@ func TestServersWithoutPersistentWatches(t *testing.T) {
 				same(t, other, c)
 			})
 		}
+	}
+}
+
+// TestSyncSeesWhatAnEventWithTheWrongPathIsAbout has the cache find out by that event what the server is.
+func TestSyncSeesWhatAnEventWithTheWrongPathIsAbout(t *testing.T) {
+	for n := range 20 {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zktest.WithInMemory(), zktest.LikeKeeper(zktest.KeeperRecent))
+				client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+				require.NoError(t, server.Create("/r/x", []byte("old")))
+				c := load(t, client, "/r")
+				require.False(t, c.Stats().StandardWatches)
+				require.NoError(t, server.Set("/r/x", []byte("new")))
+				require.NoError(t, c.Sync(testbed.Context(t)))
+				require.Equal(t, []string{"/r=", "/r/x=new"}, show(c))
+				require.True(t, c.Stats().StandardWatches)
+			})
+		})
+	}
+}
+
+// TestCachesOfOneClientBelowEachOtherOnAKeeper: an event that carries the path of the lower one's watch tells the upper one nothing.
+func TestCachesOfOneClientBelowEachOtherOnAKeeper(t *testing.T) {
+	for step, change := range map[string]func(server *zktest.Server) error{
+		"set":    func(server *zktest.Server) error { return server.Set("/r/a/x", []byte("new")) },
+		"create": func(server *zktest.Server) error { return server.Create("/r/a/x/z", []byte("new")) },
+		"delete": func(server *zktest.Server) error { return server.Delete("/r/a/x/y") },
+	} {
+		t.Run(step, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zktest.WithInMemory(), zktest.LikeKeeper(zktest.KeeperRecent))
+				bed, dial := testbed.On(server), framework.WithDialer(server.DialContext)
+				subject, other := bed.Client(t, dial), bed.Client(t, dial)
+				require.NoError(t, server.Create("/r/a/x/y", nil))
+				upper, lower := load(t, subject, "/r"), load(t, subject, "/r/a")
+				require.NoError(t, change(server))
+				for _, c := range []*cache.Cache{upper, lower} {
+					require.NoError(t, c.Sync(testbed.Context(t)))
+				}
+				same(t, other, upper)
+				same(t, other, lower)
+			})
+		})
 	}
 }
 

@@ -14,7 +14,6 @@ type task struct {
 	wanted  ask       // what to ask for next
 	asked   ask       // what is being asked for
 	useless bool      // the node was deleted after the request was sent
-	synced  bool      // a Sync began after the request was sent
 	expects *value    // what the node was when an event said that it has changed
 	reads   int       // that were begun
 	doubted int       // as many of them may have been answered before the node was deleted
@@ -23,6 +22,7 @@ type task struct {
 	czxid   int64     // of the node as it was found when it had to wait for its parent
 	failed  int       // times in a row that it could not be read
 	now     []*wait   // done when the present read is
+	early   int       // as many of now, the first ones, have waited since before the request was sent
 	next    []*wait   // done when the one after it is
 	timer   *time.Timer
 }
