@@ -31,10 +31,10 @@ type claim struct {
 	holder  *Node
 	there   bool          // the holder has seen the node there, as its own
 	asked   *Node         // it gets the claim as soon as the holder yields; or nil
-	changed chan struct{} // closed when the holder changes
+	changed chan struct{} // closed when the holder or there changes, and replaced
 }
 
-// take gives n the claim, unless another Node has it: then changed is closed when that ends, and there reports
+// take gives n the claim, unless another Node has it: then changed is closed when it is worth another try, and there reports
 // whether the other one has its node and does not leave. handed means that another Node has given the claim to n. With
 // ask, the holder is asked for it.
 func (r *registry) take(key claimKey, n *Node, ask bool) (ok, handed, there bool, changed <-chan struct{}) {
@@ -77,12 +77,14 @@ func (r *registry) yield(key claimKey, n *Node) bool {
 	return true
 }
 
-// seen notes that n, the holder, has its node.
+// seen notes that n, the holder, has its node. Those who wait for the claim are told.
 func (r *registry) seen(key claimKey, n *Node) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if c := r.byKey[key]; c != nil && c.holder == n {
+	if c := r.byKey[key]; c != nil && c.holder == n && !c.there {
 		c.there = true
+		close(c.changed)
+		c.changed = make(chan struct{})
 	}
 }
 
@@ -129,13 +131,13 @@ func (k *keeper) claim(ctx context.Context) (bool, error) {
 		k.lose(k.takenByKeep()) // before the next holder can show the node
 		k.disown()
 		k.claimed, k.view = !claims.yield(k.key(), k.Node), view{}
-		k.sent = k.claimed
+		k.sent, k.passed = k.claimed, k.passed || !k.claimed
 	}
 	if k.claimed {
 		k.own()
 		return true, nil
 	}
-	ok, handed, there, changed := claims.take(k.key(), k.Node, k.cfg.taken == Replace && !k.kept)
+	ok, handed, there, changed := claims.take(k.key(), k.Node, k.cfg.taken == Replace && !k.kept && !k.passed)
 	if ok {
 		k.claimed, k.blocked = true, nil
 		k.sent = k.sent || handed

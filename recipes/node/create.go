@@ -84,7 +84,8 @@ func (k *keeper) choose(ctx context.Context) error {
 	}
 	var created int64 // nodes below dir; the server counts them as we do
 	if found {
-		created = max(0, (int64(stat.Cversion)+int64(stat.NumChildren))/2)
+		// Cversion is twice the nodes made less the nodes there are, in 32 bits without a sign.
+		created = int64((uint32(stat.Cversion) + uint32(stat.NumChildren)) / 2)
 	}
 	k.unclaim() // the claim is for one path
 	k.number = max(k.number+1, created)
@@ -166,15 +167,38 @@ func (k *keeper) touch(ctx context.Context) error {
 		if errors.Is(err, zk.ErrNoNode) {
 			_, err = k.client.Create(ctx, path, nil, framework.TTL(k.cfg.ttl))
 		}
+		if errors.Is(err, zk.ErrNoChildrenForEphemerals) {
+			err = k.rewrite(ctx)
+		}
 		return err
 	})
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		k.gone() // the node itself
 		return errAgain
+	case errors.Is(err, zk.ErrBadVersion):
+		k.view = view{}
+		return errAgain
 	case err != nil && !errors.Is(err, zk.ErrNodeExists):
 		return err
 	}
 	k.touched = time.Now()
 	return nil
+}
+
+// rewrite writes to a node what it holds, for a server that lets a node with a TTL have no child, as a ClickHouse Keeper
+// does. It is zk.ErrBadVersion if the node is not the one that was seen.
+func (k *keeper) rewrite(ctx context.Context) error {
+	data, stat, err := k.client.Get(ctx, k.path)
+	if err == nil && stat.Czxid != k.czxid {
+		err = zk.ErrBadVersion
+	}
+	if err != nil {
+		return err
+	}
+	stat, err = k.client.Set(ctx, k.path, data, stat.Version)
+	if err == nil {
+		k.view.stat = stat
+	}
+	return err
 }

@@ -1,4 +1,4 @@
-// Package node keeps a node in ZooKeeper for as long as its owner wants it there: the
+// Package node keeps a node in ZooKeeper until it is closed, and makes it again whenever it is lost: the
 // registration of a process, a flag, a member of a group. It is Curator's PersistentNode,
 // PersistentTtlNode and GroupMember.
 //
@@ -19,22 +19,22 @@
 //     length, under the path that it had first, with the data that were set last.
 //   - There is one node, whatever request fails and however. A node is taken for
 //     ours only if it belongs to our session, and to no other Keep of the same client: of several Keeps on
-//     one path one has the node, until its own node is gone for certain. One that an earlier session of ours
-//     left is replaced; that of somebody else is not touched unless [IfTaken] says so.
-//   - [Node.Present] is false before anybody else can have the node because our session
-//     ends, and [Node.Err] says why. What a server refuses is tried again, with pauses.
-//   - After Close, or an error of Keep, no node stays, even if its create is carried
-//     out later.
+//     one path one has the node, until its own node is gone for certain. A node of an earlier session of ours
+//     is replaced. A node of somebody else is not changed unless [IfTaken] says so.
+//   - If our session ends, [Node.Present] is false before anybody else can have the node, and [Node.Err] says
+//     why. What a server refuses is tried again, with pauses.
+//   - After Close, or an error of Keep, no node stays, even if the server creates it later. (A node with a TTL
+//     is not deleted by Close.)
 //
 // # What it cannot promise
 //
 // ZooKeeper can tie a write to the version of a node, but not to the node: each new node has version 0 again. So
 // if somebody deletes our node by hand and somebody else makes one while a Set of ours is under way, the Set may
-// overwrite the other's data. It does not succeed then: the node is not taken for ours, the Set is not
-// confirmed, and a line of level Error is logged. A Keep with [Replace] gives its node a version which such a write does not
-// have. An ephemeral node that this client has made at the path without Keep is taken over: its owner is the same.
+// overwrite the other's data. Then the node is not taken for ours, the Set does not succeed, and a line of
+// level Error is logged. A Keep with [Replace] gives its node a version which such a write does not have.
 //
-// A persistent node has no owner. With [Persistent] and [WithTTL], a persistent node at the path
-// is taken over, whoever made it, unless it was another Keep of this client. And what others write to a kept node stays until the next
-// Set, or until the node has to be made again.
+// An ephemeral node that this client has made at the path without Keep is taken over: its owner is the same. A
+// persistent node has no owner. With [Persistent] and [WithTTL], a persistent node at the path is taken over,
+// whoever made it, unless it was another Keep of this client. What others write to a kept node stays until the
+// next Set, or until the node has to be made again.
 package node

@@ -25,11 +25,11 @@ type Member struct {
 
 // Join makes the node id below the group's path, with payload as its data, keeps it there as
 // [Keep] does, and follows the group. It returns when the node is there and the group has been
-// read. nil stands for the client's default data.
+// read. A nil payload means the client's default data.
 //
-// Of the options, [IfTaken], [WithoutParents] and [WithErrorPolicy] can be given. Another member with the same id
-// is what IfTaken is about: with [Fail], Join returns [ErrTaken]. Errors are those of
-// Keep. After an error no node of ours stays.
+// The options [IfTaken], [WithoutParents] and [WithErrorPolicy] can be given. If there is a member with the same
+// id, IfTaken decides: with [Fail], Join returns [ErrTaken]. Errors are those of [Keep]. After an error no node of
+// ours stays.
 func Join(ctx context.Context, client *framework.Client, path, id string, payload []byte, opts ...Option) (*Member, error) {
 	if err := checkMember(client, path, id, opts); err != nil {
 		return nil, fmt.Errorf("join %s: %w", path, err)
@@ -80,11 +80,10 @@ func (m *Member) awaitFresh(ctx context.Context) error {
 	}
 }
 
-// Members returns the payloads of all members by their ids: what was read last. We are in it exactly while our node
-// is there: see [Member.Present]. A member that cannot be read has a nil payload.
+// Members returns the payloads of all members by their ids, as they were read last. We are in it exactly while our
+// node is there: see [Member.Present]. A member that cannot be read has a nil payload.
 //
-// It does not go back in time: what an older state of the group shows is not
-// taken over. While the connection is in trouble it may be out of date: see [Member.Fresh].
+// It never goes back in time. While there is no connection it may be out of date: see [Member.Fresh].
 func (m *Member) Members() map[string][]byte {
 	members, _, _ := m.snapshot()
 	return members
@@ -97,9 +96,9 @@ func (m *Member) Fresh() bool {
 	return fresh && m.node.client.State().IsConnected()
 }
 
-// Changes yields the members, first as they are now and then after each change, until ctx is done, the
-// membership is closed, or the client is. Who is slow gets the newest state and not each one. Any
-// number of goroutines may follow the changes.
+// Changes yields the members, first as they are now and then after each change, until ctx is done, or the
+// membership or the client is closed. A slow reader gets the newest state instead of every one. Any
+// number of goroutines may have an iteration of their own.
 func (m *Member) Changes(ctx context.Context) iter.Seq[map[string][]byte] {
 	return func(yield func(map[string][]byte) bool) {
 		var last map[string][]byte

@@ -391,3 +391,33 @@ func TestManyMembersFollowEachOther(t *testing.T) {
 		require.Len(t, m.Members(), 2)
 	})
 }
+
+// TestAForeignWriteDoesNotTakeMembersBack has an operator write to a member's node twice. The member knows of the second write before it
+// has read the data. Until then it shows those of the first, and not its own from before.
+func TestAForeignWriteDoesNotTakeMembersBack(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		var armed atomic.Bool
+		read, stands := make(chan struct{}), make(chan struct{})
+		goOn := sync.OnceFunc(func() { close(stands) })
+		client := w.client(framework.WithObserver(framework.Observer{Operation: func(_ context.Context, e framework.OperationEvent) {
+			if e.Op == "get" && e.Path == "/group/a" && armed.CompareAndSwap(true, false) {
+				close(read)
+				<-stands
+			}
+		}}))
+		m, other := join(t, client, "/group", "a", "own"), w.client()
+		defer goOn()
+		_, err := other.Set(t.Context(), "/group/a", []byte("first"), -1)
+		require.NoError(t, err)
+		sees(t, m, map[string]string{"a": "first"})
+		w.settle()
+		armed.Store(true)
+		_, err = other.Set(t.Context(), "/group/a", []byte("second"), -1)
+		require.NoError(t, err)
+		<-read
+		synctest.Wait()
+		require.Equal(t, map[string]string{"a": "first"}, members(m))
+		goOn()
+		sees(t, m, map[string]string{"a": "second"})
+	})
+}

@@ -30,8 +30,10 @@ type keeper struct {
 	view    view
 	czxid   int64 // of the node that was ours
 	written content
+	mzxid   int64           // of the node when we had written that
+	passed  bool            // the claim was passed on to another Keep of this client that came later
 	claimed bool            // no other Keep of this client may have a node there: see claims
-	blocked <-chan struct{} // closed when another Keep of this client may have left; nil: we do not wait for that
+	blocked <-chan struct{} // closed when another Keep of this client may have left, or has made its node; nil: we do not wait for that
 	depends *dependency
 	touched time.Time // when the touch child was written, or the node was found
 	logged  string    // the last reason
@@ -272,12 +274,12 @@ func (k *keeper) appear(trouble error) error {
 	k.kept = true
 	claims.seen(k.key(), k.Node)
 	k.mu.Lock()
-	same := k.present && text(k.err) == text(trouble) && k.shown.number == k.written.number && k.shown.mzxid == k.view.stat.Mzxid
+	same := k.present && text(k.err) == text(trouble) && k.shown.number == k.written.number && k.shown.mzxid == k.mzxid
 	k.mu.Unlock()
 	if same {
 		return nil
 	}
-	d, shown := k.depends, record{k.written, k.view.stat.Mzxid}
+	d, shown := k.depends, record{k.written, k.mzxid}
 	k.set(func() {
 		k.Node.path, k.shown = k.path, shown
 		if !d.told && k.ctx.Err() == nil {
@@ -334,12 +336,17 @@ func (k *keeper) rest(over <-chan struct{}, err error) {
 		return
 	}
 	var timer <-chan time.Time
+	touches, due := k.cfg.ttl > 0 && k.depends != nil, time.Until(k.touched.Add(k.cfg.ttl/2))
 	switch {
 	case err != nil:
 		k.report(err)
-		timer = time.After(k.pause.NextBackOff())
-	case k.cfg.ttl > 0 && k.depends != nil:
-		timer = time.After(time.Until(k.touched.Add(k.cfg.ttl / 2)))
+		pause := k.pause.NextBackOff()
+		if touches && due > 0 {
+			pause = min(pause, due)
+		}
+		timer = time.After(pause)
+	case touches:
+		timer = time.After(due)
 	}
 	var watch <-chan struct{}
 	if k.view.watch != nil {

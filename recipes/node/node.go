@@ -57,10 +57,10 @@ type content struct {
 	data   []byte
 }
 
-// record is what the node held when it was last seen there.
+// record is what was last written to the node that was seen there.
 type record struct {
 	content
-	mzxid int64
+	mzxid int64 // of our write; others may have written since
 }
 
 // refused is a server's word that it will not write a content.
@@ -74,12 +74,12 @@ type refused struct {
 // default data.
 //
 // Keep waits as long as ctx allows: for a connection, for a permission, for a missing parent, for
-// another's node to go (see [IfTaken]). When ctx is done the error is that of ctx, and wraps what Keep
-// waited for: zk.ErrNoServer, zk.ErrNoAuth, zk.ErrNoNode, [ErrTaken] and so on. The other errors
-// are ErrTaken under [Fail], [framework.ErrClosed], [framework.ErrBadPath] and
+// the end of another's node (see [IfTaken]). When ctx is done the error is that of ctx, and also wraps the
+// reason: zk.ErrNoServer, zk.ErrNoAuth, zk.ErrNoNode, [ErrTaken] and so on. Other errors
+// are ErrTaken with [Fail], [framework.ErrClosed], [framework.ErrBadPath] and
 // [framework.ErrBadArgument].
 //
-// After an error no node of ours stays, even if the server makes it later: it is deleted
+// After an error no node of ours stays, even if the server creates it later: it is deleted
 // in the background.
 func Keep(ctx context.Context, client *framework.Client, path string, data []byte, opts ...Option) (*Node, error) {
 	cfg, err := configure(client, path, opts)
@@ -137,11 +137,11 @@ func (n *Node) Path() string {
 }
 
 // Set changes the node's data, and returns when they are written. nil data mean the client's default
-// data. If several are set at a time, the last one wins.
+// data. Of several calls at a time the last one wins.
 //
 // If Set fails the data are not lost: they are written when that becomes possible, also into a node that has to
-// be made again, unless a later Set replaces them. Errors are that of ctx with the reason for
-// waiting, such as [ErrTaken]; what the server answered, such as zk.ErrNoAuth; [ErrClosed] and
+// be made again, unless a later Set replaces them. Errors are that of ctx, which also wraps the reason,
+// such as [ErrTaken]; what the server answered, such as zk.ErrNoAuth; [ErrClosed] and
 // [framework.ErrClosed].
 func (n *Node) Set(ctx context.Context, data []byte) error {
 	n.mu.Lock()
@@ -176,19 +176,21 @@ func (n *Node) Set(ctx context.Context, data []byte) error {
 }
 
 // Present reports whether the node is there and ours, and returns a channel that is closed when that, or
-// [Node.Err], may have changed. It is false from the moment at which the connection is in trouble as the error
-// policy says, at the latest before the servers end the session and somebody else can have the node, and from the
-// call of [Node.Close] on. If somebody deletes the node, it is false when the server has told us.
+// [Node.Err], may have changed. It becomes false when the connection is suspended (with [connstate.Standard]) or
+// the session is lost, always before somebody else can have the node because our session ends; when the server
+// has told us that somebody deleted the node; and with the call of [Node.Close].
+//
+// [connstate.Standard]: https://pkg.go.dev/github.com/gocurator/curator/connstate#Standard
 func (n *Node) Present() (there bool, changed <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.present, n.changed
 }
 
-// Err is nil while all is well: the node is there, and holds what was set last. Otherwise it says what is in
-// the way: [ErrTaken], [ErrDeleted], [framework.ErrSuspended], [framework.ErrSessionLost],
+// Err is nil while the node is there and holds what was set last. Otherwise it is the reason:
+// [ErrTaken], [ErrDeleted], [framework.ErrSuspended], [framework.ErrSessionLost],
 // zk.ErrNoServer, what a server refused (zk.ErrNoAuth, zk.ErrNoNode), and at the end [ErrClosed] or
-// [framework.ErrClosed]. All but the last two pass: the node is tried again until it is there.
+// [framework.ErrClosed]. Except after the last two, it is tried again until the node is there.
 func (n *Node) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -197,12 +199,12 @@ func (n *Node) Err() error {
 
 // Close deletes the node and stops keeping it. It returns when the server has confirmed that, or
 // when the session is over, which deletes an ephemeral node as well; without a server that takes
-// as long as the session lasts. Like Release of a lock it needs no context.
+// as long as the session lasts. Like Release of a lock it takes no context.
 //
-// A persistent node whose server cannot be reached is deleted later, in the background. A
-// node with a TTL is not deleted: it goes when its time has passed.
+// If no server can be reached, a persistent node is deleted later, in the background. A
+// node with a TTL is not deleted: the servers delete it when its time has passed.
 //
-// Close may be called again, and returns the same: nil, or what the server refused.
+// Close may be called again, and returns the same: nil, or why the server refused.
 func (n *Node) Close() error {
 	n.shut()
 	<-n.done

@@ -8,7 +8,8 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// Option configures a kept node or a member of a group. [Keep] and [Join] refuse bad values.
+// Option configures a kept node or a member of a group. [Keep] and [Join] refuse bad values with
+// [framework.ErrBadArgument].
 type Option func(*config) error
 
 type config struct {
@@ -28,10 +29,10 @@ const (
 	// Wait waits until the other's node is gone. It is the default.
 	Wait Taken = iota
 
-	// Replace deletes the other's node and makes ours, an ephemeral one in the same transaction. The node of another Keep
-	// of this client, if it is of the same kind, is taken over as it is, and gets our data. It does so until our
-	// node is there for the first time. If somebody replaces our node later, we wait: whoever
-	// came last has the path, and two with the same path do not fight.
+	// Replace deletes the other's node and makes ours, in one transaction if ours is ephemeral. The node of another
+	// Keep of this client, if it is of the same kind, is taken over as it is, and gets our data. Replace ends when
+	// our node is there for the first time. If somebody replaces our node later, it waits as Wait does, so two that
+	// replace do not delete each other's nodes again and again.
 	Replace
 
 	// Fail makes Keep return [ErrTaken]. If the path is taken after Keep has returned, it
@@ -40,8 +41,8 @@ const (
 )
 
 // IfTaken says what to do when there is a node at the path that does not belong to our session, or
-// belongs to another Keep of this client. One that another Keep for the same kind of node, ephemeral or persistent, is about to
-// delete is waited for in any case. While that is so, [Node.Err] is [ErrTaken].
+// belongs to another Keep of this client. While that is so, [Node.Err] is [ErrTaken]. If another Keep of this
+// client, for the same kind of node (ephemeral or persistent), is about to delete its node, we always wait for that.
 func IfTaken(taken Taken) Option {
 	return func(c *config) error {
 		if taken < Wait || taken > Fail {
@@ -53,7 +54,7 @@ func IfTaken(taken Taken) Option {
 }
 
 // Protected puts "_c_", an id and "-" before the node's name, as Curator does. The name is chosen
-// once: the node has it when it is made again, too.
+// once: a node that is made again has the same name.
 func Protected() Option {
 	return func(c *config) error {
 		c.protected = true
@@ -62,8 +63,8 @@ func Protected() Option {
 }
 
 // Sequential puts a number of ten digits after the node's name, the number of nodes that were made
-// below the parent before. It is chosen once: made again, the node has the number that it
-// had. A persistent node can be sequential only if it is [Protected].
+// below the parent before. It is chosen once: a node that is made again has the same
+// number. A persistent node can be sequential only if it is [Protected].
 //
 // Without Protected, the number is read from the parent and not given by the server, so that a lost reply
 // cannot leave a second node. It is unique among the nodes that are there, but may have
@@ -85,8 +86,10 @@ func Persistent() Option {
 }
 
 // WithTTL makes a persistent node that the server deletes when nobody has kept it for ttl, which must
-// be at least two milliseconds. It has a child "touch", which is written every ttl/2.
-// [Node.Close] deletes neither. Servers allow it only if told to (extendedTypesEnabled). It cannot be
+// be at least two milliseconds. It has a child "touch", which is written every ttl/2. Where a server
+// lets it have no child, as a new ClickHouse Keeper does, the node itself is written, with what it holds.
+// [Node.Close] deletes neither. Servers allow it only if told to (extendedTypesEnabled). Those
+// that hang up on the request, as a ClickHouse Keeper does, are not asked again, and Keep waits in vain. It cannot be
 // combined with [Protected] and [Sequential].
 func WithTTL(ttl time.Duration) Option {
 	return func(c *config) error {
@@ -99,7 +102,7 @@ func WithTTL(ttl time.Duration) Option {
 }
 
 // WithoutParents does not make missing parents. The default makes them, as containers. Without a
-// parent [Node.Err] is zk.ErrNoNode, and the node is made when the parent has come.
+// parent [Node.Err] is zk.ErrNoNode, and the node is made when the parent exists.
 func WithoutParents() Option {
 	return func(c *config) error {
 		c.noParents = true
@@ -107,7 +110,7 @@ func WithoutParents() Option {
 	}
 }
 
-// WithErrorPolicy says which states of the connection make [Node.Present] false. The default is the
+// WithErrorPolicy sets which states of the connection make [Node.Present] false. The default is the
 // client's policy.
 func WithErrorPolicy(policy connstate.ErrorPolicy) Option {
 	return func(c *config) error {

@@ -2,7 +2,9 @@ package node_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -494,4 +496,110 @@ func TestAKeepThatMayNotReplaceDoesNotStopAnother(t *testing.T) {
 		w.one(n, "refused")
 		require.NoError(t, n.Close())
 	})
+}
+
+// TestAKeepIsToldWhenAnotherHasMadeItsNode has two Keeps of one client begin, and the second wait for the create of the first. It is
+// told that the path is taken when the first has its node.
+func TestAKeepIsToldWhenAnotherHasMadeItsNode(t *testing.T) {
+	for name, taken := range map[string]node.Taken{"wait": node.Wait, "fail": node.Fail} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				client := w.client()
+				require.NoError(t, w.Create("/group", nil))
+				gate := w.Block(zktest.OnOp(zktest.OpCreate))
+				first := begin(day(t), client, "first")
+				testbed.Receive(t, gate.Arrived(), "the create")
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				ended := make(chan error, 1)
+				go func() {
+					_, err := node.Keep(ctx, client, "/group/a", []byte("second"), node.IfTaken(taken))
+					ended <- err
+				}()
+				synctest.Wait()
+				require.Empty(t, ended, "there is no node yet")
+				gate.Open()
+				n := testbed.Receive(t, first, "the node")
+				require.ErrorIs(t, testbed.Receive(t, ended, "the end of Keep"), node.ErrTaken)
+				require.Equal(t, taken == node.Fail, ctx.Err() == nil, "only Fail does not wait")
+				w.one(n, "first")
+				require.NoError(t, n.Close())
+			})
+		})
+	}
+}
+
+// TestKeepsThatMayNotWriteDoNotFight has several Keeps of one client replace each other at a node that none of them may write. Whoever
+// came last has the path, and the others wait.
+func TestKeepsThatMayNotWriteDoNotFight(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client := w.client()
+		_, err := client.Create(t.Context(), "/group/a", nil, framework.As(framework.Ephemeral), framework.ContainerParents(),
+			framework.ACL(perms(zk.PermAll&^zk.PermWrite)))
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		first := begin(ctx, client, "first", node.IfTaken(node.Replace))
+		time.Sleep(time.Second) // virtual time, in which it has found that it may not write
+		second := begin(ctx, client, "second", node.IfTaken(node.Replace))
+		time.Sleep(time.Second) // virtual time, in which it has asked for the claim
+		w.ResetCounts()
+		time.Sleep(time.Minute) // virtual time: what is counted is the writes of a minute
+		require.Less(t, w.Requests().Requests[zktest.OpSetData], 100, "with pauses")
+		_, err = client.SetACL(t.Context(), "/group/a", perms(zk.PermAll), -1)
+		require.NoError(t, err)
+		n := testbed.Receive(t, second, "the node")
+		w.one(n, "second")
+		require.Empty(t, first)
+		require.NoError(t, n.Close())
+		require.NoError(t, testbed.Receive(t, first, "the node, which is free").Close())
+	}, zktest.WithLatency(time.Millisecond))
+}
+
+// TestNumbersAreCountedUpToTheirEnd has more nodes than 2^30 have been made below the parent: half of what a server counts up to.
+func TestNumbersAreCountedUpToTheirEnd(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client := w.client()
+		require.NoError(t, w.Create("/group", nil))
+		require.NoError(t, w.SetSequence("/group", 1<<30+5))
+		n := keep(t, client, "/group/a", "a", node.Sequential())
+		require.Equal(t, "/group/a1073741829", n.Path())
+		second := keep(t, client, "/group/a", "a", node.Sequential())
+		require.Equal(t, "/group/a1073741830", second.Path())
+	})
+}
+
+// TestAWriteIsNotRepeatedWithoutALook has the connection end before a write is carried out, and the node be deleted and another client
+// make one before there is a connection again. That one has the version that the write has, too.
+func TestAWriteIsNotRepeatedWithoutALook(t *testing.T) {
+	for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply} {
+		t.Run(fault.String(), func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				var away atomic.Bool
+				client := w.client(framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+					if away.Load() {
+						return nil, errors.New("no route to host")
+					}
+					return w.DialContext(ctx, network, address)
+				}))
+				n := keep(t, client, "/group/a", "a")
+				met := w.Inject(fault, 0, zktest.OnOp(zktest.OpSetData))
+				away.Store(true)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				ended := make(chan error, 1)
+				go func() { ended <- n.Set(ctx, []byte("b")) }()
+				testbed.Receive(t, met.Done(), "the write")
+				synctest.Wait()
+				require.NoError(t, w.Delete("/group/a"))
+				other := keep(t, w.client(), "/group/a", "other")
+				away.Store(false)
+				require.ErrorIs(t, testbed.Receive(t, ended, "the end of Set"), node.ErrTaken)
+				w.one(other, "other")
+				require.NoError(t, other.Close())
+				await(t, n, isThere)
+				w.one(n, "b")
+			})
+		})
+	}
 }

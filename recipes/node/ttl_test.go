@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/node"
 	"github.com/gocurator/curator/zktest"
@@ -106,4 +108,78 @@ func TestAServerWithoutTTLNodesIsReported(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "unknown error: -6")
 	})
+}
+
+// TestATTLNodeThatMayNotBeWrittenIsTouched has the server refuse what is set. The node is kept all the same.
+func TestATTLNodeThatMayNotBeWrittenIsTouched(t *testing.T) {
+	const ttl = 4 * time.Second
+	virtual(t, func(t *testing.T, w world) {
+		client, other := w.client(), w.client()
+		n := keep(t, client, "/group/a", "a", node.WithTTL(ttl))
+		_, err := other.SetACL(t.Context(), "/group/a", perms(zk.PermAll&^zk.PermWrite), -1)
+		require.NoError(t, err)
+		before, err := w.Stat("/group/a")
+		require.NoError(t, err)
+		require.ErrorIs(t, n.Set(t.Context(), []byte("b")), zk.ErrNoAuth)
+		w.ResetCounts()
+		time.Sleep(100 * ttl) // virtual time, in which the node must not go
+		synctest.Wait()
+		after, err := w.Stat("/group/a")
+		require.NoError(t, err)
+		require.Equal(t, before.Czxid, after.Czxid, "it was never gone")
+		w.one(n, "a")
+		require.ErrorIs(t, n.Err(), zk.ErrNoAuth)
+		require.Less(t, w.Requests().Requests[zktest.OpSetData], 1000, "with pauses")
+		_, err = other.SetACL(t.Context(), "/group/a", perms(zk.PermAll), -1)
+		require.NoError(t, err)
+		await(t, n, isThere)
+		w.one(n, "b")
+	}, zktest.WithTTLNodes(), zktest.WithContainerCheckInterval(100*time.Millisecond))
+}
+
+// TestAServerThatHangsUpOnTTLNodesIsLeftAlone: each try costs the connection, and so every lock of the client.
+func TestAServerThatHangsUpOnTTLNodesIsLeftAlone(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client := w.client()
+		var lost atomic.Int32
+		_, err := client.Listen(func(s connstate.State) {
+			if s == connstate.Suspended {
+				lost.Add(1)
+			}
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		_, err = node.Keep(ctx, client, "/group/a", nil, node.WithTTL(time.Minute))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "unknown error: -6", "the reason is told")
+		synctest.Wait()
+		require.LessOrEqual(t, lost.Load(), int32(6))
+	}, zktest.LikeKeeper(zktest.KeeperRecent))
+}
+
+// TestATTLNodeLivesWhereItMayHaveNoChild has the server refuse the touch child. What others write to the node stays.
+func TestATTLNodeLivesWhereItMayHaveNoChild(t *testing.T) {
+	const ttl = 4 * time.Second
+	virtual(t, func(t *testing.T, w world) {
+		n := keep(t, w.client(), "/group/a", "a", node.WithTTL(ttl))
+		before, err := w.Stat("/group/a")
+		require.NoError(t, err)
+		time.Sleep(100 * ttl) // virtual time, in which the node must not go
+		synctest.Wait()
+		require.NoError(t, n.Err())
+		w.one(n, "a")
+		require.NoError(t, w.Set("/group/a", []byte("operator")))
+		time.Sleep(100 * ttl) // virtual time, in which the node must not go
+		synctest.Wait()
+		w.one(n, "operator")
+		require.NoError(t, n.Set(t.Context(), []byte("b")))
+		w.one(n, "b")
+		after, err := w.Stat("/group/a")
+		require.NoError(t, err)
+		require.Equal(t, before.Czxid, after.Czxid, "it was never gone")
+		require.NoError(t, n.Close())
+		time.Sleep(2 * ttl) // virtual time, after which the server has deleted it
+		require.Empty(t, w.nodes("/group"))
+	}, zktest.WithTTLNodes(), zktest.WithContainerCheckInterval(100*time.Millisecond), zktest.LikeKeeper(zktest.KeeperNew))
 }

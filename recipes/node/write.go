@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -19,13 +20,17 @@ func (k *keeper) hold(ctx context.Context) error {
 	}
 	if stat.Czxid != k.czxid {
 		k.czxid, k.written, k.touched = stat.Czxid, k.made, time.Now()
+		k.mzxid = stat.Czxid
 	}
 	k.made, k.sent, k.unsure = content{}, true, false
 	trouble := k.write(ctx)
-	if trouble == nil {
-		trouble = k.touch(ctx)
+	// Also if the server refuses what is to be written: the node is kept with what was written before.
+	if trouble == nil || refusal(trouble) && !errors.Is(trouble, errAgain) && k.written.number > 0 {
+		if err := k.touch(ctx); trouble == nil || errors.Is(err, errAgain) {
+			trouble = err
+		}
 	}
-	if errors.Is(trouble, errAgain) || k.written.number == 0 || !k.lives() {
+	if errors.Is(trouble, errAgain) || k.written.number == 0 || k.view.watch == nil || !k.lives() {
 		return trouble
 	}
 	err := k.appear(trouble)
@@ -70,10 +75,11 @@ func (k *keeper) write(ctx context.Context) error {
 		return nil
 	}
 	// With its version, so that data are not written to a node that has come in its place, unless that one has the same
-	// version.
+	// version. After a lost connection the node is looked at before the next try.
+	once := clientapi.WithHints(ctx, clientapi.Hints{Once: true})
 	var stat *zk.Stat
 	err := k.attend(func() (err error) {
-		stat, err = k.client.Set(ctx, k.path, want.data, k.view.stat.Version)
+		stat, err = k.client.Set(once, k.path, want.data, k.view.stat.Version)
 		return err
 	})
 	switch {
@@ -84,7 +90,7 @@ func (k *keeper) write(ctx context.Context) error {
 		}
 		return errAgain
 	case err == nil:
-		k.written, k.view.stat = want, stat
+		k.written, k.mzxid, k.view.stat = want, stat.Mzxid, stat
 		return nil
 	case errors.Is(err, zk.ErrNoNode):
 		k.gone()
@@ -92,6 +98,8 @@ func (k *keeper) write(ctx context.Context) error {
 	case errors.Is(err, zk.ErrBadVersion):
 		k.view = view{} // also after a reply of ours that was lost
 		return errAgain
+	case retry.Retryable(err):
+		k.view = view{}
 	case refusal(err):
 		k.set(func() { // Err must not be nil any more when Set returns
 			if k.refused = (refused{want.number, err}); k.present {
