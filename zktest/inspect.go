@@ -29,7 +29,7 @@ func (s *Server) Children(path string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.Clone(n.list()), nil
+	return slices.Sorted(slices.Values(n.list())), nil
 }
 
 // Exists reports whether there is a node at path.

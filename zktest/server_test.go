@@ -134,6 +134,43 @@ func TestExpiredSessionTakesItsNodesAlong(t *testing.T) {
 	require.ErrorIs(t, s.ExpireSession(owner.id), zktest.ErrNoSession)
 }
 
+// TestNothingComesInAnOrderToRelyOn: a real server keeps the names of children, and the ephemeral nodes of a session, in hash tables.
+func TestNothingComesInAnOrderToRelyOn(t *testing.T) {
+	s := zktest.NewServer(t)
+	owner, other := raw(t, s, nil), raw(t, s, nil)
+	mustCreate(t, owner, "/dir", 0)
+	var want, wanted []string
+	for range 20 {
+		path := mustCreate(t, owner, "/dir/n-", 3)
+		want, wanted = append(want, strings.TrimPrefix(path, "/dir/")), append(wanted, "event 2 "+path)
+		var b buffer
+		_, err := other.call(opExists, *b.text(path).bool(true))
+		require.NoError(t, err)
+	}
+	list := func() (names []string) {
+		var b buffer
+		r, err := other.call(opGetChildren, *b.text("/dir").bool(false))
+		require.NoError(t, err)
+		c := &cursor{b: r.body}
+		for range c.int() {
+			names = append(names, c.text())
+		}
+		return names
+	}
+	names := list()
+	require.ElementsMatch(t, want, names)
+	require.NotEqual(t, want, names)
+	require.Equal(t, names, list(), "but it does not change by itself")
+	sorted, err := s.Children("/dir")
+	require.NoError(t, err)
+	require.Equal(t, want, sorted, "a test sees them sorted")
+	require.NoError(t, s.ExpireSession(owner.id))
+	_, err = other.call(opPing, nil)
+	require.NoError(t, err)
+	require.ElementsMatch(t, wanted, other.events)
+	require.NotEqual(t, wanted, other.events)
+}
+
 func TestBlockedRequestIsAppliedWhenTheGateOpens(t *testing.T) {
 	s := zktest.NewServer(t)
 	client, other := raw(t, s, nil), raw(t, s, nil)

@@ -28,7 +28,7 @@ type session struct {
 	conn    *conn // nil while the client is not connected to this server
 }
 
-// Sessions lists the sessions that live, in the order in which they began.
+// Sessions lists the sessions that live, in the order of their ids.
 func (s *Server) Sessions() []Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()

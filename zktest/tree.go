@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ type node struct {
 	data      []byte
 	acl       []proto.ACL
 	stat      Stat
-	children  []string // names, sorted
+	children  []string // names, by inNoOrder
 	container bool
 	ttl       time.Duration
 }
@@ -39,7 +40,7 @@ func (n *node) public() Stat {
 	return s
 }
 
-// list returns the names of a node's children, sorted. The list is the node's own.
+// list returns the names of a node's children, in the order in which clients see them. The list is the node's own.
 func (n *node) list() []string { return n.children }
 
 // tree is the data of a server. It changes by transactions only, see entry. It is guarded by Server.mu.
@@ -63,7 +64,7 @@ func (t *tree) node(path string) *node {
 func (t *tree) attach(path string, n *node) {
 	dir, name := split(path)
 	parent := t.nodes[dir]
-	i, _ := slices.BinarySearch(parent.children, name)
+	i, _ := slices.BinarySearchFunc(parent.children, name, inNoOrder)
 	parent.children = slices.Insert(parent.children, i, name)
 	t.nodes[path] = n
 	if owner := n.stat.EphemeralOwner; owner != 0 {
@@ -81,7 +82,7 @@ func (t *tree) attach(path string, n *node) {
 func (t *tree) detach(path string, n *node) {
 	dir, name := split(path)
 	parent := t.nodes[dir]
-	if i, found := slices.BinarySearch(parent.children, name); found {
+	if i, found := slices.BinarySearchFunc(parent.children, name, inNoOrder); found {
 		parent.children = slices.Delete(parent.children, i, i+1)
 	}
 	delete(t.nodes, path)
@@ -92,6 +93,21 @@ func (t *tree) detach(path string, n *node) {
 		}
 	}
 	delete(t.reapable, path)
+}
+
+// inNoOrder compares names for an order that is always the same and has nothing to do with them, as that of a real server, which lists what
+// is in a hash table.
+func inNoOrder(a, b string) int {
+	return cmp.Or(cmp.Compare(scatter(a), scatter(b)), strings.Compare(a, b))
+}
+
+// scatter is the FNV-1a hash of a name.
+func scatter(name string) uint32 {
+	h := uint32(2166136261)
+	for i := range len(name) {
+		h = (h ^ uint32(name[i])) * 16777619
+	}
+	return h
 }
 
 // owned lists the ephemeral nodes of a session, sorted.

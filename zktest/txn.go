@@ -2,6 +2,7 @@ package zktest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -243,9 +244,9 @@ func (x *txn) check(path string, version int32, who []identity) proto.Code {
 	return proto.OK
 }
 
-// removeOwned deletes the ephemeral nodes of a session.
+// removeOwned deletes the ephemeral nodes of a session, in no order that a client could rely on.
 func (x *txn) removeOwned(owner int64) {
-	for _, path := range x.tree.owned(owner) {
+	for _, path := range slices.SortedFunc(maps.Keys(x.tree.ephemerals[owner]), inNoOrder) {
 		x.remove(path)
 	}
 }

@@ -38,12 +38,25 @@ func (e *Ensemble) image(ctx context.Context) (string, error) {
 			return name, nil
 		}
 	}
-	repository, tag, _ := strings.Cut(wanted[0], ":")
+	repository, tag := splitImage(wanted[0])
 	err := e.docker.PullImage(docker.PullImageOptions{Repository: repository, Tag: tag, Context: ctx}, docker.AuthConfiguration{})
 	if err != nil {
 		return "", fmt.Errorf("%w: %s cannot be pulled (scripts/zookeeper-image.sh builds one): %w", ErrNoImage, wanted[0], err)
 	}
 	return wanted[0], nil
+}
+
+// splitImage takes an image's name apart for a pull. A colon before the last slash is that of a registry's port. Without a tag the engine
+// would pull all tags. A digest stays with the repository: the client takes it from there.
+func splitImage(name string) (repository, tag string) {
+	colon := strings.LastIndexByte(name, ':')
+	switch {
+	case strings.Contains(name, "@"):
+		return name, ""
+	case colon <= strings.LastIndexByte(name, '/'):
+		return name, "latest"
+	}
+	return name[:colon], name[colon+1:]
 }
 
 func (e *Ensemble) network(ctx context.Context, name string) (*docker.Network, error) {

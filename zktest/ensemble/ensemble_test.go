@@ -3,7 +3,10 @@ package ensemble_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -230,6 +233,42 @@ func TestBadOptionsAreRefused(t *testing.T) {
 	} {
 		_, err := ensemble.New(t.Context(), opt)
 		assert.Error(t, err, name)
+	}
+}
+
+// TestTheImageThatIsPulled asks an engine that has no image, and looks at what it is told to pull.
+func TestTheImageThatIsPulled(t *testing.T) {
+	for image, want := range map[string]string{
+		"zookeeper:3.9":                    "zookeeper 3.9",
+		"zookeeper":                        "zookeeper latest",
+		"host:5000/zookeeper":              "host:5000/zookeeper latest",
+		"host:5000/team/zookeeper:3.9":     "host:5000/team/zookeeper 3.9",
+		"host:5000/zookeeper@sha256:01abc": "host:5000/zookeeper sha256:01abc",
+	} {
+		pulled := make(chan string, 1)
+		engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case strings.HasSuffix(r.URL.Path, "/_ping"):
+			case strings.HasSuffix(r.URL.Path, "/images/create"):
+				pulled <- r.FormValue("fromImage") + " " + r.FormValue("tag")
+				http.Error(w, "no", http.StatusInternalServerError)
+			case strings.Contains(r.URL.Path, "/images/"):
+				http.NotFound(w, r)
+			default:
+				fmt.Fprintln(w, "[]") // there are no containers and no networks
+			}
+		}))
+		t.Setenv("DOCKER_HOST", "tcp://"+engine.Listener.Addr().String())
+		_, err := ensemble.New(t.Context(), ensemble.WithImage(image))
+		assert.ErrorIs(t, err, ensemble.ErrNoImage)
+		select {
+		case got := <-pulled:
+			assert.Equal(t, want, got)
+		default:
+			t.Errorf("%s: nothing is pulled: %v", image, err)
+		}
+		engine.CloseClientConnections()
+		engine.Close()
 	}
 }
 

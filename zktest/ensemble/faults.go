@@ -48,8 +48,9 @@ func (e *Ensemble) Partition(i int) error {
 		if s.cut {
 			return nil
 		}
-		s.cut = true
-		return e.docker.DisconnectNetwork(e.peers.ID, docker.NetworkConnectionOptions{Container: s.container, Force: true})
+		err := e.docker.DisconnectNetwork(e.peers.ID, docker.NetworkConnectionOptions{Container: s.container, Force: true})
+		s.cut = err == nil
+		return err
 	})
 }
 
@@ -80,8 +81,9 @@ func (e *Ensemble) Heal() error {
 			if !s.cut {
 				return nil
 			}
-			s.cut = false
-			return e.joinPeers(s)
+			err := e.joinPeers(s)
+			s.cut = err != nil
+			return err
 		}))
 	}
 	return errors.Join(errs...)
