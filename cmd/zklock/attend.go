@@ -27,10 +27,14 @@ type attendance struct {
 // attend returns when the command has ended, with all that it has left behind.
 func (a *attendance) attend() error {
 	defer a.child.terminal.close()
-	defer a.reclaim()
+	defer a.handBack()
 	verdict := a.untilEnd()
 	if a.onLoss != lossIgnore {
-		a.endRest(a.graceIn(a.hold.Session().Timeout()), a.signals, a.say)
+		grace, lost := a.graceIn(a.hold.Session().Timeout()), (<-chan struct{})(nil)
+		if a.onLoss == lossKill { // no time is kept back for a loss: it ends the grace
+			grace, lost = a.grace, a.hold.Done()
+		}
+		a.endRest(grace, lost, a.signals, a.say)
 	}
 	switch code := a.code(); {
 	case verdict != nil:
@@ -61,13 +65,17 @@ func (a *attendance) untilEnd() error {
 			}
 			a.signal(s.(syscall.Signal))
 		case s := <-a.stops:
+			if s == syscall.SIGCONT {
+				a.stopped = false // whoever has sent it
+				continue
+			}
 			if a.pauses(s) && (a.pause() || s == syscall.SIGTSTP || s == syscall.SIGSTOP) {
 				goOn()
 			}
 		case err := <-held:
 			held = nil
 			if err != nil {
-				a.end(a.onLoss == lossTerm, a.graceIn(a.hold.Session().Timeout()), a.signals)
+				a.endLost()
 				return loss(a.hold.Hold)
 			}
 			a.child.goOn()
@@ -83,12 +91,18 @@ func (a *attendance) untilEnd() error {
 				a.say("%v; the command goes on", loss(a.hold.Hold))
 				continue
 			}
-			a.end(a.onLoss == lossTerm, a.graceIn(a.hold.Session().Timeout()), a.signals)
+			a.endLost()
 			return loss(a.hold.Hold)
 		case <-a.done:
 			return nil
 		}
 	}
+}
+
+// endLost ends the command because the lock is lost. One that is stopped would have to go on to hear SIGTERM, and others may hold by now: nobody
+// has given the session up early enough while we were stopped. So it is killed.
+func (a *attendance) endLost() {
+	a.end(a.onLoss == lossTerm && !a.stopped, a.graceIn(a.hold.Session().Timeout()), a.signals)
 }
 
 // pause stops us with the command. While we are stopped nobody keeps the session.

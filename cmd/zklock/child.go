@@ -18,12 +18,14 @@ import (
 type child struct {
 	pid      int
 	terminal *terminal
-	stops    chan syscall.Signal // has what stopped it, if it was stopped lately
+	stops    chan syscall.Signal // has what stopped it, or SIGCONT, if it was stopped or went on lately
 	done     chan struct{}       // closed when it has ended
 	status   unix.WaitStatus     // how it ended; valid once done is closed
 
 	foreground bool // we have given it the terminal
 	stopped    bool // it is, as far as we know
+
+	passed syscall.Signal // the last one that was passed on
 }
 
 // startChild starts program with words, of which the first is its name. If all its files are the terminal
@@ -58,18 +60,22 @@ func (c *child) wait() {
 	defer close(c.done)
 	for {
 		var status unix.WaitStatus
-		pid, err := unix.Wait4(-1, &status, unix.WUNTRACED, nil)
+		pid, err := unix.Wait4(-1, &status, unix.WUNTRACED|unix.WCONTINUED, nil)
 		switch {
 		case errors.Is(err, unix.EINTR), err == nil && pid != c.pid:
 		case err != nil: // somebody else has waited for it
 			c.status = unix.WaitStatus(exitCannotRun << 8)
 			return
-		case status.Stopped():
+		case status.Stopped(), status.Continued():
+			s := syscall.SIGCONT
+			if status.Stopped() {
+				s = status.StopSignal()
+			}
 			select {
 			case <-c.stops: // of before
 			default:
 			}
-			c.stops <- status.StopSignal()
+			c.stops <- s
 		default:
 			c.status = status
 			return
@@ -80,11 +86,23 @@ func (c *child) wait() {
 // signal passes a signal on to the child and whatever it has started. If they are stopped, a signal that
 // ends has them go on, as in a shell: they would not hear it.
 func (c *child) signal(s syscall.Signal) {
-	_ = syscall.Kill(-c.pid, s) // it may have ended
+	c.kill(s)
+	c.passed = s
 	switch s {
 	case syscall.SIGTERM, syscall.SIGHUP:
-		_ = syscall.Kill(-c.pid, syscall.SIGCONT)
+		c.kill(syscall.SIGCONT)
 		c.stopped = false
+	}
+}
+
+// kill sends a signal to the child's process group, and to the child if it has left that.
+func (c *child) kill(s syscall.Signal) {
+	_ = syscall.Kill(-c.pid, s) // it may have ended
+	if c.ended() {
+		return // its number may be that of another process
+	}
+	if group, err := unix.Getpgid(c.pid); err == nil && group != c.pid {
+		_ = syscall.Kill(c.pid, s)
 	}
 }
 
@@ -93,10 +111,20 @@ func (c *child) signal(s syscall.Signal) {
 func (c *child) end(politely bool, grace time.Duration, signals <-chan os.Signal) {
 	if politely {
 		c.signal(syscall.SIGTERM)
-		c.pass(signals, grace, func() bool { return false })
+		c.pass(signals, grace, func() bool { return c.ended() && c.groupGone() })
 	}
-	_ = syscall.Kill(-c.pid, syscall.SIGKILL)
+	c.kill(syscall.SIGKILL)
 	<-c.done
+}
+
+// ended reports whether the child has.
+func (c *child) ended() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // pass passes signals on until the time is up, the child has ended, or gone says so.
@@ -132,15 +160,22 @@ const tidyPatience = 200 * time.Millisecond
 // killPatience is how long a process may take to die that was killed.
 const killPatience = 2 * time.Second
 
-// endRest ends what a child that has ended has left behind in its process group, and tells of it.
-func (c *child) endRest(grace time.Duration, signals <-chan os.Signal, say func(format string, args ...any)) {
+// endRest ends what a child that has ended has left behind in its process group, and tells of it. When lost is closed there is no more grace.
+func (c *child) endRest(grace time.Duration, lost <-chan struct{}, signals <-chan os.Signal, say func(format string, args ...any)) {
 	c.pass(signals, tidyPatience, c.groupGone)
 	if c.groupGone() {
 		return
 	}
 	say("the command has left processes behind; they are ended before the lock is released")
 	c.signal(syscall.SIGTERM)
-	c.pass(signals, grace, c.groupGone)
+	c.pass(signals, grace, func() bool {
+		select {
+		case <-lost:
+			return true
+		default:
+			return c.groupGone()
+		}
+	})
 	_ = syscall.Kill(-c.pid, syscall.SIGKILL)
 	c.pass(nil, killPatience, c.groupGone)
 	if !c.groupGone() {

@@ -34,6 +34,9 @@ const tellAfter = 2 * time.Second
 
 // connect makes a client and waits until a server answers.
 func (c *connection) connect(ctx context.Context, t *tool, opts ...framework.Option) (*framework.Client, error) {
+	if c.patience <= 0 {
+		return nil, usageError("-connect %v is not positive", c.patience)
+	}
 	level := slog.LevelWarn
 	if c.verbose {
 		level = slog.LevelDebug

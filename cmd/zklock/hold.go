@@ -23,6 +23,7 @@ func (h *hold) main(t *tool, args []string) error {
 	if err != nil {
 		return err
 	}
+	outliveReaders()
 	ctx, stop := interrupted()
 	defer stop()
 	client, err := h.connect(ctx, t, 100, "zklock hold")
@@ -39,7 +40,9 @@ func (h *hold) main(t *tool, args []string) error {
 	if err != nil {
 		return before(ctx, held.Hold, err)
 	}
-	fmt.Fprintf(t.out, "%s %s %d\n", path, held.Path(), token)
+	if _, err := fmt.Fprintf(t.out, "%s %s %d\n", path, held.Path(), token); err != nil {
+		return err // nobody would know that it is held
+	}
 	return h.attend(ctx, t, held)
 }
 

@@ -3,10 +3,12 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -48,6 +50,35 @@ func TestTerminal(t *testing.T) {
 	require.NoError(t, err)
 	read("exit code 130")
 	assert.Zero(t, p.end())
+}
+
+// TestCtrlCEndsTheScript: the keys are for the process group of the command alone, and the script around zklock does not go on after them, as it would not
+// without zklock.
+func TestCtrlCEndsTheScript(t *testing.T) {
+	for key, want := range map[string]syscall.Signal{"\x03": syscall.SIGINT, "\x1c": syscall.SIGQUIT} {
+		server := zktest.NewServer(t)
+		terminal, shell := openPty(t)
+		p := program(t, server.Servers(), "sh", "-c", `ulimit -c 0; for i in 1 2; do $ZKLOCK run /lock sh -c 'echo ready; exec sleep 60'; done; echo "the script goes on"`)
+		p.Stdin, p.Stdout, p.Stderr = shell, shell, shell
+		p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+		start(t, p)
+		require.NoError(t, shell.Close())
+		read := readingUntil(t, terminal)
+		read("ready")
+		_, err := terminal.WriteString(key)
+		require.NoError(t, err)
+		ended := make(chan struct{})
+		go func() { // ends with the script
+			defer close(ended)
+			p.end()
+		}()
+		testbed.Receive(t, ended, "the script ends")
+		assert.Equal(t, want, p.ProcessState.Sys().(syscall.WaitStatus).Signal())
+		m, err := mutex.New(newClient(t, server), "/lock")
+		require.NoError(t, err)
+		queued(t, m, 0)
+		assertNothingStays(t, server, "/lock")
+	}
 }
 
 // TestTheTerminalComesBackFromWhatCannotBeRun: a script goes on reading after a command that is no program.
@@ -224,7 +255,13 @@ func stateOf(pid string) string {
 // beCounter has the test binary be the command of a counter.
 const beCounter = "ZKLOCK_TEST_COUNT"
 
+// stubborn has the command of a counter ignore SIGTERM.
+const stubborn = "ZKLOCK_TEST_COUNT_ON"
+
 func count(file string) {
+	if os.Getenv(stubborn) != "" {
+		signal.Ignore(syscall.SIGTERM)
+	}
 	err := os.WriteFile(file+".pid", []byte(strconv.Itoa(os.Getpid())), 0o600)
 	fmt.Println("begun") // it may be stopped from here on
 	f, openErr := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -234,7 +271,22 @@ func count(file string) {
 	os.Exit(1)
 }
 
+// leaveGroup has the test binary be a command that goes to the process group of its zklock, says so in this file, and runs on.
+const leaveGroup = "ZKLOCK_TEST_LEAVE_GROUP"
+
+func leave(file string) {
+	group, err := syscall.Getpgid(os.Getppid())
+	err = errors.Join(err, syscall.Setpgid(0, group), os.WriteFile(file, fmt.Appendln(nil, os.Getpid()), 0o600))
+	for err == nil {
+		time.Sleep(time.Hour) // until a signal ends the process
+	}
+	os.Exit(1)
+}
+
 func init() {
+	if file := os.Getenv(leaveGroup); file != "" && os.Getenv(beZklock) == "" {
+		leave(file)
+	}
 	if file := os.Getenv(beCounter); file != "" && os.Getenv(beZklock) == "" {
 		count(file)
 	}
@@ -285,12 +337,18 @@ func TestStoppedByWhoKnowsTheJob(t *testing.T) {
 	assert.Empty(t, stateOf(c.pid()), "the command has ended before the lock is free")
 }
 
-// TestLostWhileStopped: a command that was stopped for longer than its lock lasted does not go on.
+// TestLostWhileStopped: a command that was stopped for longer than its lock lasted does not go on, also if it does not hear SIGTERM.
 func TestLostWhileStopped(t *testing.T) {
+	for name, prefix := range map[string]string{"politely": "", "by force": "env " + stubborn + "=1 "} {
+		t.Run(name, func(t *testing.T) { lostWhileStopped(t, prefix) })
+	}
+}
+
+func lostWhileStopped(t *testing.T, prefix string) {
 	server := zktest.NewServer(t)
 	sh := interactive(t, server)
 	c := newCounter(t)
-	sh.enter("$ZKLOCK run -session 4s -grace 1s /lock " + c.script() + "\n")
+	sh.enter("$ZKLOCK run -session 4s -grace 1s /lock " + prefix + c.script() + "\n")
 	sh.read("begun")
 	m, err := mutex.New(newClient(t, server), "/lock")
 	require.NoError(t, err)
@@ -315,6 +373,23 @@ func TestLostWhileStopped(t *testing.T) {
 	_ = hold.Release() // it may be lost
 	sh.enter("exit\n")
 	assert.Zero(t, sh.end())
+}
+
+// TestACommandThatSomebodyElseContinuedHasItsGrace: it is not taken for one that is stopped.
+func TestACommandThatSomebodyElseContinuedHasItsGrace(t *testing.T) {
+	server := zktest.NewServer(t)
+	file := filepath.Join(t.TempDir(), "pid")
+	p, session := holder(t, server, "trap 'echo cleaning up; exit 0' TERM; "+sayPid(file)+"while :; do :; done")
+	pid := begun(t, file)
+	n, err := strconv.Atoi(pid)
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(n, syscall.SIGSTOP))
+	testbed.Eventually(t, func() bool { return stateOf(pid) == "T" }, "the command is stopped")
+	require.NoError(t, syscall.Kill(n, syscall.SIGCONT))
+	testbed.Eventually(t, func() bool { return stateOf(pid) != "T" }, "the command goes on")
+	require.NoError(t, server.ExpireSession(session))
+	assert.Equal(t, exitLost, p.end())
+	assert.Equal(t, "cleaning up\n", p.out.String())
 }
 
 // TestTheCommandReadsInTheBackground is about a command that needs the terminal while it does not have it.
@@ -378,7 +453,7 @@ func TestNobodyIsThereToContinue(t *testing.T) {
 func TestWhatTheCommandLeavesBehindIsEnded(t *testing.T) {
 	for name, script := range map[string]string{
 		"it ends":                  `(sleep 1000; :) & echo $! > "$FILE"`,
-		"Ctrl-C":                   `(sleep 1000; :) & echo $! > "$FILE"; trap "exit 130" INT; kill -INT $PPID; while :; do sleep 0.01; done`,
+		"Ctrl-C":                   `(: > "$FILE.on"; sleep 1000; :) & echo $! > "$FILE"; while [ ! -e "$FILE.on" ]; do sleep 0.01; done; trap "exit 130" INT; kill -INT $PPID; while :; do sleep 0.01; done`,
 		"it does not hear SIGTERM": `(trap "" TERM; while :; do sleep 0.01; done) & echo $! > "$FILE"`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -399,6 +474,58 @@ func TestWhatTheCommandLeavesBehindIsEnded(t *testing.T) {
 	}
 }
 
+// TestWhatIsLeftBehindHasItsGraceWithOnLossKill: while the lock is held, and no longer.
+func TestWhatIsLeftBehindHasItsGraceWithOnLossKill(t *testing.T) {
+	const leave = `(trap "%s" TERM; : > "$FILE"; while :; do sleep 0.01; done) & while [ ! -e "$FILE" ]; do sleep 0.01; done`
+	prepared := func(server *zktest.Server, told string) *process {
+		p := prepare(t, server.Servers(), "run", "-on-loss", "kill", "-grace", "15s", "/lock", "sh", "-c", fmt.Sprintf(leave, told))
+		p.Env = append(p.Env, "FILE="+filepath.Join(t.TempDir(), "file"))
+		return p
+	}
+	server := zktest.NewServer(t)
+	p := start(t, prepared(server, "sleep 0.1; echo tidied; exit"))
+	assert.Zero(t, p.end(), p.err.String())
+	assert.Equal(t, "tidied\n", p.out.String())
+	assertNothingStays(t, server, "/lock")
+
+	p = prepared(server, "")
+	p.Stderr = nil
+	stderr, err := p.StderrPipe()
+	require.NoError(t, err)
+	start(t, p)
+	m, err := mutex.New(newClient(t, server), "/lock")
+	require.NoError(t, err)
+	session := queued(t, m, 1)[0].Session
+	line, err := bufio.NewReader(stderr).ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, line, "left processes behind")
+	lost := time.Now()
+	require.NoError(t, server.ExpireSession(session))
+	assert.Equal(t, exitLost, p.end())
+	assert.Less(t, time.Since(lost), 10*time.Second, "it has not had its grace")
+}
+
+// TestTheCommandLeavesItsProcessGroup: it is still the child of zklock, so it hears signals, and it ends when the lock is lost.
+func TestTheCommandLeavesItsProcessGroup(t *testing.T) {
+	for name, want := range map[string]int{"lost": exitLost, "told": exitSignal + int(syscall.SIGTERM)} {
+		server := zktest.NewServer(t)
+		file := filepath.Join(t.TempDir(), "pid")
+		p := start(t, prepare(t, server.Servers(), "run", "-grace", "100ms", "/lock", "env", "-u", beZklock, leaveGroup+"="+file, os.Args[0]))
+		pid, err := strconv.Atoi(begun(t, file))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+		if name == "told" {
+			require.NoError(t, p.Process.Signal(syscall.SIGTERM))
+		} else {
+			m, err := mutex.New(newClient(t, server), "/lock")
+			require.NoError(t, err)
+			require.NoError(t, server.ExpireSession(queued(t, m, 1)[0].Session))
+		}
+		testbed.Eventually(t, func() bool { return dead(pid) }, "the command is ended: "+name)
+		assert.Equal(t, want, p.end())
+	}
+}
+
 // TestWhatEndsByItselfIsNotDisturbed: the last reader of a pipe may be a moment later than the command.
 func TestWhatEndsByItselfIsNotDisturbed(t *testing.T) {
 	server := zktest.NewServer(t)
@@ -406,6 +533,15 @@ func TestWhatEndsByItselfIsNotDisturbed(t *testing.T) {
 	assert.Zero(t, code)
 	assert.Equal(t, "done\n", out)
 	assert.Empty(t, stderr)
+}
+
+// TestWhatIsKilledWithTheCommandIsNotLeftBehind: it takes a moment to die, and nothing is said of that.
+func TestWhatIsKilledWithTheCommandIsNotLeftBehind(t *testing.T) {
+	server := zktest.NewServer(t)
+	p, session := holder(t, server, "for i in 1 2 3 4 5 6 7 8; do sleep 1000 & done; while :; do sleep 0.01; done", "-on-loss", "kill")
+	require.NoError(t, server.ExpireSession(session))
+	assert.Equal(t, exitLost, p.end())
+	assert.NotContains(t, p.err.String(), "left processes behind")
 }
 
 // TestExitAtOnceAfterALoss: when the command is dead nothing more is waited for, also if no server answers.
@@ -420,6 +556,15 @@ func TestExitAtOnceAfterALoss(t *testing.T) {
 	require.NoError(t, err)
 	died := time.UnixMilli(int64(seconds * 1000))
 	assert.Less(t, ended.Sub(died), 3*time.Second)
+}
+
+// TestACommandThatHasEndedGetsNoGrace: a loss may be noticed at the same moment as the end of the command.
+func TestACommandThatHasEndedGetsNoGrace(t *testing.T) {
+	p := program(t, nil, os.Args[0])
+	p.Env = append(p.Env, endDead+"=1")
+	began := time.Now()
+	assert.Equal(t, 3, start(t, p).end(), p.err.String())
+	assert.Less(t, time.Since(began), 30*time.Second)
 }
 
 // TestEachCommandOfElectInheritsTheSameSignals: what zklock does with signals while a command runs is not left to the next one.
@@ -513,6 +658,36 @@ func TestNobodyReadsWhatZklockSays(t *testing.T) {
 			assertNothingStays(t, server, "/lock")
 		})
 	}
+}
+
+// TestNobodyTakesWhatZklockSays: a pipe that is full and that nobody reads, or a terminal that was stopped with Ctrl-S, does not
+// keep zklock from ending a command.
+func TestNobodyTakesWhatZklockSays(t *testing.T) {
+	server := zktest.NewServer(t)
+	file := filepath.Join(t.TempDir(), "pid")
+	p := prepare(t, server.Servers(), "run", "-grace", "100ms", "/lock", "sh", "-c", sayPid(file)+"exec 2>/dev/null; trap '' TERM; while :; do sleep 0.01; done")
+	reader, writer, err := os.Pipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { reader.Close() })
+	require.NoError(t, writer.SetWriteDeadline(time.Now().Add(100*time.Millisecond)))
+	for err == nil { // until it is full
+		_, err = writer.Write([]byte("x"))
+	}
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	p.Stderr = writer // from now on writes block
+	start(t, p)
+	require.NoError(t, writer.Close())
+	pid, err := strconv.Atoi(begun(t, file))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+	m, err := mutex.New(newClient(t, server), "/lock")
+	require.NoError(t, err)
+	session := queued(t, m, 1)[0].Session
+	code, _, stderr := call(t, server, "revoke", "/lock")
+	require.Zero(t, code, stderr)
+	require.NoError(t, server.ExpireSession(session))
+	testbed.Eventually(t, func() bool { return dead(pid) }, "the command is ended")
+	assert.Equal(t, exitLost, p.end())
 }
 
 // TestCommandDiesWithZklock is for Linux, like this file: no other system tells a child that its parent has died.

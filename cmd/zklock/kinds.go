@@ -59,6 +59,7 @@ const latchName = "latch-"
 const (
 	leasesDir = "leases"
 	locksDir  = "locks"
+	leaseName = "lease-" // of the nodes below leases
 )
 
 // names are those of the nodes of each kind, before their numbers. None ends with another, apart from "lock-".

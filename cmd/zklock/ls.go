@@ -203,7 +203,7 @@ func (q *queue) lines() []line {
 // wants is what a node is in a queue for: lock, read, write, lease or term.
 func (q *queue) wants(p lock.Participant) string {
 	dir, name := framework.Split(p.Path)
-	for mark, word := range map[string]string{"__READ__": "read", kazooReader: "read", "__WRIT__": "write", "lease-": "lease", latchName: "term"} {
+	for mark, word := range map[string]string{"__READ__": "read", kazooReader: "read", "__WRIT__": "write", leaseName: "lease", latchName: "term"} {
 		if _, ours := lock.Sequence(name, mark); ours {
 			return word
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/revocable"
 )
 
@@ -67,6 +68,11 @@ func (r *revoke) ask(ctx context.Context, client *framework.Client, path string)
 		return 0, err
 	}
 	if found && stat.EphemeralOwner != 0 {
+		if _, name := framework.Split(path); kindOf(name) == "" {
+			if _, lease := lock.Sequence(name, leaseName); !lease {
+				return 0, noLock("%s is no node of a lock", path)
+			}
+		}
 		if err := r.checkListens(ctx, client, path); err != nil {
 			return 0, err
 		}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/gocurator/curator/recipes/lock"
@@ -121,10 +122,10 @@ func splitCommand(args []string) (path string, words []string, err error) {
 func lookPath(name string) (string, error) {
 	program, err := exec.LookPath(name)
 	switch {
-	case errors.Is(err, fs.ErrPermission):
-		return "", &exit{exitCannotRun, err}
-	case err != nil:
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return "", &exit{exitNotFound, err}
+	case err != nil: // it is there
+		return "", &exit{exitCannotRun, err}
 	}
 	return program, nil
 }
@@ -146,6 +147,10 @@ func (r *run) graceIn(timeout time.Duration) time.Duration {
 // hold runs the command.
 func (r *run) hold(ctx context.Context, t *tool, c *contended, held *revocable.Hold, j *job) error {
 	hold := held.Hold
+	// From before the last questions to the servers on: ctx may not have ended yet when the answers are here.
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, listened(endSignals()...)...)
+	defer signal.Stop(signals)
 	if r.onLoss != lossIgnore { // a command that goes on would keep others from nothing
 		shadow, err := c.shadows.cast(ctx, hold)
 		if err != nil {
@@ -158,14 +163,16 @@ func (r *run) hold(ctx context.Context, t *tool, c *contended, held *revocable.H
 	if err != nil {
 		return before(ctx, hold, err)
 	}
-	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, j.signals...)
-	defer signal.Stop(signals)
 	r.runs.Store(true)
 	defer r.runs.Store(false)
-	if ctx.Err() != nil { // from here on signals are the command's
+	select { // from here on signals are the command's
+	case <-ctx.Done():
 		return context.Cause(ctx)
+	case s := <-signals:
+		return &exit{code: exitSignal + int(s.(syscall.Signal))}
+	default:
 	}
+	signal.Notify(signals, j.signals...)
 	command, err := startChild(j.program, j.words, append(os.Environ(),
 		"ZKLOCK_PATH="+c.path, "ZKLOCK_NODE="+hold.Path(), "ZKLOCK_TOKEN="+strconv.FormatInt(token, 10)))
 	if err != nil {

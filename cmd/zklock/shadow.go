@@ -121,18 +121,19 @@ func (s *shadows) awaitOthers(ctx, patient context.Context, hold *lock.Hold, t *
 		return err
 	}
 	for _, name := range names {
-		if err := s.await(ctx, patient, t, framework.Join(s.dir, name), began); err != nil {
+		if err := s.await(ctx, patient, t, framework.Join(s.dir, name), hold, began); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// await returns when a shadow is gone or has lasted as long as it can, counted from when we held.
-func (s *shadows) await(ctx, patient context.Context, t *tool, path string, held time.Time) error {
+// await returns when a shadow is gone or has lasted as long as it can, counted from when somebody held first and saw it: us, or one who did not
+// wait for so long.
+func (s *shadows) await(ctx, patient context.Context, t *tool, path string, hold *lock.Hold, held time.Time) error {
 	told := false
 	for {
-		text, watch, err := s.read(ctx, path)
+		text, err := s.read(ctx, path)
 		if errors.Is(err, zk.ErrNoNode) {
 			return nil
 		}
@@ -143,7 +144,11 @@ func (s *shadows) await(ctx, patient context.Context, t *tool, path string, held
 		if err != nil || holds {
 			return err // whose lock is there shares it with us
 		}
-		left := time.Until(held.Add(time.Duration(text.WithinMS) * time.Millisecond))
+		before, err := s.sinceSeen(ctx, path, text, hold)
+		if err != nil {
+			return err
+		}
+		left := time.Until(held.Add(time.Duration(text.WithinMS)*time.Millisecond)) - before
 		if left <= 0 {
 			_, err := s.client.DeleteGuaranteed(ctx, path)
 			return err
@@ -154,7 +159,7 @@ func (s *shadows) await(ctx, patient context.Context, t *tool, path string, held
 		}
 		timer := time.NewTimer(left)
 		select {
-		case <-watch.Done():
+		case <-text.watch.Done():
 		case <-timer.C:
 		case <-patient.Done():
 			err = cmp.Or[error](context.Cause(ctx), &stillRuns{text.Holder})
@@ -168,19 +173,43 @@ func (s *shadows) await(ctx, patient context.Context, t *tool, path string, held
 	}
 }
 
-// read returns what is in a shadow's node, and a watch on it.
-func (s *shadows) read(ctx context.Context, path string) (text shadowText, watch *framework.Watch, err error) {
-	data, _, watch, err := s.client.GetW(ctx, path)
-	if err != nil {
-		return text, nil, err
+// sinceSeen is how long before our own node was made somebody saw first that the lock was given away, by the servers' clock: then the shadow's
+// node was written for the first time after it was made. Without that we do it now, for those who come later if we do not wait.
+func (s *shadows) sinceSeen(ctx context.Context, path string, text shadowNode, hold *lock.Hold) (time.Duration, error) {
+	if text.stat.Version == 0 {
+		_, err := s.client.Set(ctx, path, text.data, 0)
+		if errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode) {
+			err = nil // another one has, or it is gone: the watch tells
+		}
+		return 0, err
 	}
-	err = json.Unmarshal(data, &text)
-	if text.Below != "" { // earlier versions leave it out
-		text.Node = s.path + "/" + text.Below
+	found, own, err := s.client.Exists(ctx, hold.Path())
+	if err != nil || !found { // we have lost the lock, which ends ctx
+		return 0, err
 	}
-	if err != nil || framework.ValidatePath(text.Node) != nil {
-		return text, nil, fmt.Errorf("%s is not one of zklock's nodes: delete it", path)
+	return max(0, time.Duration(own.Ctime-text.stat.Mtime)*time.Millisecond), nil
+}
+
+// shadowNode is a shadow's node as it was read, with a watch on it.
+type shadowNode struct {
+	shadowText
+	data  []byte
+	stat  *zk.Stat
+	watch *framework.Watch
+}
+
+// read returns what is in a shadow's node.
+func (s *shadows) read(ctx context.Context, path string) (n shadowNode, err error) {
+	if n.data, n.stat, n.watch, err = s.client.GetW(ctx, path); err != nil {
+		return n, err
 	}
-	text.Holder = printable(text.Holder)
-	return text, watch, nil
+	err = json.Unmarshal(n.data, &n.shadowText)
+	if n.Below != "" { // earlier versions leave it out
+		n.Node = s.path + "/" + n.Below
+	}
+	if err != nil || framework.ValidatePath(n.Node) != nil {
+		return n, fmt.Errorf("%s is not one of zklock's nodes: delete it", path)
+	}
+	n.Holder = printable(n.Holder)
+	return n, nil
 }

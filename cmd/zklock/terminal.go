@@ -67,6 +67,17 @@ func (c *child) reclaim() {
 	}
 }
 
+// handBack makes the terminal ours again when the command has ended. If a key has ended it, then the others of our process group hear of that,
+// too, as they do without us between: a script does not go on after Ctrl-C.
+func (c *child) handBack() {
+	s := c.status.Signal()
+	byKey := c.foreground && c.status.Signaled() && (s == syscall.SIGINT || s == syscall.SIGQUIT) && c.passed != s
+	c.reclaim()
+	if byKey {
+		_ = syscall.Kill(0, s) // we hear it too, and are about to end
+	}
+}
+
 // pauses reports whether a command that was stopped by s is to be stopped together with us, as a
 // shell expects of a job. If not, it goes on by itself or is paused by somebody.
 func (c *child) pauses(s syscall.Signal) bool {

@@ -8,9 +8,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -42,7 +45,53 @@ const beZklock = "ZKLOCK_TEST_MAIN"
 // giveTerminalTo is in the environment of a test binary that makes the terminal that of the process group of this process.
 const giveTerminalTo = "ZKLOCK_TEST_GIVE_TERMINAL_TO"
 
+// endDead is in the environment of a test binary that ends a command which has ended by itself. It is a process of its own, since it waits for
+// all children.
+const endDead = "ZKLOCK_TEST_END_DEAD"
+
+// deaf is in the environment of a test binary that runs "true" at /lock, and whose context does not hear of signals: as if the goroutine which
+// listens for it had no time yet.
+const deaf = "ZKLOCK_TEST_DEAF"
+
+func runDeaf() (code int) {
+	signal.Notify(make(chan os.Signal, 1), endSignals()...)
+	t, r, ctx := &tool{os.Stdout, os.Stderr}, &run{}, context.Background()
+	fs := flag.NewFlagSet("run", flag.ContinueOnError)
+	r.flags(fs)
+	j, err := newJob([]string{"/lock", "echo", "in"})
+	if err != nil {
+		panic(err)
+	}
+	client, err := r.connect(ctx, t, r.percent(), "deaf")
+	if err != nil {
+		panic(err)
+	}
+	defer client.Close()
+	q, hold, err := r.enter(ctx, t, client, j.path)
+	if err != nil {
+		panic(err)
+	}
+	defer hold.Release()
+	var end *exit
+	if errors.As(r.hold(ctx, t, q, hold, j), &end) {
+		return end.code
+	}
+	return 0
+}
+
 func TestMain(m *testing.M) {
+	if os.Getenv(deaf) != "" {
+		os.Exit(runDeaf())
+	}
+	if os.Getenv(endDead) != "" {
+		c, err := startChild("/bin/sh", []string{"sh", "-c", "exit 3"}, nil)
+		if err != nil {
+			panic(err)
+		}
+		<-c.done
+		c.end(true, time.Minute, nil)
+		os.Exit(c.code())
+	}
 	if pid, err := strconv.Atoi(os.Getenv(giveTerminalTo)); err == nil {
 		group, _ := syscall.Getpgid(pid)
 		openTerminal().give(group)
@@ -164,6 +213,8 @@ func TestBadCommandLines(t *testing.T) {
 		"run -E 256 /a true",
 		"run -exit-code -1 /a true",
 		"run -servers , /a true",
+		"run -connect 0s /a true",
+		"ls -connect -1s /a",
 		"run -servers zk1/a/ -namespace /b /a true",
 		"hold",
 		"hold /a true",
@@ -207,8 +258,10 @@ func TestExitCodeIsTheCommands(t *testing.T) {
 	assert.Equal(t, exitNotFound, code)
 	file := filepath.Join(t.TempDir(), "text")
 	require.NoError(t, os.WriteFile(file, []byte("x"), 0o600))
-	code, _, _ = call(t, server, "run", "/lock", file)
-	assert.Equal(t, exitCannotRun, code)
+	for _, there := range []string{file, filepath.Dir(file)} {
+		code, _, _ = call(t, server, "run", "/lock", there)
+		assert.Equal(t, exitCannotRun, code, there)
+	}
 	assertNothingStays(t, server, "/lock")
 }
 
@@ -312,6 +365,34 @@ func TestHold(t *testing.T) {
 	require.NoError(t, newClient(t, server).Delete(testbed.Context(t), node, -1))
 	assert.Equal(t, exitLost, p.end())
 	assert.Contains(t, p.err.String(), "lost "+node)
+}
+
+// TestNobodyReadsWhatHoldSays: the lock is given back at once, and does not stay until the session is over.
+func TestNobodyReadsWhatHoldSays(t *testing.T) {
+	closed := func() *os.File {
+		reader, writer, err := os.Pipe()
+		require.NoError(t, err)
+		require.NoError(t, reader.Close())
+		t.Cleanup(func() { writer.Close() })
+		return writer
+	}
+	server := zktest.NewServer(t)
+	p := prepare(t, server.Servers(), "hold", "/lock")
+	p.Stdout = closed()
+	require.Equal(t, exitUnavailable, start(t, p).end())
+	assert.Contains(t, p.err.String(), "broken pipe")
+	assertNothingStays(t, server, "/lock")
+
+	p = prepare(t, server.Servers(), "hold", "/lock")
+	p.Stderr = closed()
+	start(t, p)
+	m, err := mutex.New(newClient(t, server), "/lock")
+	require.NoError(t, err)
+	queued(t, m, 1)
+	code, _, stderr := call(t, server, "revoke", "/lock")
+	require.Zero(t, code, stderr)
+	assert.Equal(t, exitAsked, p.end())
+	assertNothingStays(t, server, "/lock")
 }
 
 func TestVersion(t *testing.T) {
@@ -587,6 +668,24 @@ func TestShadowOfWhoDoesNotComeBack(t *testing.T) {
 	assert.Contains(t, stderr, "delete it")
 }
 
+// TestWhoDoesNotWaitCountsForThoseWhoComeLater: a job that is started with -try each minute runs again after a crash, also if no try waits for
+// as long as the command of the crashed machine may run.
+func TestWhoDoesNotWaitCountsForThoseWhoComeLater(t *testing.T) {
+	server := zktest.NewServer(t)
+	_, err := newClient(t, server).Create(testbed.Context(t), "/lock.zklock/_c_x-lock-0000000000",
+		[]byte(`{"node":"/lock/_c_x-lock-0000000000","holder":"a machine that crashed","gone_within_ms":3000}`), framework.ContainerParents())
+	require.NoError(t, err)
+	try := func() int {
+		code, _, _ := call(t, server, "run", "-try", "/lock", "true")
+		return code
+	}
+	began := time.Now()
+	require.Equal(t, exitNotAcquired, try())
+	testbed.Eventually(t, func() bool { return try() == 0 }, "a try succeeds")
+	assert.GreaterOrEqual(t, time.Since(began), 3*time.Second)
+	assertNothingStays(t, server, "/lock")
+}
+
 // TestShadowsOfAnotherNamespace: who shares the lock with us is not taken for somebody who has lost it, by whatever path.
 func TestShadowsOfAnotherNamespace(t *testing.T) {
 	for _, flags := range [][]string{{"-read"}, {"-permits", "2"}} {
@@ -626,6 +725,22 @@ func TestASignalWhileTheShadowIsMade(t *testing.T) {
 			assertNothingStays(t, server, "/lock")
 		})
 	}
+}
+
+// TestASignalJustBeforeTheCommandStarts is not lost, whether or not the context has ended by then.
+func TestASignalJustBeforeTheCommandStarts(t *testing.T) {
+	server := zktest.NewServer(t)
+	require.NoError(t, server.Create("/lock.zklock", nil))
+	gate := server.BlockReplies(zktest.OnCreate(), zktest.OnPath("/lock.zklock/"))
+	p := program(t, server.Servers(), os.Args[0])
+	p.Env = append(p.Env, deaf+"=1")
+	start(t, p)
+	<-gate.Arrived()
+	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
+	gate.Open()
+	assert.Equal(t, exitSignal+int(syscall.SIGTERM), p.end(), p.err.String())
+	assert.Empty(t, p.out.String())
+	assertNothingStays(t, server, "/lock")
 }
 
 // zombie reports whether a process is dead and nobody has taken notice.
@@ -757,6 +872,31 @@ func TestRevoke(t *testing.T) {
 	require.Zero(t, code, stderr)
 	assert.Equal(t, exitLost, p.end(), "it does not listen")
 	assertNothingStays(t, server, "/lock")
+}
+
+// TestRevokeOfWhatIsNoLock: the message would replace the data of a service, and with -force its node would go.
+func TestRevokeOfWhatIsNoLock(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	_, err := client.Create(testbed.Context(t), "/services/host-1", []byte("address"), framework.PersistentParents(), framework.As(framework.Ephemeral))
+	require.NoError(t, err)
+	for _, flags := range [][]string{nil, {"-force", "0s"}} {
+		code, out, stderr := call(t, server, append(append([]string{"revoke"}, flags...), "/services/host-1")...)
+		assert.Equal(t, exitNoLock, code)
+		assert.Empty(t, out)
+		assert.Contains(t, stderr, "/services/host-1 is no node of a lock")
+		data, err := server.Get("/services/host-1")
+		require.NoError(t, err)
+		assert.Equal(t, "address", string(data))
+	}
+
+	s, err := semaphore.New(client, "/pool", 1)
+	require.NoError(t, err)
+	hold, err := s.Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	code, _, stderr := call(t, server, "revoke", hold.Path())
+	assert.Zero(t, code, stderr)
+	require.NoError(t, hold.Release())
 }
 
 // TestReadme runs what the README shows.
