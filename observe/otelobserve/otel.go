@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"sync"
 
 	"go.opentelemetry.io/otel"
@@ -221,7 +222,7 @@ type lockOf struct{ label, kind string }
 
 func (o *observer) lockOf(path, name string) lockOf {
 	kind := observe.Kind(name)
-	return lockOf{o.lockLabel(path, kind), kind}
+	return lockOf{strings.ToValidUTF8(o.lockLabel(path, kind), "\ufffd"), kind} // exporters fail with anything else
 }
 
 // zeroLosses does the same for the losses of a lock.

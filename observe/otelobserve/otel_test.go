@@ -385,6 +385,17 @@ func TestTermsAreOfKindElection(t *testing.T) {
 	}
 }
 
+// TestALabelThatIsCutInTheMiddleOfACharacter: the export of everything else would fail with text that is not UTF-8.
+func TestALabelThatIsCutInTheMiddleOfACharacter(t *testing.T) {
+	b := newBed(t, otelobserve.WithLockLabel(func(path, _ string) string { return path[:len("/caf\xc3")] }))
+	m, err := mutex.New(b.client(t), "/caf\u00e9")
+	require.NoError(t, err)
+	hold, err := m.Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	b.is(t, 1, "curator.lock.held", "lock", "/caf\ufffd", "kind", "mutex")
+	require.NoError(t, hold.Release())
+}
+
 func TestBadArgumentsAreRefused(t *testing.T) {
 	for name, opt := range map[string]otelobserve.Option{
 		"nil": nil, "label": otelobserve.WithLockLabel(nil), "meters": otelobserve.WithMeterProvider(nil), "tracers": otelobserve.WithTracerProvider(nil),

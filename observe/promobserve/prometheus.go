@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	prom "github.com/prometheus/client_golang/prometheus"
@@ -162,7 +163,7 @@ func (m *metrics) zeroLosses(of lockLabels) {
 func (m *metrics) observer(label func(path, kind string) string) framework.Observer {
 	labels := func(path, name string) lockLabels {
 		kind := observe.Kind(name)
-		return lockLabels{label(path, kind), kind}
+		return lockLabels{strings.ToValidUTF8(label(path, kind), "\ufffd"), kind} // a registry panics over anything else
 	}
 	return framework.Observer{
 		Operation: m.operated,

@@ -370,6 +370,19 @@ func TestBuckets(t *testing.T) {
 	assert.Equal(t, []float64{1, 60}, bounds)
 }
 
+// TestALabelThatIsCutInTheMiddleOfACharacter does not end the program: a registry panics over text that is not UTF-8.
+func TestALabelThatIsCutInTheMiddleOfACharacter(t *testing.T) {
+	b := newBed(t, promobserve.WithLockLabel(func(path, _ string) string { return path[:len("/caf\xc3")] }))
+	m, err := mutex.New(b.client(t), "/caf\u00e9")
+	require.NoError(t, err)
+	hold, err := m.Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	require.NoError(t, hold.Release())
+	v, ok := b.value(t, "curator_lock_hold_duration_seconds", "lock", "/caf\ufffd", "kind", "mutex")
+	assert.True(t, ok)
+	assert.Equal(t, 1.0, v)
+}
+
 func TestBadArgumentsAreRefused(t *testing.T) {
 	_, err := promobserve.New(nil)
 	assert.ErrorIs(t, err, framework.ErrBadArgument)
