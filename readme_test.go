@@ -27,9 +27,24 @@ import (
 	"github.com/gocurator/curator/recipes/revocable"
 	"github.com/gocurator/curator/recipes/rwlock"
 	"github.com/gocurator/curator/recipes/semaphore"
+	"github.com/gocurator/curator/zktest"
 )
 
-// The README's first program is examples/first, and its other code is in the example below. Both are run.
+// The README's first program is examples/first, and its other code is below. All of it is run.
+
+func TestALossStopsTheWork(t *testing.T) {
+	server := zktest.NewServer(t) // ends with the test
+	client, err := framework.New(server.Servers())
+	require.NoError(t, err)
+	defer client.Close()
+	m, err := mutex.New(client, "/billing/nightly")
+	require.NoError(t, err)
+	hold, err := m.Acquire(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, server.ExpireSession(hold.Session().ID()))
+	<-hold.Done()
+	require.ErrorIs(t, hold.Err(), lock.ErrLost)
+}
 
 func Example_recipes() {
 	driver := lock.Standard{}
