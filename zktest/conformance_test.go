@@ -54,6 +54,7 @@ func TestConformance(t *testing.T) {
 	})
 	t.Run("ensemble", func(t *testing.T) {
 		e := ensemble.Start(t)
+		remind(t, e.Servers()...)
 		conform(t, system{
 			servers: e.Servers(),
 			expire:  func(t *testing.T, id int64) { require.NoError(t, e.KillSession(t.Context(), id)) },

@@ -45,8 +45,10 @@ func TestSameAsARealServer(t *testing.T) {
 			e := ensemble.Start(t, flags)
 			leader, err := e.Leader(t.Context())
 			require.NoError(t, err)
+			address := e.Servers()[(leader+ahead)%e.Size()]
+			remind(t, address)
 			// A follower that has hung up may not take the session back at once.
-			compare(t, e.Servers()[(leader+ahead)%e.Size()], true)
+			compare(t, address, true)
 		})
 	}
 }
@@ -454,18 +456,6 @@ const (
 	codeAuthFailed    = -115
 )
 
-// remind has the server carry out a request of another session: ZooKeeper 3.6.0 to 3.8.0 can forget one until the next comes
-// (ZOOKEEPER-4537). It reports whether the first session may wait for its answer again.
-func (s *subject) remind(session int) bool {
-	other := s.sessions[(session+1)%len(s.sessions)]
-	now := time.Now()
-	if other.conn.SetDeadline(now.Add(answerPatience)) != nil || s.sessions[session].conn.SetDeadline(now.Add(answerPatience)) != nil {
-		return false
-	}
-	_, err := other.call(opSync, *new(buffer).text("/"))
-	return err == nil
-}
-
 // awaitCut returns when a connection is cut, or a while has passed in which it is not.
 func (s *subject) awaitCut(c *rawClient) {
 	for end := time.Now().Add(answerPatience); time.Now().Before(end); {
@@ -500,9 +490,6 @@ func (s *subject) do(step step) string {
 	}
 	for i, xid := range xids {
 		r, err := c.answer(xid)
-		if errors.Is(err, os.ErrDeadlineExceeded) && s.remind(step.session) {
-			r, err = c.answer(xid)
-		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			fmt.Fprintf(&out, "\n  no answer to request %d, and no end", i)
 			s.resume(step.session)
