@@ -49,12 +49,20 @@ const giveTerminalTo = "ZKLOCK_TEST_GIVE_TERMINAL_TO"
 // all children.
 const endDead = "ZKLOCK_TEST_END_DEAD"
 
-// deaf is in the environment of a test binary that runs "true" at /lock, and whose context does not hear of signals: as if the goroutine which
-// listens for it had no time yet.
+// deaf is in the environment of a test binary that runs "echo in" at /lock, and whose context does not hear of signals: as if the goroutine
+// which listens for it had no time yet. It names the file that is made when all others have heard of one.
 const deaf = "ZKLOCK_TEST_DEAF"
 
-func runDeaf() (code int) {
-	signal.Notify(make(chan os.Signal, 1), endSignals()...)
+func runDeaf(heard string) (code int) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, endSignals()...)
+	go func() { // ends with the program
+		<-signals
+		signal.Stop(signals) // returns when the signal has been sent to all channels
+		if err := os.WriteFile(heard, []byte("yes\n"), 0o600); err != nil {
+			panic(err)
+		}
+	}()
 	t, r, ctx := &tool{os.Stdout, os.Stderr}, &run{}, context.Background()
 	fs := flag.NewFlagSet("run", flag.ContinueOnError)
 	r.flags(fs)
@@ -80,8 +88,8 @@ func runDeaf() (code int) {
 }
 
 func TestMain(m *testing.M) {
-	if os.Getenv(deaf) != "" {
-		os.Exit(runDeaf())
+	if heard := os.Getenv(deaf); heard != "" {
+		os.Exit(runDeaf(heard))
 	}
 	if os.Getenv(endDead) != "" {
 		c, err := startChild("/bin/sh", []string{"sh", "-c", "exit 3"}, nil)
@@ -733,10 +741,12 @@ func TestASignalJustBeforeTheCommandStarts(t *testing.T) {
 	require.NoError(t, server.Create("/lock.zklock", nil))
 	gate := server.BlockReplies(zktest.OnCreate(), zktest.OnPath("/lock.zklock/"))
 	p := program(t, server.Servers(), os.Args[0])
-	p.Env = append(p.Env, deaf+"=1")
+	heard := filepath.Join(t.TempDir(), "heard")
+	p.Env = append(p.Env, deaf+"="+heard)
 	start(t, p)
 	<-gate.Arrived()
 	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
+	begun(t, heard)
 	gate.Open()
 	assert.Equal(t, exitSignal+int(syscall.SIGTERM), p.end(), p.err.String())
 	assert.Empty(t, p.out.String())
