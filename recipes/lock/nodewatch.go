@@ -28,16 +28,9 @@ const maxWatched = 4
 // watchAll watches nodes. It returns nil if one of them is deleted already.
 func (q *Queue) watchAll(ctx context.Context, names []string) (*watchSet, error) {
 	if len(names) > maxWatched {
-		children, _, watch, err := q.client.ChildrenW(ctx, q.base)
-		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		watch, err := q.watchList(ctx, names)
+		if watch == nil {
 			return nil, err
-		}
-		there := make(map[string]bool, len(children))
-		for _, child := range children {
-			there[child] = true
-		}
-		if slices.ContainsFunc(names, func(name string) bool { return !there[name] }) {
-			return nil, nil
 		}
 		return &watchSet{[]*framework.Watch{watch}}, nil
 	}
@@ -54,6 +47,22 @@ func (q *Queue) watchAll(ctx context.Context, names []string) (*watchSet, error)
 		set.watches = append(set.watches, watch)
 	}
 	return set, nil
+}
+
+// watchList watches the list of children. It returns nil if one of names is not in it.
+func (q *Queue) watchList(ctx context.Context, names []string) (*framework.Watch, error) {
+	children, _, watch, err := q.client.ChildrenW(ctx, q.base)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, err
+	}
+	there := make(map[string]bool, len(children))
+	for _, child := range children {
+		there[child] = true
+	}
+	if slices.ContainsFunc(names, func(name string) bool { return !there[name] }) {
+		return nil, nil
+	}
+	return watch, nil
 }
 
 // fired is closed when one of the watches fires, unless stop is closed before.
@@ -107,12 +116,12 @@ func (e *entry) watchNode(ctx context.Context) {
 	for watch := e.own; ; watch = nil {
 		var err error
 		if watch == nil {
-			_, _, watch, err = e.queue.client.GetW(ctx, e.path)
+			watch, err = e.watchHeld(ctx)
 		}
 		switch {
 		case ctx.Err() != nil:
 			return
-		case errors.Is(err, zk.ErrNoNode):
+		case err == nil && watch == nil:
 			e.vanish()
 			return
 		case clientapi.MayPass(err):
@@ -124,14 +133,30 @@ func (e *entry) watchNode(ctx context.Context) {
 		}
 		select {
 		case <-watch.Done():
-			if ctx.Err() == nil && watch.Event().Type == zk.EventNodeDeleted {
+			switch kind := watch.Event().Type; {
+			case kind == zk.EventNodeDeleted && ctx.Err() == nil:
 				e.vanish()
 				return
+			case kind == zk.EventNodeChildrenChanged: // others come and go: do not list for each of them
+				_ = ctxerr.Sleep(ctx, clientapi.RefusedPause)
 			}
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// watchHeld watches our node. It returns nil if that was deleted. If we may not read it, no server tells us of its deletion,
+// but only that the list of children has changed. An exists does not help: newer servers do not tell its watch, either.
+func (e *entry) watchHeld(ctx context.Context) (*framework.Watch, error) {
+	_, _, watch, err := e.queue.client.GetW(ctx, e.path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, nil
+	case errors.Is(err, zk.ErrNoAuth):
+		return e.queue.watchList(ctx, []string{e.name})
+	}
+	return watch, err
 }
 
 // unwatchNode ends what watch began.

@@ -1,0 +1,56 @@
+package lock_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/zktest"
+)
+
+// A client that may not read its own nodes. Servers tell it nothing about them.
+
+// unreadable gives the nodes below a lock's path an ACL without the permission to read.
+func unreadable() framework.Option {
+	return framework.WithACLProvider(func(path string) []zk.ACL {
+		if strings.HasPrefix(path, "/lock/") {
+			return zk.WorldACL(zk.PermAll &^ zk.PermRead)
+		}
+		return zk.WorldACL(zk.PermAll)
+	})
+}
+
+// TestHolderThatMayNotReadItsNodeIsToldOfItsDeletion, with a view and without.
+func TestHolderThatMayNotReadItsNodeIsToldOfItsDeletion(t *testing.T) {
+	for name, acquires := range map[string]int{"first": 1, "used again": 2, "and again": 3} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+				q := newQueue(t, client(unreadable()), "/lock", lock.WithErrorPolicy(connstate.Session))
+				for range acquires - 1 {
+					require.NoError(t, acquire(t, q).Release())
+				}
+				hold := acquire(t, q)
+				for range 3 { // it is told also after others have come and gone
+					time.Sleep(time.Second) // virtual time, after which its node is watched: nobody is told of that
+					require.NoError(t, server.Delete(foreign(t, client(), "/lock")))
+				}
+				server.CutConnections()
+				time.Sleep(time.Second) // virtual time, in which its node is watched again
+				require.NoError(t, hold.Err())
+				require.NoError(t, server.Delete(hold.Path()))
+				time.Sleep(time.Second) // virtual time: it may take a moment
+				require.ErrorIs(t, hold.Err(), lock.ErrNodeDeleted)
+				synctest.Wait()
+				require.Zero(t, server.WatchCount())
+			})
+		})
+	}
+}
