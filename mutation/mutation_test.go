@@ -116,6 +116,18 @@ var mutations = []mutation{
 		pkg:   "recipes/lock", test: "TestTheNextAtTheEndOfTheNumbersLists",
 	},
 	{
+		name:  "a view is asked for a node that its owner may not read",
+		file:  "recipes/lock/entry.go",
+		edits: []edit{{old: "if !e.queue.areThere(ctx, v, []string{e.name}) {", new: "if false {"}},
+		pkg:   "recipes/lock", test: "TestWaiterThatMayNotReadItsNodeDoesNotHoldWithoutIt",
+	},
+	{
+		name:  "a holder that may not read its node does not watch it",
+		file:  "recipes/lock/nodewatch.go",
+		edits: []edit{{old: "return e.queue.watchList(ctx, []string{e.name})", new: "return nil, err"}},
+		pkg:   "recipes/lock", test: "TestHolderThatMayNotReadItsNodeIsToldOfItsDeletion",
+	},
+	{
 		name:  "a view does not count what is created",
 		file:  "recipes/lock/internal/queueview/view.go",
 		edits: []edit{{old: "c.number == number)", new: "c.number <= number)"}, {old: "c.number < number // children", new: "c.number < -2 // children"}},

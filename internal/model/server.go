@@ -93,10 +93,13 @@ func (w *World) events(i int, x txn, before []node) {
 	}
 }
 
-// secret reports whether a client may not read the nodes of another. It is told neither of their creation nor of their
+// secret reports whether a client may not read the nodes of a client. It is told neither of their creation nor of their
 // end, and cannot watch them.
 func (w *World) secret(i int, owner int8) bool {
-	return owner != int8(i) && w.cfg.Clients[owner].Hidden
+	if owner == int8(i) {
+		return w.cfg.Clients[owner].Blind
+	}
+	return w.cfg.Clients[owner].Hidden
 }
 
 func (v *picture) drop(id int8) {
@@ -167,12 +170,16 @@ func (w *World) answerRead(i int) {
 		g.pc, g.seen = listed, p.applied
 	case 'O':
 		g.pc = watchSet
-		if g.ownWatched = has(all, g.node); g.ownWatched {
-			g.ownGone = false
-			w.send(i, request{'W', r.by, g.pred, -1})
-		} else {
-			g.pc = listing
+		switch {
+		case !has(all, g.node):
+			g.ownWatched, g.pc = false, listing
 			w.send(i, request{'L', r.by, g.node, -1})
+		case w.secret(i, int8(i)): // the read is refused: wait for the one directly ahead, and list
+			g.pred, g.last = g.first, false
+			w.send(i, request{'W', r.by, g.pred, -1})
+		default:
+			g.ownWatched, g.ownGone = true, false
+			w.send(i, request{'W', r.by, g.pred, -1})
 		}
 	case 'W':
 		k := slices.IndexFunc(all, func(n node) bool { return n.id == r.node })

@@ -315,6 +315,8 @@ func (w *World) admit(i int, g *goroutine) bool {
 	switch {
 	case c == nil:
 		g.inView = w.cfg.Weaken == NoOwn
+	case w.secret(i, int8(i)) && w.cfg.Weaken != Unread:
+		g.inView = false // its read is refused
 	case g.inView || c.count < 0 || c.count == g.num || w.cfg.Weaken == NoCount:
 		g.inView = true
 	case c.count < g.num:

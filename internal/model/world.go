@@ -23,6 +23,7 @@ type Client struct {
 	Acquires   int  // of each
 	Views      bool // it may have a view; otherwise it lists
 	Hidden     bool // others may not read its nodes
+	Blind      bool // it may not read its own nodes
 }
 
 // Weaken leaves out one condition of the rule.
@@ -37,6 +38,7 @@ const (
 	Memory    Weaken = "a memory decides" // whoever is woken holds, without looking again
 	OldView   Weaken = "the view outlives its connection"
 	NoOwn     Weaken = "the view outlives its connection, and need not have our node"
+	Unread    Weaken = "a view is asked for a node of the first list that its owner may not read"
 	Unseen    Weaken = "nodes of the first list are waited for in the view"
 	Unwatched Weaken = "whoever waits for the only one ahead does not watch its own node"
 	Several   Weaken = "whoever waits for the one ahead takes it for the only one"

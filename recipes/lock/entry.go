@@ -64,6 +64,9 @@ func (e *entry) enterView(ctx context.Context, v *queueview.View) error {
 	if err := v.Await(ctx); err != nil {
 		return err
 	}
+	if !e.queue.areThere(ctx, v, []string{e.name}) {
+		return nil // we may not read our node, so the view is not told of its end
+	}
 	e.mu.Lock()
 	e.view = v
 	e.mu.Unlock()

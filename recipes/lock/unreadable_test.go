@@ -54,3 +54,33 @@ func TestHolderThatMayNotReadItsNodeIsToldOfItsDeletion(t *testing.T) {
 		})
 	}
 }
+
+// TestWaiterThatMayNotReadItsNodeDoesNotHoldWithoutIt: its node is in the first list of a view, and the view is not told of its
+// end.
+func TestWaiterThatMayNotReadItsNodeDoesNotHoldWithoutIt(t *testing.T) {
+	virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		others := client()
+		ahead := foreign(t, others, "/lock")
+		q := newQueue(t, client(unreadable()), "/lock")
+		_, err := q.TryAcquire(t.Context())
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		mine := acquiring(t, t.Context(), q, server, 2) // it begins a view
+		synctest.Wait()
+		require.True(t, q.Viewed())
+		behind := foreign(t, others, "/lock")
+		children, err := server.Children("/lock")
+		require.NoError(t, err)
+		for _, child := range children {
+			if path := "/lock/" + child; path != ahead && path != behind {
+				require.NoError(t, server.Delete(path))
+			}
+		}
+		release(t, others, ahead)
+		time.Sleep(time.Minute) // virtual time, in which it must not hold
+		require.Empty(t, mine, "the one behind holds now")
+		release(t, others, behind)
+		got := testbed.Receive(t, mine, "the lock")
+		require.NoError(t, got.err)
+		require.NoError(t, got.hold.Release())
+	})
+}
