@@ -45,6 +45,9 @@ func (l *lease) removeSoon() {
 			go e.staysBehind(err) // ends with the logger
 		}
 	})
+	if v := e.queue.views.Lookup(e.queue.client, e.queue.base); v != nil {
+		v.Leaves(e.name) // a TryAcquire that follows must not find us
+	}
 }
 
 // ReleaseWith releases the lease and carries out ops, as [framework.Client.Multi] does on the client that the

@@ -53,6 +53,19 @@ func TestAsyncReleaseWithAnyRequestFailing(t *testing.T) {
 	}, lock.WithAsyncRelease())
 }
 
+// TestTryAfterAnAsyncRelease must not find the node whose delete was sent before, with a view and without.
+func TestTryAfterAnAsyncRelease(t *testing.T) {
+	virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
+		q := newQueue(t, client(), "/lock", lock.WithAsyncRelease())
+		for range 100 {
+			hold, err := q.TryAcquire(testbed.Context(t))
+			require.NoError(t, err)
+			require.NoError(t, hold.Release())
+		}
+		require.True(t, q.Viewed())
+	})
+}
+
 // TestAsyncReleaseLogsARefusal: its caller is not told any more.
 func TestAsyncReleaseLogsARefusal(t *testing.T) {
 	server := zktest.NewServer(t)

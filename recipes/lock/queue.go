@@ -104,8 +104,8 @@ func (q *Queue) Acquire(ctx context.Context) (*Hold, error) {
 	return h, q.opError("acquire", err)
 }
 
-// TryAcquire is Acquire without waiting: if all leases are taken, the error is [ErrNotAcquired]. That takes at
-// most one read, and no write. A server that is behind the others may show a lease as taken that was just
+// TryAcquire is Acquire without waiting: if all leases are taken, the error is [ErrNotAcquired]. That takes no
+// write, and seldom more than one read. A server that is behind the others may show a lease as taken that was just
 // released.
 func (q *Queue) TryAcquire(ctx context.Context) (*Hold, error) {
 	h, err := q.enter(ctx, false)

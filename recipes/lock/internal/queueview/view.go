@@ -190,17 +190,27 @@ func (v *View) Node(name string, get func() (*Node, error)) (*Node, error) {
 	return n, nil
 }
 
-// Untold returns those of the children called names of which the view may not be told when they are deleted. The others are
-// there.
+// Untold returns those of the children called names that are gone by now, and those of which the view may not be told when
+// they are deleted. The others are there.
 func (v *View) Untold(names []string) (untold []string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, name := range names {
-		if c := v.children[name]; c != nil && !c.told {
+		if c := v.children[name]; c == nil || !c.told {
 			untold = append(untold, name)
 		}
 	}
 	return untold
+}
+
+// Leaves notes that the delete of a child was sent. Until the view is told of its end nobody takes the child for one that is
+// there without a look at it.
+func (v *View) Leaves(name string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if c := v.children[name]; c != nil {
+		c.told, c.node = false, nil
+	}
 }
 
 // Wait returns a waiter that is told when one of the children called names is deleted; it is nil if one is deleted

@@ -91,3 +91,21 @@ func TestNamesFollowTheEvents(t *testing.T) {
 	_, ok, _ = v.Names(byName{})
 	require.False(t, ok, "an ended view says nothing")
 }
+
+// TestUntold are the children that may be gone: whoever has asked for names may be told of a deletion meanwhile.
+func TestUntold(t *testing.T) {
+	v := newView("a-0000000000")
+	v.created("b-0000000001")
+	v.created("c-0000000002")
+	names, ok, err := v.Names(byName{})
+	require.True(t, ok)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a-0000000000"}, v.Untold(names))
+	v.event(zk.Event{Type: zk.EventNodeDeleted, Path: "/lock/b-0000000001"})
+	require.Equal(t, []string{"a-0000000000", "b-0000000001"}, v.Untold(names))
+	v.Leaves("c-0000000002")
+	require.Equal(t, names, v.Untold(names))
+	_, err = v.Node("c-0000000002", func() (*Node, error) { return &Node{}, nil })
+	require.NoError(t, err)
+	require.NotContains(t, v.Untold(names), "c-0000000002", "it is there after all")
+}
