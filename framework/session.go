@@ -37,7 +37,9 @@ type Session struct {
 	grant      conn.Grant // the timeout may change at each reconnect
 	suspended  bool
 	dependents map[*dependent]struct{}
-	nextLook   time.Time // when watch looks at the clock again
+	telling    int        // calls that tell dependents at this moment
+	calm       *sync.Cond // telling is 0
+	nextLook   time.Time  // when watch looks at the clock again
 }
 
 // dependent is somebody who has to know when the session is in trouble.
@@ -59,6 +61,7 @@ func newSession(c *core, g conn.Grant, sent time.Time) *Session {
 		dependents: make(map[*dependent]struct{}),
 	}
 	s.ctx, s.end = context.WithCancelCause(context.Background())
+	s.calm = sync.NewCond(&s.mu)
 	return s
 }
 
@@ -178,6 +181,7 @@ func (s *Session) answered(a conn.Answer) error {
 	// ended, if the client came back to it at that very moment.
 	if a.Code == proto.SessionExpired {
 		s.over(fmt.Errorf("%w: %w", ErrSessionLost, zk.ErrSessionExpired))
+		<-s.told // another goroutine may be telling holders at this moment, and our request fails now
 		return nil
 	}
 	behind := s.behind.Load()
@@ -216,7 +220,8 @@ func (s *Session) resume() bool {
 	return s.Err() == nil
 }
 
-// suspend tells those who do not trust a session without a connection.
+// suspend tells those who do not trust a session without a connection. It also waits for other goroutines that tell
+// dependents at this moment: its callers go on to fail requests and to tell listeners.
 func (s *Session) suspend() {
 	s.mu.Lock()
 	s.suspended = true
@@ -227,9 +232,23 @@ func (s *Session) suspend() {
 			delete(s.dependents, d)
 		}
 	}
+	s.telling++
 	s.mu.Unlock()
 	for _, d := range tell {
 		d.tell(ErrSuspended)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.toldSome()
+	for s.telling > 0 {
+		s.calm.Wait()
+	}
+}
+
+// toldSome notes that a call that has raised telling has told its dependents. s.mu is held.
+func (s *Session) toldSome() {
+	if s.telling--; s.telling == 0 {
+		s.calm.Broadcast()
 	}
 }
 
@@ -240,10 +259,14 @@ func (s *Session) over(cause error) {
 	s.end(cause)
 	tell := s.dependents
 	s.dependents = make(map[*dependent]struct{})
+	s.telling++
 	s.mu.Unlock()
 	for d := range tell {
 		d.tell(s.Err())
 	}
+	s.mu.Lock()
+	s.toldSome()
+	s.mu.Unlock()
 	if first {
 		close(s.told)
 	}
