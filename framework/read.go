@@ -2,7 +2,6 @@ package framework
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
@@ -47,9 +46,8 @@ func (r *reading) Reply(body *proto.Decoder, err error) {
 		data, stat := body.Bytes(), parseStat(body)
 		if body.Err() == nil {
 			r.f(data, stat, nil)
-			return
 		}
-		err = fmt.Errorf("%w: %w", zk.ErrConnectionClosed, body.Err()) // as the connection will be
+		return // if it is malformed, we are called again when the connection has ended
 	}
 	r.f(nil, nil, opError("get", r.path, err))
 }

@@ -2,7 +2,6 @@ package framework
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -54,12 +53,10 @@ type exchange[T any] struct {
 func (x *exchange[T]) Reply(body *proto.Decoder, err error) {
 	if err == nil {
 		value := x.parse(body)
-		if err = body.Err(); err == nil {
-			x.value = value
-		} else {
-			// The connection ends for it, and nobody knows what the server did.
-			err = fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err)
+		if body.Err() != nil {
+			return // the connection ends for it, and we are called again when holders know
 		}
+		x.value = value
 	}
 	x.err = err
 	if x.settle != nil {

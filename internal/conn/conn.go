@@ -34,7 +34,8 @@ type Conn struct {
 	roomy    bool // a short write does not wait for a reader
 	handlers Handlers
 	decoder  proto.Decoder // of the reply that is being handed out; used by read only
-	refused  Handler       // of the reply for which Answered had the connection ended; nil: none; used by read only
+	refused  Handler       // of the reply for which the connection ends: Answered refused it, or it is malformed; nil: none; used by read only
+	refusal  error         // why; used by read only
 
 	down  chan struct{} // closed when the connection is of no more use
 	done  chan struct{} // closed when all is over
@@ -96,7 +97,11 @@ type Handler interface {
 	// Reply is called once, on the connection's goroutine or inside Send, and must not block. err is
 	// nil if the server carried the request out; then body has the answer, and is valid until Reply
 	// returns. Otherwise err is what the server said (see [CodeError]), zk.ErrNoServer if the
-	// request was not sent, and zk.ErrConnectionClosed if the connection ended before the answer came.
+	// request was not sent, and an error that wraps zk.ErrConnectionClosed if the connection ended before the
+	// answer came.
+	//
+	// Only in one case is Reply called twice: if body.Err is not nil when it returns, the answer is malformed, and the
+	// connection ends. Then Reply must have told nobody. It is called again when the connection has ended.
 	Reply(body *proto.Decoder, err error)
 }
 

@@ -378,20 +378,30 @@ func TestDrainLetsOnlyTheLastRequestsPass(t *testing.T) {
 	require.NoError(t, <-waits)
 }
 
+// TestAnAnswerThatIsTooShortEndsTheConnection, and its request is told of that after holders.
 func TestAnAnswerThatIsTooShortEndsTheConnection(t *testing.T) {
-	c, p := open(t, 10*time.Second, Handlers{})
+	var order []string
+	c, p := open(t, 10*time.Second, Handlers{Ended: func() { order = append(order, "ended") }})
 	answered := make(chan error, 1)
 	r, _ := request(proto.OpGetData, &proto.ReadRequest{Path: "/a"})
 	r.Handler = handlerFunc(func(d *proto.Decoder, err error) {
-		new(proto.DataResponse).Decode(d)
-		answered <- d.Err()
+		if err == nil {
+			new(proto.DataResponse).Decode(d)
+			order = append(order, "malformed")
+			return
+		}
+		order = append(order, "told")
+		answered <- err
 	})
 	c.Send(r)
 	h, _ := p.next()
 	p.reply(h.Xid, proto.OK, &proto.NumberResponse{Number: 100})
-	require.ErrorIs(t, <-answered, proto.ErrMalformed)
+	err := <-answered
+	require.ErrorIs(t, err, proto.ErrMalformed)
+	require.ErrorIs(t, err, zk.ErrConnectionClosed)
 	<-c.Done()
 	require.ErrorIs(t, c.Err(), proto.ErrMalformed)
+	require.Equal(t, []string{"malformed", "ended", "told"}, order)
 }
 
 // TestAnAnswerOfNoUseIsToldAfterTheEnd: whoever learns of a connection's end by a request finds that holders were told.

@@ -131,7 +131,7 @@ func (c *Conn) dispatch(d *proto.Decoder) error {
 		return err
 	}
 	if err := c.handlers.Answered(Answer{s.at, received, header.Code.FromLeader(s.op), header.Zxid, header.Code}); err != nil {
-		c.refused = s.handler
+		c.refused, c.refusal = s.handler, err
 		return err
 	}
 	if header.Code != proto.OK {
@@ -139,7 +139,11 @@ func (c *Conn) dispatch(d *proto.Decoder) error {
 		return nil
 	}
 	s.handler.Reply(d, nil)
-	return d.Err()
+	if err := d.Err(); err != nil {
+		c.refused, c.refusal = s.handler, err
+		return err
+	}
+	return nil
 }
 
 // answered takes the request off that an answer with this number must be for.
@@ -172,7 +176,7 @@ func (c *Conn) answered(xid int32, received time.Time) (sent, error) {
 // fail answers for the server, which does not any more.
 func (c *Conn) fail() {
 	if c.refused != nil {
-		c.refused.Reply(nil, zk.ErrConnectionClosed)
+		c.refused.Reply(nil, fmt.Errorf("%w: %w", zk.ErrConnectionClosed, c.refusal))
 	}
 	c.mu.Lock()
 	inFlight, unsent := c.inFlight, c.outbox
