@@ -66,7 +66,7 @@ func (c *core) repeat(ctx context.Context, attempt func(l *link) error, attempts
 	if first { // ctx has ended meanwhile; the first attempt may have been carried out all the same
 		err = fmt.Errorf("%w: %w", err, failed)
 	}
-	if c.ctx.Err() != nil && !errors.Is(err, ErrClosed) {
+	if err != nil && c.ctx.Err() != nil && !errors.Is(err, ErrClosed) {
 		return backoff.Permanent(fmt.Errorf("%w: %w", ErrClosed, err))
 	}
 	return err
