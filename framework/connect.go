@@ -148,20 +148,20 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// living returns the session to go on with, if there is one. If it is over, that becomes known, unless the client is closed.
+// living returns the session to go on with, if there is one. If it is lost, that becomes known.
 func (c *core) living() *Session {
 	c.mu.Lock()
 	session := c.session
 	c.mu.Unlock()
-	if session != nil && c.ctx.Err() == nil && c.dropIfOver(session) {
+	if session != nil && c.dropIfOver(session) {
 		return nil
 	}
 	return session
 }
 
-// dropIfOver makes the loss of a session known.
+// dropIfOver makes the loss of a session known. A session that Close has ended is not lost: finish tells a server.
 func (c *core) dropIfOver(s *Session) bool {
-	if s.Err() == nil {
+	if s.Err() == nil || errors.Is(s.Err(), ErrClosed) {
 		return false
 	}
 	<-s.told // dependents before listeners
