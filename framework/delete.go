@@ -130,9 +130,12 @@ func (c *core) remove(ctx context.Context, path string, attempts *int) (found bo
 	case errors.Is(err, zk.ErrNoNode):
 		return false, nil
 	case c.ctx.Err() != nil && err != nil:
-		return false, ErrClosed
+		err = ErrClosed
 	case ctx.Err() != nil && err != nil:
 		c.removeInBackground(path, sessionOf(ctx))
+	}
+	if err != nil && maybe {
+		err = doubtful{err} // one try was not answered, whatever has ended the others
 	}
 	return found, err
 }

@@ -205,9 +205,28 @@ func TestGuaranteedDeleteEndsWithTheClient(t *testing.T) {
 	}()
 	testbed.Receive(t, gate.Arrived(), "the delete")
 	require.NoError(t, client.Close())
-	require.ErrorIs(t, testbed.Receive(t, result, "the delete"), framework.ErrClosed)
-	_, err := client.DeleteGuaranteed(t.Context(), "/n")
+	err := testbed.Receive(t, result, "the delete")
 	require.ErrorIs(t, err, framework.ErrClosed)
+	require.True(t, retry.Unknown(err), "it was sent")
+	_, err = client.DeleteGuaranteed(t.Context(), "/n")
+	require.ErrorIs(t, err, framework.ErrClosed)
+	require.False(t, retry.Unknown(err), "it was not")
+}
+
+// TestGuaranteedDeleteThatWasSentMayHaveDeletedInASessionThatIsLost: the loss is not what became of the request.
+func TestGuaranteedDeleteThatWasSentMayHaveDeletedInASessionThatIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		_, err = client.Create(t.Context(), "/n", nil)
+		require.NoError(t, err)
+		server.Inject(zktest.ExpireAfter, 0, zktest.OnOp(zktest.OpDelete))
+		_, err = client.DeleteGuaranteed(framework.InSession(t.Context(), session), "/n")
+		require.ErrorIs(t, err, framework.ErrSessionLost)
+		require.False(t, server.Exists("/n"))
+		require.True(t, retry.Unknown(err))
+	})
 }
 
 func TestGuaranteedDeleteGivesUpWhatTheServerRefuses(t *testing.T) {
