@@ -69,6 +69,9 @@ func (f *connector) connect() (*link, error) {
 		if ctx.Err() != nil {
 			continue // the error is that of ctx
 		}
+		if err == nil && len(servers) == 0 {
+			err = errors.New("it is empty")
+		}
 		if err != nil {
 			c.because(fmt.Errorf("server list: %w", err))
 			c.cfg.log.Warn("no server list", "reason", err)

@@ -257,6 +257,26 @@ func TestSetAndMultiTakeWhatCreateTakes(t *testing.T) {
 	require.Equal(t, data, got)
 }
 
+// TestAnEmptyServerListSaysSo: a registry may have no servers yet. The client goes on asking it.
+func TestAnEmptyServerListSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		var there atomic.Bool
+		client, err := framework.New(nil, framework.WithConnectionTimeout(time.Second), framework.WithRetryPolicy(retry.Never()),
+			framework.WithDialer(server.DialContext), framework.WithServerList(func(context.Context) ([]string, error) {
+				if there.Load() {
+					return []string{"", "a,b", server.Addr()}, nil
+				}
+				return nil, nil
+			}))
+		require.NoError(t, err)
+		defer client.Close()
+		require.EqualError(t, client.Sync(t.Context(), "/"), "sync /: zk: could not connect to a server: server list: it is empty")
+		there.Store(true)
+		require.NoError(t, client.WaitConnected(t.Context()))
+	})
+}
+
 // TestNoServerSaysWhy is issue 10, B7: "context deadline exceeded" was all there was.
 func TestNoServerSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
