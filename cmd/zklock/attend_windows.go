@@ -23,6 +23,9 @@ func jobSignals() []os.Signal { return nil }
 // resetJobSignals does nothing, since there are none.
 func resetJobSignals() {}
 
+// endByKey does nothing: there are only exit codes.
+func endByKey(int) {}
+
 // child is a command that runs. What it has started cannot be ended with it.
 type child struct {
 	cmd  *exec.Cmd

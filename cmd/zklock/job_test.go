@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strconv"
@@ -53,32 +54,59 @@ func TestTerminal(t *testing.T) {
 }
 
 // TestCtrlCEndsTheScript: the keys are for the process group of the command alone, and the script around zklock does not go on after them, as it would not
-// without zklock.
+// without zklock. Bash goes on after Ctrl-C unless zklock has died of the signal, and after the other key in any case.
 func TestCtrlCEndsTheScript(t *testing.T) {
-	for key, want := range map[string]syscall.Signal{"\x03": syscall.SIGINT, "\x1c": syscall.SIGQUIT} {
+	for _, c := range []struct {
+		sh, key string
+		want    syscall.Signal
+	}{{"sh", "\x03", syscall.SIGINT}, {"sh", "\x1c", syscall.SIGQUIT}, {"bash", "\x03", syscall.SIGINT}} {
 		server := zktest.NewServer(t)
-		terminal, shell := openPty(t)
-		p := program(t, server.Servers(), "sh", "-c", `ulimit -c 0; for i in 1 2; do $ZKLOCK run /lock sh -c 'echo ready; exec sleep 60'; done; echo "the script goes on"`)
-		p.Stdin, p.Stdout, p.Stderr = shell, shell, shell
-		p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-		start(t, p)
-		require.NoError(t, shell.Close())
-		read := readingUntil(t, terminal)
-		read("ready")
-		_, err := terminal.WriteString(key)
-		require.NoError(t, err)
-		ended := make(chan struct{})
-		go func() { // ends with the script
-			defer close(ended)
-			p.end()
-		}()
-		testbed.Receive(t, ended, "the script ends")
-		assert.Equal(t, want, p.ProcessState.Sys().(syscall.WaitStatus).Signal())
 		m, err := mutex.New(newClient(t, server), "/lock")
 		require.NoError(t, err)
+		ended := scriptEndedByKey(t, server, c.sh, c.key, func(read func(string)) { read("ready") })
+		assert.Equal(t, c.want, ended, c.sh)
 		queued(t, m, 0)
 		assertNothingStays(t, server, "/lock")
 	}
+}
+
+// TestCtrlCEndsTheScriptThatWaits is the same while another one holds the lock.
+func TestCtrlCEndsTheScriptThatWaits(t *testing.T) {
+	for _, sh := range []string{"sh", "bash"} {
+		server := zktest.NewServer(t)
+		m, err := mutex.New(newClient(t, server), "/lock")
+		require.NoError(t, err)
+		hold, err := m.Acquire(testbed.Context(t))
+		require.NoError(t, err)
+		ended := scriptEndedByKey(t, server, sh, "\x03", func(func(string)) { queued(t, m, 2) })
+		assert.Equal(t, syscall.SIGINT, ended, sh)
+		queued(t, m, 1)
+		require.NoError(t, hold.Release())
+	}
+}
+
+// scriptEndedByKey presses a key, once ready has returned, while a script runs zklock, and returns the signal that the script dies of.
+func scriptEndedByKey(t *testing.T, server *zktest.Server, sh, key string, ready func(read func(string))) syscall.Signal {
+	t.Helper()
+	if _, err := exec.LookPath(sh); err != nil {
+		t.Skipf("no %s", sh)
+	}
+	terminal, shell := openPty(t)
+	p := program(t, server.Servers(), sh, "-c", `ulimit -c 0; for i in 1 2; do $ZKLOCK run /lock sh -c 'echo ready; exec sleep 60'; done; echo "the script goes on"`)
+	p.Stdin, p.Stdout, p.Stderr = shell, shell, shell
+	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	start(t, p)
+	require.NoError(t, shell.Close())
+	ready(readingUntil(t, terminal))
+	_, err := terminal.WriteString(key)
+	require.NoError(t, err)
+	ended := make(chan struct{})
+	go func() { // ends with the script
+		defer close(ended)
+		p.end()
+	}()
+	testbed.Receive(t, ended, "the script ends")
+	return p.ProcessState.Sys().(syscall.WaitStatus).Signal()
 }
 
 // TestTheTerminalComesBackFromWhatCannotBeRun: a script goes on reading after a command that is no program.

@@ -47,7 +47,9 @@ const (
 func main() {
 	// On Linux a child dies with the thread that started it, so this one must not end early.
 	runtime.LockOSThread()
-	os.Exit(zklock(os.Args[1:], os.Stdout, newMessages(os.Stderr)))
+	code := zklock(os.Args[1:], os.Stdout, newMessages(os.Stderr))
+	endByKey(code)
+	os.Exit(code)
 }
 
 // subcommand is one of zklock's verbs. flags adds its own flags; main gets what is left of the

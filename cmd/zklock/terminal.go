@@ -78,6 +78,25 @@ func (c *child) handBack() {
 	}
 }
 
+// endByKey ends us by SIGINT if code says that this has ended us or the command, and we are in the foreground of a terminal, so that it was
+// Ctrl-C: bash goes on with a script after that unless what it waits for has died of the signal.
+func endByKey(code int) {
+	if code != exitSignal+int(syscall.SIGINT) || signal.Ignored(syscall.SIGINT) {
+		return
+	}
+	terminal := openTerminal()
+	defer terminal.close()
+	if !terminal.ours() {
+		return
+	}
+	signal.Reset(syscall.SIGINT)
+	_ = syscall.Kill(syscall.Getpid(), syscall.SIGINT)
+	time.Sleep(deathTimeout) // another thread of ours may be the one that the signal ends us with
+}
+
+// deathTimeout is how long a signal to ourselves may take to end us.
+const deathTimeout = time.Second
+
 // pauses reports whether a command that was stopped by s is to be stopped together with us, as a
 // shell expects of a job. If not, it goes on by itself or is paused by somebody.
 func (c *child) pauses(s syscall.Signal) bool {

@@ -149,6 +149,12 @@ func start(t *testing.T, p *process) *process {
 // end waits for a process that was started, and returns its exit code.
 func (p *process) end() int {
 	_ = p.Wait()
+	if status, ok := p.ProcessState.Sys().(interface {
+		Signaled() bool
+		Signal() syscall.Signal
+	}); ok && status.Signaled() {
+		return exitSignal + int(status.Signal()) // as a shell has it
+	}
 	return p.ProcessState.ExitCode()
 }
 
