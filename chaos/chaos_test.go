@@ -96,13 +96,13 @@ func run(t *testing.T, recipe string) {
 		require.NoError(t, err)
 	}
 	t.Logf("seed %d, for %v", seed, duration)
-	patience := duration + 5*time.Minute
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	timeout := duration + 5*time.Minute
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	e := ensemble.Start(t)
 	tr := &trial{
 		t: t, ensemble: e,
-		orders:     orders{Recipe: recipe, Servers: e.Servers(), Seed: seed, Patience: patience},
+		orders:     orders{Recipe: recipe, Servers: e.Servers(), Seed: seed, Timeout: timeout},
 		holds:      make(map[holdKey]hold),
 		sessions:   make(map[int]int64),
 		failed:     make(map[string]int),

@@ -106,7 +106,7 @@ type orders struct {
 	Number      int
 	Incarnation int
 	Seed        uint64
-	Patience    time.Duration // for everything
+	Timeout     time.Duration // for everything
 }
 
 // message is what a contender reports: a hold as far as it has come, its session, an acquire that failed, or
@@ -154,11 +154,11 @@ func (o orders) contend(ctx context.Context, calm *atomic.Bool, report func(mess
 	}
 	for ctx.Err() == nil {
 		last := calm.Load()
-		patience := 30 * time.Second
+		timeout := 30 * time.Second
 		if last {
-			patience = 2 * time.Minute
+			timeout = 2 * time.Minute
 		}
-		waiting, cancel := context.WithTimeout(ctx, patience)
+		waiting, cancel := context.WithTimeout(ctx, timeout)
 		asked := now()
 		h, shared, err := acquire(waiting, c.random)
 		from := now()
@@ -292,7 +292,7 @@ func beContender(text string) error {
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), o.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), o.Timeout)
 	defer cancel()
 	var calm atomic.Bool
 	go func() { // ends with the process at the latest

@@ -73,8 +73,8 @@ func (l *link) close() {
 	l.watches.end(cause)
 }
 
-// closePatience is how long a server may take to answer that it has ended the session.
-const closePatience = time.Second
+// closeTimeout is how long a server may take to answer that it has ended the session.
+const closeTimeout = time.Second
 
 // closeSession tells the server that the session is over, so that its nodes go
 // at once, and ends the link. ctx limits how long that may take. It reports whether the server has answered.

@@ -201,7 +201,7 @@ func (c *core) finish(servers *connector) {
 		session.over(ErrClosed)
 		<-session.told // close may be telling dependents at this moment
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	end := func(l *link) (ended bool) {
 		c.sweeper.last(ctx, l)

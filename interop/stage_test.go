@@ -27,8 +27,8 @@ import (
 	"github.com/gocurator/curator/zktest/ensemble"
 )
 
-// patience is for a whole test; a JVM alone takes seconds to start on a busy machine.
-const patience = 4 * time.Minute
+// testTimeout is for a whole test; a JVM alone takes seconds to start on a busy machine.
+const testTimeout = 4 * time.Minute
 
 // stage is an ensemble and what is needed to play on it.
 type stage struct {
@@ -54,7 +54,7 @@ func (s stage) client(t *testing.T) *framework.Client {
 }
 
 func (s stage) context(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }

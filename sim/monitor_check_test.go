@@ -235,7 +235,7 @@ func TestEveryFaultHits(t *testing.T) {
 			}
 			for range 3 {
 				s.Clients = append(s.Clients, clientPlan{
-					Session: 4 * time.Second, Patience: 5 * time.Second, Goroutines: 2, Trusting: true, Retries: 20, Eager: true,
+					Session: 4 * time.Second, Connection: 5 * time.Second, Goroutines: 2, Trusting: true, Retries: 20, Eager: true,
 					StayMost: 300 * time.Millisecond, Revocable: true,
 				})
 			}

@@ -70,7 +70,7 @@ var (
 // find runs worlds until one fails, and says after how many, and what was wrong.
 func find(t *testing.T, program, only string) (worlds, what string) {
 	run := exec.Command(program, "-test.v", "-test.run", "^TestWorlds$", "-test.timeout", "0", "-sim.failures", "1", "-sim.cut=false", "-sim.progress", "1",
-		"-sim.seeds", strconv.Itoa(1<<30), "-sim.time", mutationTime.String(), "-sim.patience", "30s", "-sim.only", only, "-sim.first", strconv.FormatUint(*first, 10))
+		"-sim.seeds", strconv.Itoa(1<<30), "-sim.time", mutationTime.String(), "-sim.timeout", "30s", "-sim.only", only, "-sim.first", strconv.FormatUint(*first, 10))
 	run.Dir = t.TempDir()
 	out, _ := run.CombinedOutput() // that it fails is what is wanted
 	text := string(out)

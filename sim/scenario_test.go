@@ -40,7 +40,7 @@ func (w weather) String() string { return [...]string{"calm", "stormy"}[w] }
 // clientPlan is one client and who uses it.
 type clientPlan struct {
 	Session    time.Duration // that it asks for
-	Patience   time.Duration // for a connection
+	Connection time.Duration // for a connection
 	Kind       clientKind
 	Goroutines int
 	Trusting   bool          // a suspended connection is no reason to give up a lock
@@ -236,7 +236,7 @@ func (s *scenario) nearTheEnd(random *rand.Rand) {
 func drawClient(random *rand.Rand, recipe string) clientPlan {
 	c := clientPlan{
 		Session:    pick(random, 4*time.Second, 4*time.Second, 6*time.Second, 10*time.Second, 30*time.Second),
-		Patience:   pick(random, time.Second, 5*time.Second, 15*time.Second),
+		Connection: pick(random, time.Second, 5*time.Second, 15*time.Second),
 		Kind:       drawKind(random),
 		Goroutines: 1 + random.IntN(3),
 		Trusting:   random.IntN(2) == 0,

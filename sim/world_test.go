@@ -80,7 +80,7 @@ func simulate(t *testing.T, s scenario, trace bool) (r result) {
 			r.history = m.history
 		}
 	}()
-	defer time.AfterFunc(*patience, func() { giveUp(s, m) }).Stop()
+	defer time.AfterFunc(*worldLimit, func() { giveUp(s, m) }).Stop()
 	synctest.Test(t, func(*testing.T) {
 		began := time.Now()
 		m = newMonitor(recipes[s.Recipe].most, trace)
@@ -97,7 +97,7 @@ func simulate(t *testing.T, s scenario, trace bool) (r result) {
 func giveUp(s scenario, m *monitor) {
 	m.mu.Lock()
 	history := m.history[max(0, len(m.history)-300):]
-	fmt.Fprintf(os.Stderr, "seed %d (%s): no end after %v\n%s%s\n%s\n", s.Seed, s.Recipe, *patience, describeScenario(s), strings.Join(history, "\n"), stacks())
+	fmt.Fprintf(os.Stderr, "seed %d (%s): no end after %v\n%s%s\n%s\n", s.Seed, s.Recipe, *worldLimit, describeScenario(s), strings.Join(history, "\n"), stacks())
 	os.Exit(1)
 }
 
@@ -222,7 +222,7 @@ func (w *world) newUser(i int, plan clientPlan) (*user, error) {
 	opts := []framework.Option{
 		framework.WithDialer(w.cluster.DialContext),
 		framework.WithSessionTimeout(plan.Session),
-		framework.WithConnectionTimeout(plan.Patience),
+		framework.WithConnectionTimeout(plan.Connection),
 		framework.WithErrorPolicy(policy),
 		framework.WithRetryPolicy(retry.BoundedExponentialBackoff(20*time.Millisecond, time.Second, plan.Retries)),
 		framework.WithObserver(w.delays(u)),

@@ -7,12 +7,12 @@ import (
 
 // clusterConfig is what only a cluster looks at.
 type clusterConfig struct {
-	seed     uint64
-	lag      time.Duration
-	latency  time.Duration
-	election time.Duration
-	patience time.Duration
-	used     string // an option of these, for a server that has no use for it
+	seed        uint64
+	lag         time.Duration
+	latency     time.Duration
+	election    time.Duration
+	syncTimeout time.Duration
+	used        string // an option of these, for a server that has no use for it
 }
 
 func clusterDefaults() clusterConfig {
@@ -50,7 +50,7 @@ func WithElectionTime(d time.Duration) Option {
 // connection up. The default is 2 ticks, the syncLimit of ZooKeeper's images. The end of a process
 // is noticed at once.
 func WithSyncTimeout(d time.Duration) Option {
-	return positive("sync timeout", d, func(c *config) { c.cluster.patience, c.cluster.used = d, "WithSyncTimeout" })
+	return positive("sync timeout", d, func(c *config) { c.cluster.syncTimeout, c.cluster.used = d, "WithSyncTimeout" })
 }
 
 func notNegative(what string, d time.Duration, set func(*config)) Option {

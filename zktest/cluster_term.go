@@ -70,7 +70,7 @@ func (l *link) look() {
 	case blocked && !l.blocked:
 		l.blocks++
 		times := l.blocks
-		c.after(c.cfg.cluster.patience, func() {
+		c.after(c.cfg.cluster.syncTimeout, func() {
 			if l.blocked && l.blocks == times && !l.ended {
 				l.drop()
 				l.follower.noticeEnd(l, 0)
@@ -132,7 +132,7 @@ func (t *term) end() {
 		l.ended = true
 		after := time.Duration(0) // the connection is closed
 		if t.leader.apart != l.follower.apart {
-			after = c.cfg.cluster.patience
+			after = c.cfg.cluster.syncTimeout
 		}
 		l.follower.noticeEnd(l, after)
 	}

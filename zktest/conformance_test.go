@@ -100,7 +100,7 @@ func conform(t *testing.T, s system) {
 	}
 }
 
-const conformancePatience = 30 * time.Second
+const conformanceTimeout = 30 * time.Second
 
 // client connects to a server, in a new session.
 func (s system) client(t *testing.T, server int) *rawClient { return s.resume(t, server, nil) }
@@ -110,7 +110,7 @@ func (s system) client(t *testing.T, server int) *rawClient { return s.resume(t,
 func (s system) resume(t *testing.T, server int, old *rawClient) *rawClient {
 	t.Helper()
 	var err error
-	for end := time.Now().Add(conformancePatience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // no server says when it lets a client in
+	for end := time.Now().Add(conformanceTimeout); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // no server says when it lets a client in
 		var conn net.Conn
 		if conn, err = net.Dial("tcp", s.servers[server%len(s.servers)]); err != nil {
 			continue
@@ -176,7 +176,7 @@ func eventBeforeValue(t *testing.T, s system) {
 			look(t, c, opGetData, watched(s.root+"/n", true))
 			data := fmt.Sprintf("%d-%d", server, i)
 			set(t, writer, s.root+"/n", data)
-			for end := time.Now().Add(conformancePatience); ; {
+			for end := time.Now().Add(conformanceTimeout); ; {
 				require.True(t, time.Now().Before(end), "the value is not seen")
 				now := get(t, c, s.root+"/n")
 				if now == data {
@@ -301,7 +301,7 @@ func ephemeralGoesWithSession(t *testing.T, s system) {
 			s.sync(t, observer)
 			require.Zero(t, look(t, observer, opExists, watched(path, true)).code)
 			end(owner)
-			for end := time.Now().Add(conformancePatience); len(observer.events) == 0; {
+			for end := time.Now().Add(conformanceTimeout); len(observer.events) == 0; {
 				require.True(t, time.Now().Before(end), "the node stays")
 				look(t, observer, opPing, nil)
 			}
@@ -344,7 +344,7 @@ func sessionSurvives(t *testing.T, s system) {
 // anywhere resumes a session at whatever server lets it in.
 func (s system) anywhere(t *testing.T, old *rawClient) *rawClient {
 	t.Helper()
-	for end := time.Now().Add(conformancePatience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // no server says when it lets a client in
+	for end := time.Now().Add(conformanceTimeout); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // no server says when it lets a client in
 		for _, address := range s.servers {
 			conn, err := net.Dial("tcp", address)
 			if err != nil {

@@ -458,7 +458,7 @@ const (
 
 // awaitCut returns when a connection is cut, or a while has passed in which it is not.
 func (s *subject) awaitCut(c *rawClient) {
-	for end := time.Now().Add(answerPatience); time.Now().Before(end); {
+	for end := time.Now().Add(answerTimeout); time.Now().Before(end); {
 		if _, err := c.call(opPing, nil); err != nil {
 			return
 		}
@@ -482,7 +482,7 @@ func (s *subject) do(step step) string {
 		frames = append(binary.BigEndian.AppendUint32(frames, uint32(len(b))), b...)
 		xids = append(xids, xid)
 	}
-	if err := c.conn.SetDeadline(time.Now().Add(answerPatience)); err != nil {
+	if err := c.conn.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
 		s.t.Fatalf("%v", err)
 	}
 	if _, err := c.conn.Write(frames); err != nil {
@@ -551,8 +551,8 @@ func (s *subject) do(step step) string {
 	return out.String()
 }
 
-// answerPatience is less than a session's timeout.
-const answerPatience = 5 * time.Second
+// answerTimeout is less than a session's timeout.
+const answerTimeout = 5 * time.Second
 
 // resume goes on with a session over another connection.
 func (s *subject) resume(i int) {

@@ -53,8 +53,8 @@ func configure(opts []Option) (config, error) {
 	if cfg.minTimeout == 0 {
 		cfg.minTimeout, cfg.maxTimeout = 2*cfg.tick, 20*cfg.tick
 	}
-	if cfg.cluster.patience == 0 {
-		cfg.cluster.patience = 2 * cfg.tick
+	if cfg.cluster.syncTimeout == 0 {
+		cfg.cluster.syncTimeout = 2 * cfg.tick
 	}
 	return cfg, nil
 }

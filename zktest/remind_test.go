@@ -31,7 +31,7 @@ func remind(t *testing.T, servers ...string) {
 		})
 		select {
 		case <-first:
-		case <-time.After(conformancePatience):
+		case <-time.After(conformanceTimeout):
 			require.Fail(t, "no session", "on %s", address)
 		}
 	}

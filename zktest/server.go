@@ -179,8 +179,8 @@ func (s *Server) Servers() []string { return []string{s.Addr()} }
 // ConnectString is Addr, as Java clients take it.
 func (s *Server) ConnectString() string { return s.Addr() }
 
-// closePatience is how long Close waits before it says for what.
-const closePatience = 5 * time.Second
+// closeReport is how long Close waits before it says for what.
+const closeReport = 5 * time.Second
 
 // Close ends the server and waits for all that it started. If that takes more than five seconds
 // it says what it waits for, to the test's log, or to [log/slog] where there is no test. It may be
@@ -193,8 +193,8 @@ func (s *Server) Close() error {
 		s.halt()
 	}
 	s.unlock()
-	impatient := time.AfterFunc(closePatience, func() { s.logf("%s", s.waitsFor()) })
-	defer impatient.Stop()
+	report := time.AfterFunc(closeReport, func() { s.logf("%s", s.waitsFor()) })
+	defer report.Stop()
 	s.wg.Wait()
 	return nil
 }

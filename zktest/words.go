@@ -86,7 +86,7 @@ func (s *Server) dumpText() string {
 		}
 	}
 	for c := range s.conns {
-		at, id := c.since.Add(firstRequestPatience).UnixNano(), int64(0)
+		at, id := c.since.Add(handshakeTimeout).UnixNano(), int64(0)
 		if c.session != nil {
 			at, id = s.expires(c.session.id), c.session.id
 		}
@@ -125,8 +125,8 @@ func (s *Server) expires(id int64) int64 {
 	return time.Now().UnixNano()
 }
 
-// firstRequestPatience is how long a real server waits for the handshake.
-const firstRequestPatience = 10 * time.Second
+// handshakeTimeout is how long a real server waits for the handshake.
+const handshakeTimeout = 10 * time.Second
 
 // watchSummary counts watches as real servers do for this word: those of data only. s.mu is
 // held.

@@ -154,15 +154,15 @@ func (c *child) pass(signals <-chan os.Signal, limit time.Duration, gone func() 
 	}
 }
 
-// tidyPatience is how long what the command has left behind may take to end by itself.
-const tidyPatience = 200 * time.Millisecond
+// tidyTimeout is how long what the command has left behind may take to end by itself.
+const tidyTimeout = 200 * time.Millisecond
 
-// killPatience is how long a process may take to die that was killed.
-const killPatience = 2 * time.Second
+// killTimeout is how long a process may take to die that was killed.
+const killTimeout = 2 * time.Second
 
 // endRest ends what a child that has ended has left behind in its process group, and tells of it. When lost is closed there is no more grace.
 func (c *child) endRest(grace time.Duration, lost <-chan struct{}, signals <-chan os.Signal, say func(format string, args ...any)) {
-	c.pass(signals, tidyPatience, c.groupGone)
+	c.pass(signals, tidyTimeout, c.groupGone)
 	if c.groupGone() {
 		return
 	}
@@ -177,7 +177,7 @@ func (c *child) endRest(grace time.Duration, lost <-chan struct{}, signals <-cha
 		}
 	})
 	_ = syscall.Kill(-c.pid, syscall.SIGKILL)
-	c.pass(nil, killPatience, c.groupGone)
+	c.pass(nil, killTimeout, c.groupGone)
 	if !c.groupGone() {
 		say("process group %d cannot be ended", c.pid)
 	}

@@ -18,14 +18,14 @@ import (
 // connection is how to reach ZooKeeper: the flags that all commands have that use it.
 type connection struct {
 	servers, namespace string
-	patience           time.Duration
+	timeout            time.Duration
 	verbose            bool
 }
 
 func (c *connection) flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.servers, "servers", "", "`host:port,...` of the ensemble, with a /chroot behind it or not; without it $ZKLOCK_SERVERS or 127.0.0.1:2181")
 	fs.StringVar(&c.namespace, "namespace", "", "a `path` without its first slash that all paths are below; without it $ZKLOCK_NAMESPACE")
-	fs.DurationVar(&c.patience, "connect", 30*time.Second, "look for a server no longer than this")
+	fs.DurationVar(&c.timeout, "connect", 30*time.Second, "look for a server no longer than this")
 	fs.BoolVar(&c.verbose, "v", false, "tell of connections and sessions on standard error")
 }
 
@@ -34,8 +34,8 @@ const tellAfter = 2 * time.Second
 
 // connect makes a client and waits until a server answers.
 func (c *connection) connect(ctx context.Context, t *tool, opts ...framework.Option) (*framework.Client, error) {
-	if c.patience <= 0 {
-		return nil, usageError("-connect %v is not positive", c.patience)
+	if c.timeout <= 0 {
+		return nil, usageError("-connect %v is not positive", c.timeout)
 	}
 	level := slog.LevelWarn
 	if c.verbose {
@@ -61,7 +61,7 @@ func (c *connection) connect(ctx context.Context, t *tool, opts ...framework.Opt
 		return nil, &exit{exitUsage, err}
 	}
 	defer time.AfterFunc(tellAfter, func() { t.say("waiting for a server at %s: %s", text, why) }).Stop()
-	patient, cancel := context.WithTimeout(ctx, c.patience)
+	patient, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	if err := client.WaitConnected(patient); err != nil {
 		client.Close()

@@ -89,7 +89,7 @@ func TestCtrlCEndsTheScriptThatWaits(t *testing.T) {
 func scriptEndedByKey(t *testing.T, server *zktest.Server, sh, key string, ready func(read func(string))) syscall.Signal {
 	t.Helper()
 	if _, err := exec.LookPath(sh); err != nil {
-		t.Skipf("no %s", sh)
+		t.Skipf("LEFT OUT: needs %s", sh)
 	}
 	terminal, shell := openPty(t)
 	p := program(t, server.Servers(), sh, "-c", `ulimit -c 0; for i in 1 2; do $ZKLOCK run /lock sh -c 'echo ready; exec sleep 60'; done; echo "the script goes on"`)

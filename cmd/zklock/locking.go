@@ -208,12 +208,12 @@ func (l *locking) acquire(ctx context.Context, t *tool, c *contended) (*lock.Hol
 	return nil, err
 }
 
-// lookPatience limits the look at who is in the way, for those who have waited long enough.
-const lookPatience = 3 * time.Second
+// lookTimeout limits the look at who is in the way, for those who have waited long enough.
+const lookTimeout = 3 * time.Second
 
 // holders names who holds.
 func (c *contended) holders(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookPatience)
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	all, err := c.Participants.Participants(ctx)
 	if err != nil {

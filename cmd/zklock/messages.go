@@ -16,14 +16,14 @@ type messages struct {
 
 func newMessages(to io.Writer) *messages { return &messages{to, make(chan struct{}, 1)} }
 
-// sayPatience is how long a message may hold us up.
-const sayPatience = 100 * time.Millisecond
+// sayTimeout is how long a message may hold us up.
+const sayTimeout = 100 * time.Millisecond
 
 var errNobodyReads = errors.New("nobody reads what is written")
 
 // Write writes text, or has it written as soon as somebody reads. Text that comes while earlier text is not read is dropped.
 func (m *messages) Write(text []byte) (int, error) {
-	timer := time.NewTimer(sayPatience)
+	timer := time.NewTimer(sayTimeout)
 	defer timer.Stop()
 	select {
 	case m.turn <- struct{}{}:

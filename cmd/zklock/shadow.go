@@ -79,8 +79,8 @@ func (s *shadows) cast(ctx context.Context, hold *lock.Hold) (*shadow, error) {
 // How long a shadow that cannot be removed may hold up the end of zklock. Then it stays, and the next holder
 // waits for nothing.
 const (
-	removePatience = 5 * time.Second
-	lostPatience   = time.Second // when there is no connection, and no lock to be kept
+	removeTimeout = 5 * time.Second
+	lostTimeout   = time.Second // when there is no connection, and no lock to be kept
 )
 
 // remove removes the shadow of a hold whose command has ended. Whoever has lost the lock is not kept
@@ -89,11 +89,11 @@ func (s *shadow) remove(hold *lock.Hold) {
 	if s == nil {
 		return
 	}
-	patience := removePatience
+	timeout := removeTimeout
 	if hold.Err() != nil && !isConnected(s.client) {
-		patience = lostPatience
+		timeout = lostTimeout
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	_, _ = s.client.DeleteGuaranteed(ctx, s.path)
 }

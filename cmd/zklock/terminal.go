@@ -121,8 +121,8 @@ func (c *child) goOn() {
 	_ = syscall.Kill(-c.pid, syscall.SIGCONT)
 }
 
-// contPatience is how long it may take until we hear of the SIGCONT that we go on with.
-const contPatience = 200 * time.Millisecond
+// contTimeout is how long it may take until we hear of the SIGCONT that we go on with.
+const contTimeout = 200 * time.Millisecond
 
 // stopWithUs stops the command with all that it has started, and then our own process group, as Ctrl-Z does
 // without us between. It returns when we go on: with false if nobody has stopped and continued us, since no
@@ -137,7 +137,7 @@ func (c *child) stopWithUs(signals chan os.Signal) (stopped bool) {
 	defer signal.Notify(signals, syscall.SIGTSTP)
 	_ = syscall.Kill(0, syscall.SIGTSTP) // the others
 	stopOurselves()
-	timer := time.NewTimer(contPatience)
+	timer := time.NewTimer(contTimeout)
 	defer timer.Stop()
 	select {
 	case <-woken:

@@ -8,19 +8,19 @@ import (
 
 // A request waits too long when it takes longer than both of these.
 const (
-	minPatience = 50 * time.Millisecond
-	usualTimes  = 20 // times the average of a write
+	minWait    = 50 * time.Millisecond
+	usualTimes = 20 // times the average of a write
 
 	smoothing = 8 // a write moves the average by this part of the difference
 )
 
-// patience is how long the oldest request may wait before a nudge. c.mu is held.
-func (c *Conn) patience() time.Duration { return max(minPatience, usualTimes*c.usual) }
+// longestWait is how long the oldest request may wait before a nudge. c.mu is held.
+func (c *Conn) longestWait() time.Duration { return max(minWait, usualTimes*c.usual) }
 
-// learn adds a write to the average. It counts as no longer than our patience, so that one that the server had
+// learn adds a write to the average. It counts as no longer than that, so that one that the server had
 // forgotten does not make us wait much longer for the next one. c.mu is held.
 func (c *Conn) learn(took time.Duration) {
-	c.usual += (min(took, c.patience()) - c.usual) / smoothing
+	c.usual += (min(took, c.longestWait()) - c.usual) / smoothing
 }
 
 // look has nudge called when the oldest request in flight may have waited too long. It does nothing while the timer
@@ -28,7 +28,7 @@ func (c *Conn) learn(took time.Duration) {
 func (c *Conn) look() {
 	if c.nudges && !c.looking {
 		c.looking = true
-		c.lookTimer.Reset(c.patience())
+		c.lookTimer.Reset(c.longestWait())
 	}
 }
 
@@ -46,10 +46,10 @@ func (c *Conn) nudge() {
 	if heard := c.heard.at(); heard.After(since) {
 		since = heard
 	}
-	left := c.patience() - time.Since(since)
+	left := c.longestWait() - time.Since(since)
 	late := left <= 0 && c.syncs == 0
 	if left <= 0 {
-		left = c.patience()
+		left = c.longestWait()
 	}
 	c.lookTimer.Reset(left)
 	c.mu.Unlock()

@@ -110,8 +110,8 @@ func (m *Machine) move(to connstate.State) {
 	}
 }
 
-// patience is how long Close waits before it logs what it waits for.
-const patience = 5 * time.Second
+// closeReport is how long Close waits before it logs what it waits for.
+const closeReport = 5 * time.Second
 
 // Close stops calling listeners, and waits for listeners that are running. When it returns,
 // every goroutine of the machine has ended. It may be called any number of times.
@@ -129,7 +129,7 @@ func (m *Machine) Close() {
 	if insideListener() {
 		return
 	}
-	late := time.AfterFunc(patience, func() {
+	late := time.AfterFunc(closeReport, func() {
 		m.log.Warn("closing waits for a state listener that does not return")
 	})
 	defer late.Stop()

@@ -105,12 +105,12 @@ func Path(t *testing.T) string {
 	return fmt.Sprintf("/%s-%d-%d/lock", "test", time.Now().UnixNano(), paths.Add(1))
 }
 
-// patience is when a test gives up. A test that passes never waits for it.
-const patience = 30 * time.Second
+// testTimeout is when a test gives up. A test that passes never waits for it.
+const testTimeout = 30 * time.Second
 
 // Context ends with the test, or when the test hangs.
 func Context(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -124,7 +124,7 @@ func CatchUp(t *testing.T, client *framework.Client) {
 // Eventually waits until condition is true. Use it for events on a server that give no signal.
 func Eventually(t *testing.T, condition func() bool, what string) {
 	t.Helper()
-	require.Eventually(t, condition, patience, 5*time.Millisecond, what)
+	require.Eventually(t, condition, testTimeout, 5*time.Millisecond, what)
 }
 
 // Receive waits for a value.

@@ -310,7 +310,7 @@ func TestATermEndsBeforeItsNodeGoes(t *testing.T) { // CURATOR-620; client-go's 
 // TestAServerThatRefusesCredentialsEndsNoCampaign has a server refuse those of a candidate that waits, and take them again while its
 // session lives, or later.
 func TestAServerThatRefusesCredentialsEndsNoCampaign(t *testing.T) {
-	for name, patience := range map[string]time.Duration{"session lives": 4 * time.Second, "session is over": time.Hour} {
+	for name, refusal := range map[string]time.Duration{"session lives": 4 * time.Second, "session is over": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w world) {
 				refuses := testbed.RefuseCredentials(w.server)
@@ -319,7 +319,7 @@ func TestAServerThatRefusesCredentialsEndsNoCampaign(t *testing.T) {
 				c := w.campaigning(t.Context(), e)
 				refuses.Store(true)
 				w.server.CutConnections()
-				time.Sleep(patience) // virtual time: the refusal lasts as long as the case says
+				time.Sleep(refusal) // virtual time: the refusal lasts as long as the case says
 				waiting(t, c)
 				short, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()

@@ -20,11 +20,11 @@ func init() {
 		l.deleted = cause
 	}
 	lockapi.Leave = func(holds ...any) {
-		patience, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+		limited, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 		defer cancel()
 		for _, hold := range holds {
 			h := hold.(*Hold)
-			ctx, cancel := h.lease.entry.leavingIn(patience)
+			ctx, cancel := h.lease.entry.leavingIn(limited)
 			_ = h.release(ctx) // that it is given back is all that counts
 			cancel()
 		}

@@ -19,9 +19,9 @@ import (
 // credentials. It takes them later: in the same session, or, which matters for a persistent node only, in the next one.
 func TestCloseOutlastsAServerThatRefusesCredentials(t *testing.T) {
 	for name, c := range map[string]struct {
-		opts     []node.Option
-		patience time.Duration
-		lives    bool
+		opts  []node.Option
+		lasts time.Duration
+		lives bool
 	}{
 		"ephemeral":                     {nil, time.Second, true},
 		"persistent":                    {[]node.Option{node.Persistent()}, time.Second, true},
@@ -42,7 +42,7 @@ func TestCloseOutlastsAServerThatRefusesCredentials(t *testing.T) {
 				closed := make(chan error, 1)
 				go func() { closed <- n.Close() }()
 				synctest.Wait()
-				time.Sleep(c.patience) // virtual time, in which it must not give up
+				time.Sleep(c.lasts) // virtual time, in which it must not give up
 				refuses.Store(false)
 				require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
 				if !c.lives {

@@ -262,12 +262,12 @@ func (r reader) Create(ctx context.Context, client *framework.Client, base, name
 	return "", errors.Join(err, remove(client, path))
 }
 
-// patience limits how long remove may delay the caller. The client continues in the background.
-const patience = time.Second
+// removeTimeout limits how long remove may delay the caller. The client continues in the background.
+const removeTimeout = time.Second
 
 // remove deletes a node that only we know of. It does not use the caller's context, which may have ended.
 func remove(client *framework.Client, path string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()
 	_, err := client.DeleteGuaranteed(ctx, path)
 	if ctx.Err() != nil {

@@ -208,11 +208,11 @@ func (h *handler) look(r *http.Request, _ none) (handleAnswer, error) {
 		return handleAnswer{}, err
 	}
 	if text := r.URL.Query().Get("wait"); text != "" {
-		patience, err := parseDuration("wait", text)
+		timeout, err := parseDuration("wait", text)
 		if err != nil {
 			return handleAnswer{}, err
 		}
-		timer := time.NewTimer(patience)
+		timer := time.NewTimer(timeout)
 		defer timer.Stop()
 		select {
 		case <-one.met:

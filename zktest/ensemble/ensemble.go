@@ -28,15 +28,15 @@ var ErrNoDocker = errors.New("no Docker engine answers")
 // ErrNoImage means that there is no ZooKeeper image, and none can be pulled.
 var ErrNoImage = errors.New("no ZooKeeper image")
 
-// startPatience is how long a start may take, with the image.
-const startPatience = 3 * time.Minute
+// startTimeout is how long a start may take, with the image.
+const startTimeout = 3 * time.Minute
 
 // Start starts an ensemble for a test and waits until it has a quorum. It ends with the test,
 // also if that panics. Without a Docker engine the test is skipped, or fails if
 // CURATOR_TEST_DOCKER=1.
 func Start(t T, opts ...Option) *Ensemble {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	e, err := New(ctx, opts...)
 	if err != nil {

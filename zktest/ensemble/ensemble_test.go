@@ -21,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is when a test gives up.
-func patience(t *testing.T) context.Context {
+// testContext ends when a test gives up.
+func testContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
@@ -49,7 +49,7 @@ func connect(t *testing.T, servers ...string) *zk.Conn {
 			if e.State == zk.StateHasSession {
 				return conn
 			}
-		case <-patience(t).Done():
+		case <-testContext(t).Done():
 			t.Fatal("no session")
 		}
 	}
@@ -64,7 +64,7 @@ func write(t *testing.T, conn *zk.Conn) error {
 
 func TestEnsemble(t *testing.T) {
 	e := ensemble.Start(t)
-	ctx := patience(t)
+	ctx := testContext(t)
 	require.Equal(t, 3, e.Size())
 	require.Len(t, e.Servers(), 3)
 
@@ -174,7 +174,7 @@ func TestEnsemble(t *testing.T) {
 
 func TestStandalone(t *testing.T) {
 	e := ensemble.Start(t, ensemble.WithServers(1), ensemble.WithTick(200*time.Millisecond), ensemble.WithConfig("minSessionTimeout=100"))
-	mode, err := e.Mode(patience(t), 0)
+	mode, err := e.Mode(testContext(t), 0)
 	require.NoError(t, err)
 	require.Equal(t, "standalone", mode)
 	require.NoError(t, write(t, connect(t, e.Servers()...)))

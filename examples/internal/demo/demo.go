@@ -25,8 +25,8 @@ func Servers() *string {
 
 // How long Connect waits for a server, and after which time it says so.
 const (
-	tellAfter = 2 * time.Second
-	patience  = 30 * time.Second
+	tellAfter      = 2 * time.Second
+	connectTimeout = 30 * time.Second
 )
 
 // Connect returns the servers to use, once one of them answers, and what stops the one in this process, if any. The
@@ -60,7 +60,7 @@ func reachable(ctx context.Context, out io.Writer, servers string) ([]string, er
 	}
 	defer client.Close()
 	defer time.AfterFunc(tellAfter, func() { fmt.Fprintf(out, "waiting for a ZooKeeper server at %s: %s\n", servers, why) }).Stop()
-	patient, cancel := context.WithTimeout(ctx, patience)
+	patient, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	if err := client.WaitConnected(patient); err != nil {
 		return nil, fmt.Errorf("no ZooKeeper server answers at %s: %w: %s", servers, err, why)
