@@ -28,7 +28,7 @@ func (q *call) answer(zxid int64, res result) {
 }
 
 // finish waits for the answer, and until the gates let it pass. It reports whether the connection goes
-// on. Server.mu is held, and is let go. The answer to a write in a cluster is not waited for: the next
+// on. Server.mu is held, and is unlocked. The answer to a write in a cluster is not waited for: the next
 // write may follow at once, and gets its answer later.
 func (c *conn) finish(q *call) bool {
 	s := c.server

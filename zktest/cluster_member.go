@@ -110,7 +110,7 @@ func (m *member) sync(q *call, path string) {
 }
 
 // edit hands the leader a transaction that the test wants, and waits until this member has applied it.
-// The lock is held, and is let go. Errors are ErrNoLeader and ErrClosed.
+// The lock is held, and is unlocked. Errors are ErrNoLeader and ErrClosed.
 func (m *member) edit(e *entry) error {
 	c, q := m.cluster, e.origin
 	t := c.term

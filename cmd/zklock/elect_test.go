@@ -274,7 +274,7 @@ func TestElectHandsOver(t *testing.T) {
 	candidates(t, e, 2)
 	code, out, stderr := call(t, server, "revoke", "/election")
 	require.Zero(t, code, stderr)
-	assert.Equal(t, "/election: asked 1 to let go\n", out)
+	assert.Equal(t, "/election: asked 1 to release\n", out)
 	second.term(t, 1)
 	testbed.Eventually(t, func() bool {
 		all := candidates(t, e, 2)

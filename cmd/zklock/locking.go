@@ -221,7 +221,7 @@ func (c *contended) holders(ctx context.Context) (string, error) {
 	}
 	all = slices.DeleteFunc(all, func(p lock.Participant) bool { return !p.Holds })
 	if len(all) == 0 {
-		return "somebody who has let go by now", nil
+		return "somebody who has released it by now", nil
 	}
 	who := fmt.Sprintf("%s (session %#x, for %v)", printable(string(all[0].Data)), uint64(all[0].Session), age(all[0].Since))
 	if more := len(all) - 1; more > 0 {

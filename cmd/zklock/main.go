@@ -1,5 +1,5 @@
 // Zklock is flock for a cluster: it runs a command while it holds a lock in ZooKeeper, runs a
-// service of which one instance is active, shows who holds and who waits, and asks holders to let go.
+// service of which one instance is active, shows who holds and who waits, and asks holders to release the lock.
 //
 //	zklock run [flags] /path -- command args...
 //	zklock elect [flags] /path -- command args...
@@ -41,7 +41,7 @@ const (
 	exitCannotRun   = 126
 	exitNotFound    = 127
 	exitSignal      = 128 // and the number of the signal
-	exitAsked       = 143 // hold was asked to let go; as of a command that run has sent SIGTERM
+	exitAsked       = 143 // hold was asked to release the lock; as of a command that run has sent SIGTERM
 )
 
 func main() {
@@ -70,7 +70,7 @@ func subcommands() []subcommand {
 		{"elect", "[flags] /path -- command args...", "run a command on one machine at a time: while it leads an election", &elect{}},
 		{"hold", "[flags] /path", "hold a lock until a signal comes", &hold{}},
 		{"ls", "[flags] /path", "show who holds and who waits", &ls{}},
-		{"revoke", "[flags] /path", "ask the holders of a lock, or one node, to let go", &revoke{}},
+		{"revoke", "[flags] /path", "ask the holders of a lock, or one node, to release it", &revoke{}},
 		{"serve", "[flags]", "a ZooKeeper server in memory, for trying things out", &serve{}},
 		{"completion", "bash|zsh|fish", "print what a shell needs to complete command lines", &completion{}},
 		{"man", "", "print the manual page", &man{}},

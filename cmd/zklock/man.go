@@ -48,7 +48,7 @@ func (*man) main(t *tool, args []string) error {
 	line(".SH ENVIRONMENT")
 	line(".TP\n.B ZKLOCK_SERVERS, ZKLOCK_NAMESPACE\nstand for \\-servers and \\-namespace where these are not given.")
 	line(".TP\n.B ZKLOCK_PATH, ZKLOCK_NODE, ZKLOCK_TOKEN\nare what the command of run and elect finds: the path of the lock or the election, the path of its node, and its fencing token.")
-	line(".SH EXIT STATUS\nrun and elect end with the status of the command, or with 128 and the number of the signal that ended it. hold ends with 0 when a signal has ended it, and with %d when it was asked to let go. Otherwise:", exitAsked)
+	line(".SH EXIT STATUS\nrun and elect end with the status of the command, or with 128 and the number of the signal that ended it. hold ends with 0 when a signal has ended it, and with %d when it was asked to release the lock. Otherwise:", exitAsked)
 	for _, e := range exitCodes {
 		line(".TP\n.B %d\n%s", e.code, roff(e.text))
 	}

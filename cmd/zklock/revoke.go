@@ -14,7 +14,7 @@ import (
 	"github.com/gocurator/curator/recipes/revocable"
 )
 
-// revoke asks holders to let go.
+// revoke asks holders to release their lock.
 type revoke struct {
 	connection
 	force time.Duration
@@ -53,7 +53,7 @@ func (r *revoke) main(t *tool, args []string) error {
 		fmt.Fprintf(t.out, "%s: nobody holds\n", path)
 		return nil
 	}
-	fmt.Fprintf(t.out, "%s: asked %d to let go\n", path, n)
+	fmt.Fprintf(t.out, "%s: asked %d to release\n", path, n)
 	return nil
 }
 

@@ -877,7 +877,7 @@ func TestRevoke(t *testing.T) {
 	p, _ := holder(t, server, "trap 'echo asked; exit 5' TERM; while :; do sleep 0.01; done")
 	code, out, stderr = call(t, server, "revoke", "/lock")
 	require.Zero(t, code, stderr)
-	assert.Equal(t, "/lock: asked 1 to let go\n", out)
+	assert.Equal(t, "/lock: asked 1 to release\n", out)
 	assert.Equal(t, 5, p.end(), "it was asked and ended by itself")
 	assert.Equal(t, "asked\n", p.out.String())
 

@@ -223,6 +223,6 @@ func (q *fifo[T]) front() (*T, bool) {
 
 func (q *fifo[T]) pop() {
 	var none T
-	q.items[q.head] = none // let go of what it refers to
+	q.items[q.head] = none // so that the garbage collector frees what it refers to
 	q.head++
 }
