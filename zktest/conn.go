@@ -39,6 +39,7 @@ type conn struct {
 	who     []identity // where it comes from, then who it has said that it is
 	watches watches
 	over    bool     // nobody serves it any more
+	lost    bool     // with the server's process, or its leader: what it has sent is not carried out
 	told    uint64   // the last event that it was told of, as watchIndex.told
 	holding bool     // an answer is held back, and what comes after it waits in behind
 	behind  [][]byte // in order
@@ -202,7 +203,7 @@ func (c *conn) connect(record []byte) bool {
 	if !s.lockRunning() {
 		return false
 	}
-	if !s.serves() || h.LastZxid > s.tree.zxid {
+	if !s.serves() || c.lost || h.LastZxid > s.tree.zxid {
 		s.mu.Unlock()
 		return false // a client that knows more than we do has to find another server
 	}
@@ -233,7 +234,7 @@ func (c *conn) connect(record []byte) bool {
 // instead. Server.mu is held.
 func (c *conn) welcome(q *call, h proto.ConnectRequest, code proto.Code) {
 	s := c.server
-	if c.over {
+	if c.over || c.lost {
 		return // the session is there, for when the client comes back
 	}
 	var sess *session

@@ -245,6 +245,7 @@ func (s *Server) hangUpAll() {
 		if c.session != nil && c.session.conn == c {
 			c.session.conn = nil
 		}
+		c.lost = true
 		c.cut()
 	}
 }

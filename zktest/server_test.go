@@ -476,3 +476,47 @@ func FuzzFrames(f *testing.F) {
 		require.NoError(t, err)
 	})
 }
+
+// TestAHandshakeIsLostWithTheProcess: one that the server had not answered when its process ended does not take the session from the connection
+// that the client has made since.
+func TestAHandshakeIsLostWithTheProcess(t *testing.T) {
+	for name, end := range map[string]func(s *zktest.Server){
+		"stop":    (*zktest.Server).Stop,
+		"restart": func(*zktest.Server) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.NewServer(t, zktest.WithInMemory())
+				c := raw(t, s, nil)
+				first := make(chan struct{}, 1)
+				first <- struct{}{}
+				gate := s.Block(zktest.OnOp(zktest.OpConnect), func(zktest.Request) bool {
+					select {
+					case <-first:
+						return true
+					default:
+						return false
+					}
+				})
+				late, err := s.Dial("", "", 0)
+				require.NoError(t, err)
+				refused := make(chan error, 1)
+				go func() {
+					_, err := dialRaw(late, c, 10*time.Second)
+					refused <- err
+				}()
+				<-gate.Arrived()
+				end(s)
+				require.NoError(t, s.Restart())
+				require.Error(t, <-refused)
+				again := raw(t, s, c)
+				gate.Open()
+				synctest.Wait()
+				require.Len(t, s.Sessions(), 1)
+				require.True(t, s.Sessions()[0].Connected)
+				mustCreate(t, again, "/a", 0)
+				require.NoError(t, late.Close())
+			})
+		})
+	}
+}
