@@ -20,8 +20,9 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// served is a shell command that writes its process id and its token, and runs until it is told to end.
-const served = `echo "$$ $ZKLOCK_TOKEN" >> "$FILE"; trap 'echo told; exit 9' TERM; while :; do sleep 0.01; done`
+// served is a shell command that writes its process id and its token, and runs until it is told to end. It hears that from before it
+// writes.
+const served = `trap 'echo told; exit 9' TERM; echo "$$ $ZKLOCK_TOKEN" >> "$FILE"; while :; do sleep 0.01; done`
 
 // candidate is a zklock elect, with the file that its command writes a line into at the beginning of each term.
 type candidate struct {
@@ -173,8 +174,8 @@ func TestElectGivesUpOnlyWhenTheCommandHasEnded(t *testing.T) {
 	e := newElection(t, server)
 	dir := t.TempDir()
 	t.Setenv("DIR", dir)
-	first := elects(t, server, `echo "$$ $ZKLOCK_TOKEN" >> "$FILE"
-		trap 'echo > "$DIR/told"; while [ ! -e "$DIR/go" ]; do sleep 0.01; done; exit 0' TERM; while :; do sleep 0.01; done`)
+	first := elects(t, server, `trap 'echo > "$DIR/told"; while [ ! -e "$DIR/go" ]; do sleep 0.01; done; exit 0' TERM
+		echo "$$ $ZKLOCK_TOKEN" >> "$FILE"; while :; do sleep 0.01; done`)
 	first.term(t, 1)
 	second := elects(t, server, served)
 	before := candidates(t, e, 2)
@@ -196,8 +197,8 @@ func TestASignalWhileTheCommandIsEnded(t *testing.T) {
 	e := newElection(t, server)
 	dir := t.TempDir()
 	t.Setenv("DIR", dir)
-	c := elects(t, server, `echo "$$ $ZKLOCK_TOKEN" >> "$FILE"
-		trap 'echo > "$DIR/told"' TERM; while [ ! -e "$DIR/go" ]; do sleep 0.01; done`, "-grace", "15s")
+	c := elects(t, server, `trap 'echo > "$DIR/told"' TERM
+		echo "$$ $ZKLOCK_TOKEN" >> "$FILE"; while [ ! -e "$DIR/go" ]; do sleep 0.01; done`, "-grace", "15s")
 	c.term(t, 1)
 	require.NoError(t, server.ExpireSession(candidates(t, e, 1)[0].Session))
 	begun(t, filepath.Join(dir, "told"))
@@ -246,6 +247,8 @@ func TestASignalWhileTheLeadershipIsGivenUp(t *testing.T) {
 	code, _, stderr := call(t, server, "revoke", "/election")
 	require.Zero(t, code, stderr)
 	<-gate.Arrived()
+	next := server.Block(zktest.OnCreate(), zktest.OnPath("/election/")) // zklock may hear of the signal in the next campaign only
+	defer next.Open()
 	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
 	gate.Open()
 	assert.Equal(t, exitSignal+int(syscall.SIGTERM), c.end(), c.err.String())

@@ -407,7 +407,7 @@ func lostWhileStopped(t *testing.T, prefix string) {
 func TestACommandThatSomebodyElseContinuedHasItsGrace(t *testing.T) {
 	server := zktest.NewServer(t)
 	file := filepath.Join(t.TempDir(), "pid")
-	p, session := holder(t, server, "trap 'echo cleaning up; exit 0' TERM; "+sayPid(file)+"while :; do :; done")
+	p, session := holder(t, server, "trap 'echo cleaning up; exit 0' TERM; "+sayPid(file)+":", "while :; do :; done")
 	pid := begun(t, file)
 	n, err := strconv.Atoi(pid)
 	require.NoError(t, err)
@@ -566,7 +566,7 @@ func TestWhatEndsByItselfIsNotDisturbed(t *testing.T) {
 // TestWhatIsKilledWithTheCommandIsNotLeftBehind: it takes a moment to die, and nothing is said of that.
 func TestWhatIsKilledWithTheCommandIsNotLeftBehind(t *testing.T) {
 	server := zktest.NewServer(t)
-	p, session := holder(t, server, "for i in 1 2 3 4 5 6 7 8; do sleep 1000 & done; while :; do sleep 0.01; done", "-on-loss", "kill")
+	p, session := holder(t, server, "for i in 1 2 3 4 5 6 7 8; do sleep 1000 & done", works, "-on-loss", "kill")
 	require.NoError(t, server.ExpireSession(session))
 	assert.Equal(t, exitLost, p.end())
 	assert.NotContains(t, p.err.String(), "left processes behind")
@@ -575,7 +575,7 @@ func TestWhatIsKilledWithTheCommandIsNotLeftBehind(t *testing.T) {
 // TestExitAtOnceAfterALoss: when the command is dead nothing more is waited for, also if no server answers.
 func TestExitAtOnceAfterALoss(t *testing.T) {
 	server := zktest.NewServer(t)
-	p, _ := holder(t, server, "trap 'date +%s.%N; exit 0' TERM; while :; do sleep 0.01; done", "-session", "4s", "-grace", "2s")
+	p, _ := holder(t, server, "trap 'date +%s.%N; exit 0' TERM", works, "-session", "4s", "-grace", "2s")
 	server.RefuseConnections(true)
 	server.CutConnections()
 	require.Equal(t, exitLost, p.end(), p.err.String())
@@ -661,7 +661,7 @@ func TestNobodyReadsWhatZklockSays(t *testing.T) {
 		t.Run(verb, func(t *testing.T) {
 			server := zktest.NewServer(t)
 			file := filepath.Join(t.TempDir(), "pid")
-			script := sayPid(file) + "exec 2>/dev/null; trap 'echo cleaning up; kill -PIPE $$' TERM; while :; do sleep 0.01; done"
+			script := "exec 2>/dev/null; trap 'echo cleaning up; kill -PIPE $$' TERM; " + sayPid(file) + works
 			p := prepare(t, server.Servers(), append(append([]string{verb}, flags...), "/lock", "sh", "-c", script)...)
 			reader, writer, err := os.Pipe()
 			require.NoError(t, err)
@@ -676,8 +676,9 @@ func TestNobodyReadsWhatZklockSays(t *testing.T) {
 			} else {
 				m, err := mutex.New(newClient(t, server), "/lock")
 				require.NoError(t, err)
-				require.NoError(t, server.ExpireSession(queued(t, m, 1)[0].Session))
-				require.NoError(t, os.Remove(file))
+				session := queued(t, m, 1)[0].Session
+				require.NoError(t, os.Remove(file)) // before the next command writes it
+				require.NoError(t, server.ExpireSession(session))
 				begun(t, file) // it has campaigned again
 				require.NoError(t, p.Process.Signal(syscall.SIGTERM))
 			}
@@ -693,7 +694,7 @@ func TestNobodyReadsWhatZklockSays(t *testing.T) {
 func TestNobodyTakesWhatZklockSays(t *testing.T) {
 	server := zktest.NewServer(t)
 	file := filepath.Join(t.TempDir(), "pid")
-	p := prepare(t, server.Servers(), "run", "-grace", "100ms", "/lock", "sh", "-c", sayPid(file)+"exec 2>/dev/null; trap '' TERM; while :; do sleep 0.01; done")
+	p := prepare(t, server.Servers(), "run", "-grace", "100ms", "/lock", "sh", "-c", "exec 2>/dev/null; trap '' TERM; "+sayPid(file)+works)
 	reader, writer, err := os.Pipe()
 	require.NoError(t, err)
 	t.Cleanup(func() { reader.Close() })
@@ -722,7 +723,7 @@ func TestNobodyTakesWhatZklockSays(t *testing.T) {
 func TestCommandDiesWithZklock(t *testing.T) {
 	server := zktest.NewServer(t)
 	file := filepath.Join(t.TempDir(), "pid")
-	p := start(t, prepare(t, server.Servers(), "run", "/lock", "sh", "-c", sayPid(file)+"while :; do sleep 0.01; done"))
+	p := start(t, prepare(t, server.Servers(), "run", "/lock", "sh", "-c", sayPid(file)+works))
 	pid, err := strconv.Atoi(begun(t, file))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })

@@ -550,7 +550,7 @@ func TestSignalsReachTheCommandAndWhatItStarted(t *testing.T) {
 	server := zktest.NewServer(t)
 	file := filepath.Join(t.TempDir(), "pid")
 	p := start(t, prepare(t, server.Servers(), "run", "/lock", "sh", "-c",
-		"trap 'echo told; exit 7' USR1; (trap 'echo told too; exit' USR1; "+sayPid(file)+"while :; do sleep 0.01; done) & while :; do sleep 0.01; done"))
+		"trap 'echo told; wait; exit 7' USR1; (trap 'echo told too; exit' USR1; "+sayPid(file)+works+") & "+works))
 	begun(t, file)
 	require.NoError(t, p.Process.Signal(syscall.SIGUSR1))
 	assert.Equal(t, 7, p.end())
@@ -586,11 +586,14 @@ func queued(t *testing.T, m *mutex.Mutex, n int) []lock.Participant {
 	return all
 }
 
-// holder starts a zklock whose command runs until it is told to end, and returns its session.
-func holder(t *testing.T, server *zktest.Server, script string, flags ...string) (p *process, session int64) {
+// works is a shell command that runs until it is told to end.
+const works = "while :; do sleep 0.01; done"
+
+// holder starts a zklock whose command prepares itself and then works, and returns its session. The command is prepared by then.
+func holder(t *testing.T, server *zktest.Server, prepares, works string, flags ...string) (p *process, session int64) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pid")
-	p = start(t, prepare(t, server.Servers(), append(append([]string{"run"}, flags...), "/lock", "sh", "-c", sayPid(file)+script)...))
+	p = start(t, prepare(t, server.Servers(), append(append([]string{"run"}, flags...), "/lock", "sh", "-c", prepares+"; "+sayPid(file)+works)...))
 	begun(t, file)
 	m, err := mutex.New(newClient(t, server), "/lock")
 	require.NoError(t, err)
@@ -598,23 +601,22 @@ func holder(t *testing.T, server *zktest.Server, script string, flags ...string)
 }
 
 func TestLossEndsTheCommand(t *testing.T) {
-	const polite = "trap 'echo cleaning up; exit 0' TERM; while :; do sleep 0.01; done"
-	const stubborn = "trap '' TERM; while :; do sleep 0.01; done"
+	const polite, stubborn = "trap 'echo cleaning up; exit 0' TERM", "trap '' TERM"
 	for _, c := range []struct {
-		name, script string
-		flags        []string
-		code         int
-		out          string
+		name, prepares, works string
+		flags                 []string
+		code                  int
+		out                   string
 	}{
-		{"politely", polite, nil, exitLost, "cleaning up\n"},
-		{"by force, after a while", stubborn, []string{"-grace", "100ms"}, exitLost, ""},
-		{"at once", polite, []string{"-on-loss", "kill"}, exitLost, ""},
-		{"not at all", "while kill -0 $PPID && [ ! -e done ]; do sleep 0.01; done; exit 4", []string{"-on-loss", "ignore"}, 4, ""},
+		{"politely", polite, works, nil, exitLost, "cleaning up\n"},
+		{"by force, after a while", stubborn, works, []string{"-grace", "100ms"}, exitLost, ""},
+		{"at once", polite, works, []string{"-on-loss", "kill"}, exitLost, ""},
+		{"not at all", ":", "while kill -0 $PPID && [ ! -e done ]; do sleep 0.01; done; exit 4", []string{"-on-loss", "ignore"}, 4, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			server := zktest.NewServer(t)
 			dir := t.TempDir()
-			p, session := holder(t, server, "cd "+dir+"; "+c.script, c.flags...)
+			p, session := holder(t, server, "cd "+dir+"; "+c.prepares, c.works, c.flags...)
 			require.NoError(t, server.ExpireSession(session))
 			if c.code != exitLost {
 				assertNothingStays(t, server, "/lock")
@@ -635,7 +637,7 @@ func TestLossEndsTheCommand(t *testing.T) {
 func TestCommandIsDeadBeforeTheNextOneStarts(t *testing.T) {
 	for _, flags := range [][]string{{"-grace", "500ms"}, {"-on-loss", "kill"}} {
 		server := zktest.NewServer(t)
-		p, session := holder(t, server, "echo $$; trap '' TERM; while :; do sleep 0.01; done", flags...)
+		p, session := holder(t, server, "echo $$; trap '' TERM", works, flags...)
 		next := start(t, prepare(t, server.Servers(), "run", "/lock", "sh", "-c", "ps -o pid= -o stat= -A"))
 		m, err := mutex.New(newClient(t, server), "/lock")
 		require.NoError(t, err)
@@ -663,7 +665,7 @@ func TestShadowOfWhoDoesNotComeBack(t *testing.T) {
 		require.NoError(t, err)
 	}
 	shadow(`{"node":"/lock/_c_x-lock-0000000000","holder":"a machine \u001b[2J that crashed","gone_within_ms":3600000}`)
-	for _, flags := range [][]string{{"-try"}, {"-wait", "200ms"}} {
+	for _, flags := range [][]string{{"-try"}, {"-wait", "2s"}} { // time to acquire what nobody holds
 		code, _, stderr := call(t, server, append(append([]string{"run"}, flags...), "/lock", "true")...)
 		assert.Equal(t, exitNotAcquired, code)
 		assert.Contains(t, stderr, `a machine \x1b[2J that crashed`)
@@ -706,10 +708,10 @@ func TestShadowsOfAnotherNamespace(t *testing.T) {
 		server := zktest.NewServer(t)
 		file := filepath.Join(t.TempDir(), "pid")
 		first := prepare(t, server.Servers(), append(append([]string{"run", "-namespace", "app"}, flags...),
-			"/lock", "sh", "-c", sayPid(file)+"while :; do sleep 0.01; done")...)
+			"/lock", "sh", "-c", sayPid(file)+works)...)
 		start(t, first)
 		begun(t, file)
-		code, _, stderr := call(t, server, append(append([]string{"run", "-wait", "1s"}, flags...), "/app/lock", "true")...)
+		code, _, stderr := call(t, server, append(append([]string{"run", "-wait", "20s"}, flags...), "/app/lock", "true")...)
 		assert.Zero(t, code)
 		assert.Empty(t, stderr)
 		require.NoError(t, first.Process.Signal(syscall.SIGTERM))
@@ -874,14 +876,14 @@ func TestRevoke(t *testing.T) {
 	assert.Zero(t, code)
 	assert.Equal(t, "/lock: nobody holds\n", out)
 
-	p, _ := holder(t, server, "trap 'echo asked; exit 5' TERM; while :; do sleep 0.01; done")
+	p, _ := holder(t, server, "trap 'echo asked; exit 5' TERM", works)
 	code, out, stderr = call(t, server, "revoke", "/lock")
 	require.Zero(t, code, stderr)
 	assert.Equal(t, "/lock: asked 1 to release\n", out)
 	assert.Equal(t, 5, p.end(), "it was asked and ended by itself")
 	assert.Equal(t, "asked\n", p.out.String())
 
-	p, _ = holder(t, server, "trap '' TERM; while :; do sleep 0.01; done", "-grace", "100ms")
+	p, _ = holder(t, server, "trap '' TERM", works, "-grace", "100ms")
 	m, err := mutex.New(newClient(t, server), "/lock")
 	require.NoError(t, err)
 	code, _, stderr = call(t, server, "revoke", "-force", "100ms", queued(t, m, 1)[0].Path)
