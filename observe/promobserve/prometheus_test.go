@@ -209,10 +209,11 @@ func TestGaugesComeBackToZero(t *testing.T) {
 			TryAcquire(context.Context) (*lock.Hold, error)
 		}{m, s, rw.Read(), rw.Write()} {
 			contenders.Go(func() {
-				for range 30 {
-					short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+				for n, held := 0, false; n < 30 || !held && ctx.Err() == nil; n++ { // with more and more time, for a slow machine
+					short, cancel := context.WithTimeout(ctx, time.Duration(max(20, n))*time.Millisecond)
 					for _, acquire := range []func(context.Context) (*lock.Hold, error){l.Acquire, l.TryAcquire} {
 						if hold, err := acquire(short); err == nil {
+							held = true
 							select {
 							case <-hold.Done():
 							case <-time.After(3 * time.Millisecond):
@@ -240,7 +241,7 @@ func TestGaugesComeBackToZero(t *testing.T) {
 		}
 		select {
 		case <-finished:
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(time.Duration(max(50, faults)) * time.Millisecond):
 			continue
 		}
 		break
