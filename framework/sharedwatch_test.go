@@ -184,62 +184,52 @@ func TestAWatchOnNothingIsServedToo(t *testing.T) {
 
 // TestLookWhileAPersistentWatchIsBeingSet: the look relies on the persistent watch, whose request is not answered yet.
 func TestLookWhileAPersistentWatchIsBeingSet(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
-	ctx := testbed.Context(t)
-	gate := server.Block(zktest.OnOp(zktest.OpAddWatch))
-	result := make(chan error, 1)
-	go func() {
-		_, err := client.AddWatch(ctx, "/a", framework.WatchPersistent, func(zk.Event) {})
-		result <- err
-	}()
-	testbed.Receive(t, gate.Arrived(), "the watch")
-	looked := make(chan *framework.Watch, 1)
-	before := server.Requests().BytesIn
-	go func() {
-		_, _, w, _ := client.ExistsW(ctx, "/a")
-		looked <- w
-	}()
-	testbed.Eventually(t, func() bool { return server.Requests().BytesIn > before }, "the look waits behind the watch")
-	gate.Open()
-	require.NoError(t, testbed.Receive(t, result, "the answer"))
-	w := testbed.Receive(t, looked, "the look")
-	_, err := client.Create(ctx, "/a", nil)
-	require.NoError(t, err)
-	testbed.Receive(t, w.Done(), "the creation")
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		gate := server.Block(zktest.OnOp(zktest.OpAddWatch))
+		result := adding(t, client, framework.WatchPersistent)
+		<-gate.Arrived()
+		looked := looking(t, func(ctx context.Context, path string) (*framework.Watch, error) {
+			_, _, w, err := client.ExistsW(ctx, path)
+			return w, err
+		})
+		synctest.Wait() // it waits behind the watch
+		gate.Open()
+		require.NoError(t, <-result)
+		w := <-looked
+		_, err := client.Create(t.Context(), "/a", nil)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.True(t, fired(w), "the creation")
+	})
 }
 
 // TestRefusedPersistentWatchMakesOthersLookAgain: a look has relied on a persistent watch that the server then refuses.
 func TestRefusedPersistentWatchMakesOthersLookAgain(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
-	ctx := testbed.Context(t)
-	const unimplemented = 0xfffffffa // -6
-	server.Tamper(func(_ zktest.Request, answer []byte) []byte {
-		refused := slices.Clone(answer[:20]) // length, xid, zxid, error code
-		binary.BigEndian.PutUint32(refused, 16)
-		binary.BigEndian.PutUint32(refused[16:], unimplemented)
-		return refused
-	}, zktest.OnOp(zktest.OpAddWatch))
-	gate := server.Block(zktest.OnOp(zktest.OpAddWatch))
-	result := make(chan error, 1)
-	go func() {
-		_, err := client.AddWatch(ctx, "/a", framework.WatchPersistent, func(zk.Event) {})
-		result <- err
-	}()
-	testbed.Receive(t, gate.Arrived(), "the watch")
-	before := server.Requests().BytesIn
-	looked := make(chan *framework.Watch, 1)
-	go func() {
-		_, _, w, _ := client.ExistsW(ctx, "/a")
-		looked <- w
-	}()
-	testbed.Eventually(t, func() bool { return server.Requests().BytesIn > before }, "the look waits behind the watch")
-	gate.Open()
-	require.ErrorIs(t, testbed.Receive(t, result, "the answer"), framework.ErrWatchUnsupported)
-	w := testbed.Receive(t, looked, "the look")
-	testbed.Receive(t, w.Done(), "word that there is no watch")
-	require.Equal(t, zk.EventNotWatching, w.Event().Type)
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		const unimplemented = 0xfffffffa // -6
+		server.Tamper(func(_ zktest.Request, answer []byte) []byte {
+			refused := slices.Clone(answer[:20]) // length, xid, zxid, error code
+			binary.BigEndian.PutUint32(refused, 16)
+			binary.BigEndian.PutUint32(refused[16:], unimplemented)
+			return refused
+		}, zktest.OnOp(zktest.OpAddWatch))
+		gate := server.Block(zktest.OnOp(zktest.OpAddWatch))
+		result := adding(t, client, framework.WatchPersistent)
+		<-gate.Arrived()
+		looked := looking(t, func(ctx context.Context, path string) (*framework.Watch, error) {
+			_, _, w, err := client.ExistsW(ctx, path)
+			return w, err
+		})
+		synctest.Wait() // it waits behind the watch
+		gate.Open()
+		require.ErrorIs(t, <-result, framework.ErrWatchUnsupported)
+		w := <-looked
+		synctest.Wait()
+		require.True(t, fired(w), "there is no watch")
+		require.Equal(t, zk.EventNotWatching, w.Event().Type)
+	})
 }
 
 // TestWatchesUnderLoad has many goroutines add, remove and use watches on one path while it changes. Each looks
