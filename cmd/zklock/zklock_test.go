@@ -292,11 +292,11 @@ func assertNothingStays(t *testing.T, server *zktest.Server, path string) {
 }
 
 func TestNoServerAnswers(t *testing.T) {
-	p := start(t, prepare(t, []string{"127.0.0.1:1"}, "run", "-connect", "300ms", "/lock", "true"))
+	p := start(t, prepare(t, []string{"127.0.0.1:1"}, "run", "-connect", "1s", "/lock", "true"))
 	assert.Equal(t, exitUnavailable, p.end())
 	assert.Regexp(t, `^zklock: no server answers at 127.0.0.1:1: .*connection refused\n$`, p.err.String())
 
-	p = start(t, prepare(t, []string{"no-such-host.invalid"}, "ls", "-connect", "2500ms", "/lock"))
+	p = start(t, prepare(t, []string{"no-such-host.invalid"}, "ls", "-connect", "4s", "/lock"))
 	assert.Equal(t, exitUnavailable, p.end())
 	lines := strings.Split(p.err.String(), "\n")
 	require.Len(t, lines, 3, p.err.String())
