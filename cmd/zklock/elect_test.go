@@ -250,6 +250,7 @@ func TestASignalWhileTheLeadershipIsGivenUp(t *testing.T) {
 	next := server.Block(zktest.OnCreate(), zktest.OnPath("/election/")) // zklock may hear of the signal in the next campaign only
 	defer next.Open()
 	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
+	testbed.Eventually(t, func() bool { return !pending(t, c.Process.Pid, syscall.SIGTERM) }, "the signal arrives")
 	gate.Open()
 	assert.Equal(t, exitSignal+int(syscall.SIGTERM), c.end(), c.err.String())
 }

@@ -728,7 +728,8 @@ func TestASignalWhileTheShadowIsMade(t *testing.T) {
 			server := zktest.NewServer(t)
 			require.NoError(t, server.Create("/lock.zklock", nil))
 			gate := server.BlockReplies(zktest.OnCreate(), zktest.OnPath("/lock.zklock/"))
-			p := start(t, prepare(t, server.Servers(), verb, "-session", "4s", "-grace", "1s", "/lock", "echo", "in"))
+			// After those two thirds the next connection has 1.5 s, until the session is given up or zklock ends.
+			p := start(t, prepare(t, server.Servers(), verb, "-session", "5s", "-grace", "100ms", "/lock", "echo", "in"))
 			<-gate.Arrived()
 			require.NoError(t, p.Process.Signal(syscall.SIGTERM))
 			testbed.Eventually(t, func() bool {
@@ -759,6 +760,20 @@ func TestASignalJustBeforeTheCommandStarts(t *testing.T) {
 	assert.Equal(t, exitSignal+int(syscall.SIGTERM), p.end(), p.err.String())
 	assert.Empty(t, p.out.String())
 	assertNothingStays(t, server, "/lock")
+}
+
+// pending reports whether a process has not taken notice of a signal.
+func pending(t *testing.T, pid int, s syscall.Signal) bool {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return false // it is only known on Linux
+	}
+	_, rest, _ := strings.Cut(string(text), "\nShdPnd:\t")
+	set, _, _ := strings.Cut(rest, "\n")
+	bits, err := strconv.ParseUint(set, 16, 64)
+	require.NoError(t, err)
+	return bits&(1<<(s-1)) != 0
 }
 
 // zombie reports whether a process is dead and nobody has taken notice.
