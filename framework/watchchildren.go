@@ -4,16 +4,26 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/internal/clientapi"
+	"github.com/gocurator/curator/internal/ctxerr"
 	"github.com/gocurator/curator/internal/proto"
 )
 
 func init() {
 	clientapi.WatchChildren = func(ctx context.Context, client any, path string, w clientapi.ChildrenWatch) (func(), error) {
 		return client.(*Client).watchChildren(ctx, path, w)
+	}
+	clientapi.Sleep = func(ctx context.Context, client any, d time.Duration) error {
+		awake, cancel := client.(*Client).core.untilClosed(ctx)
+		defer cancel()
+		if ctxerr.Sleep(awake, d) != nil && ctx.Err() != nil {
+			return ctxerr.Of(ctx)
+		}
+		return nil
 	}
 	clientapi.Values = func(client any) *sync.Map { return &client.(*Client).core.values }
 	clientapi.DefaultACL = func(client any, path string) []zk.ACL {

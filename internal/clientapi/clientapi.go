@@ -84,6 +84,9 @@ var (
 	// just ended. f is called once, with what DeleteGuaranteed returns, and must not block.
 	DeleteSoon func(ctx context.Context, client any, path string, f func(found bool, err error))
 
+	// Sleep waits for d, and less long if the client is closed: whatever is asked of it next says so. The error is that of ctx.
+	Sleep func(ctx context.Context, client any, d time.Duration) error
+
 	// Values is a place for what recipes keep per client. All views of a client with other namespaces share it.
 	Values func(client any) *sync.Map
 

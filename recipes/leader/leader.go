@@ -156,7 +156,7 @@ func (e *Election) acquire(ctx context.Context) (*lock.Hold, error) {
 			return nil, err
 		}
 		e.client.Logger().Info("candidate joins again", "path", e.path, "reason", err)
-		if ended := p.wait(ctx, time.Since(began)); ended != nil {
+		if ended := p.wait(ctx, e.client, time.Since(began)); ended != nil {
 			return nil, e.givenUp(ctx, fmt.Errorf("%w: %w", ended, err))
 		}
 	}
@@ -189,13 +189,13 @@ const (
 	lastPause  = 3 * time.Second
 )
 
-// wait pauses after a try that took this long. The error is that of ctx.
-func (p *pauses) wait(ctx context.Context, took time.Duration) error {
+// wait pauses after a try that took this long, but not once the client is closed. The error is that of ctx.
+func (p *pauses) wait(ctx context.Context, client *framework.Client, took time.Duration) error {
 	if p.next == nil || took > lastPause {
 		p.next = backoff.NewExponentialBackOff(
 			backoff.WithInitialInterval(firstPause),
 			backoff.WithMaxInterval(lastPause),
 			backoff.WithMaxElapsedTime(0)) // for ever
 	}
-	return ctxerr.Sleep(ctx, p.next.NextBackOff())
+	return clientapi.Sleep(ctx, client, p.next.NextBackOff())
 }

@@ -99,7 +99,7 @@ func (o *observation) next(ctx context.Context) (State, error) {
 		case o.doubt():
 			return o.shown, nil
 		default:
-			if ended := p.wait(ctx, 0); ended != nil {
+			if ended := p.wait(ctx, o.election.client, 0); ended != nil {
 				return State{}, o.election.givenUp(ctx, fmt.Errorf("%w: %w", ended, err))
 			}
 		}

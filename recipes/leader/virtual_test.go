@@ -379,3 +379,30 @@ func TestACandidateIsNotTiedToAnotherTermsSession(t *testing.T) {
 		require.NoError(t, term.Resign())
 	})
 }
+
+// TestCloseEndsAPauseBetweenTries has a candidate and an observer be refused for so long that they pause for seconds.
+func TestCloseEndsAPauseBetweenTries(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		refuses := testbed.RefuseCredentials(w.server)
+		client := w.client(framework.WithAuth("digest", []byte("user:password")), framework.WithSessionTimeout(40*time.Second))
+		e := electionOn(t, client, "/election")
+		refuses.Store(true)
+		w.server.CutConnections()
+		synctest.Wait()
+		c := w.campaigning(t.Context(), e)
+		observed := make(chan error, 1)
+		go func() {
+			for _, err := range e.Observe(t.Context()) {
+				observed <- err
+			}
+		}()
+		time.Sleep(20 * time.Second) // virtual time: the pauses grow
+		synctest.Wait()
+		began := time.Now()
+		require.NoError(t, client.Close())
+		closing := time.Since(began) // it looks for a server, to end the session
+		require.ErrorIs(t, testbed.Receive(t, c, "the end of the campaign").err, lock.ErrClosed)
+		require.ErrorIs(t, testbed.Receive(t, observed, "the end of the observation"), lock.ErrClosed)
+		require.Equal(t, closing, time.Since(began))
+	})
+}

@@ -77,7 +77,7 @@ func (q *Queue) contend(ctx context.Context, wait bool) (*Hold, error) {
 		if pause == backoff.Stop {
 			return nil, lost.cause
 		}
-		if err := ctxerr.Sleep(ctx, pause); err != nil {
+		if err := clientapi.Sleep(ctx, q.client, pause); err != nil {
 			return nil, err
 		}
 	}

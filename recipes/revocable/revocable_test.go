@@ -621,3 +621,44 @@ func TestHolderDoesNotHurryABusyServer(t *testing.T) {
 		require.NoError(t, hold.Release())
 	})
 }
+
+// TestForceDoesNotHurryABusyServer that refuses to read the holder's node during the grace.
+func TestForceDoesNotHurryABusyServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		bed := testbed.On(server)
+		dial := framework.WithDialer(server.DialContext)
+		hold, err := newMutex(t, bed.Client(t, dial), "/lock").Acquire(t.Context())
+		require.NoError(t, err)
+		client := bed.Client(t, dial, framework.WithRetryPolicy(retry.Never()))
+		idle := testbed.Busy(server)
+		require.NoError(t, revocable.Revoke(t.Context(), client, hold.Path(), revocable.WithForce(time.Second)))
+		require.LessOrEqual(t, server.Requests().Requests[zktest.OpGetData], 100, "during the grace, and by the holder")
+		idle()
+		testbed.Receive(t, hold.Done(), "the end of the hold")
+	})
+}
+
+// TestForceSurvivesAServerThatRefusesCredentials during the grace.
+func TestForceSurvivesAServerThatRefusesCredentials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		bed := testbed.On(server)
+		dial := framework.WithDialer(server.DialContext)
+		hold, err := newMutex(t, bed.Client(t, dial, framework.WithErrorPolicy(connstate.Session)), "/lock").Acquire(t.Context())
+		require.NoError(t, err)
+		refuses := testbed.RefuseCredentials(server)
+		client := bed.Client(t, dial, framework.WithAuth("digest", []byte("user:password")))
+		done := make(chan error, 1)
+		go func() {
+			done <- revocable.Revoke(t.Context(), client, hold.Path(), revocable.WithForce(10*time.Second))
+		}()
+		synctest.Wait()
+		refuses.Store(true)
+		server.CutConnections()
+		time.Sleep(5 * time.Second) // virtual time: the refusal lasts that long
+		refuses.Store(false)
+		require.NoError(t, testbed.Receive(t, done, "the end"))
+		testbed.Receive(t, hold.Done(), "the end of the hold")
+	})
+}

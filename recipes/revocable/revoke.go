@@ -10,9 +10,9 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/internal/ctxerr"
 	"github.com/gocurator/curator/recipes/lock"
-	"github.com/gocurator/curator/retry"
 )
 
 // Participants is a lock that can list holders and waiters: a mutex.Mutex, an rwlock.Lock or one side of it, a
@@ -212,7 +212,8 @@ func awaitGone(ctx context.Context, client *framework.Client, path string) error
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			return nil
-		case retry.Retryable(err) && ctx.Err() == nil:
+		case clientapi.MayPass(err) && ctx.Err() == nil:
+			_ = ctxerr.Sleep(ctx, clientapi.RefusedPause) // if ctx ends, the next read says so
 			continue
 		case err != nil:
 			return err

@@ -11,8 +11,8 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/clientapi"
+	"github.com/gocurator/curator/internal/ctxerr"
 	"github.com/gocurator/curator/recipes/lock"
-	"github.com/gocurator/curator/retry"
 )
 
 // ErrBadCount means that the node of a [Count] holds no number of leases: not four bytes, or a number below 1.
@@ -175,7 +175,9 @@ func (s *Semaphore) follow(ctx context.Context, n int) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case retry.Retryable(err):
+		case clientapi.MayPass(err):
+			// If ctx ends, the next read says so.
+			_ = ctxerr.Sleep(ctx, clientapi.RefusedPause)
 			continue // out of reach; whether that is trouble is for the session to say
 		case err != nil:
 			return err

@@ -43,7 +43,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/ctxerr"
+	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/internal/lockapi"
 	"github.com/gocurator/curator/recipes/lock"
 )
@@ -221,7 +221,7 @@ func (s *Semaphore) acquire(ctx context.Context, op string, n int, mayWait bool)
 		if pause == backoff.Stop {
 			return nil, err
 		}
-		if err := ctxerr.Sleep(ctx, pause); err != nil {
+		if err := clientapi.Sleep(ctx, s.client, pause); err != nil {
 			if !s.client.State().IsConnected() { // nobody knows whether a lease is free
 				err = fmt.Errorf("%w: %w", err, zk.ErrNoServer)
 			}
