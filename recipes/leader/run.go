@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
 
@@ -99,18 +98,25 @@ func (e *Election) lead(ctx context.Context, f func(context.Context, *Term) erro
 	return o, nil
 }
 
-// says reports whether err says that ctx is done, and nothing else. Of joined errors each must say so.
+// says reports whether err says that ctx is done, and nothing else: so each error in it that wraps no other is the
+// context's, or part of the cause with which ctx ended.
 func says(err error, ctx context.Context) bool {
-	if cause := context.Cause(ctx); reflect.ValueOf(cause).Comparable() && err == cause {
-		return true // it may consist of several
+	wrapped := unwrap(err)
+	if len(wrapped) == 0 {
+		return errors.Is(err, ctx.Err()) || errors.Is(ctxerr.Of(ctx), err)
 	}
-	switch e := err.(type) {
-	case interface{ Unwrap() []error }:
-		return !slices.ContainsFunc(e.Unwrap(), func(err error) bool { return !says(err, ctx) })
-	case interface{ Unwrap() error }:
-		return says(e.Unwrap(), ctx)
+	return !slices.ContainsFunc(wrapped, func(err error) bool { return !says(err, ctx) })
+}
+
+// unwrap returns the errors that err wraps directly.
+func unwrap(err error) []error {
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		return several.Unwrap()
 	}
-	return errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))
+	if inner := errors.Unwrap(err); inner != nil {
+		return []error{inner}
+	}
+	return nil
 }
 
 // overrunAfter is how long a function may go on after its context has ended before that is logged.

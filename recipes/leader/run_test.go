@@ -372,6 +372,54 @@ func TestWhatTheWorkSaysBesideTheEndOfItsContext(t *testing.T) {
 	}
 }
 
+// several is an error that may wrap others.
+type several []error
+
+func (s several) Error() string   { return "half done" }
+func (s several) Unwrap() []error { return s }
+
+// perhaps is an error that may wrap another.
+type perhaps struct{ err error }
+
+func (p perhaps) Error() string { return "half done" }
+func (p perhaps) Unwrap() error { return p.err }
+
+// TestWhetherTheWorkSaysMoreThanTheEndOfItsContext has errors that could be taken for the end of the context, and others for more.
+func TestWhetherTheWorkSaysMoreThanTheEndOfItsContext(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		e := w.election()
+		reason := errors.New("the boss said so")
+		for name, c := range map[string]struct {
+			cause, work error
+			more        bool
+		}{
+			"nothing wrapped, of several":   {reason, several{}, true},
+			"nothing wrapped, of one":       {reason, perhaps{}, true},
+			"nothing missing":               {reason, several{nil}, true},
+			"the end":                       {reason, context.Canceled, false},
+			"the end, wrapped":              {reason, perhaps{several{context.Canceled}}, false},
+			"the cause":                     {reason, reason, false},
+			"the cause, and more":           {reason, several{reason, errEnough}, true},
+			"a cause that wraps nothing":    {perhaps{}, perhaps{}, false},
+			"a cause of several":            {errors.Join(reason, errEnough), several{errEnough, reason}, false},
+			"a cause that is not compared":  {several{reason}, several{reason}, false},
+			"a cause that wraps, like this": {perhaps{several{reason}}, perhaps{several{reason}}, false},
+			"what only reads like the end":  {reason, errors.New("context canceled"), true},
+		} {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			err := e.Run(ctx, func(ctx context.Context, _ *leader.Term) error {
+				cancel(c.cause)
+				<-ctx.Done()
+				return c.work
+			})
+			require.ErrorIs(t, err, context.Canceled, name)
+			// What the work says is joined to the end of ctx if it is more.
+			parts := err.(interface{ Unwrap() []error }).Unwrap()
+			require.Equal(t, c.more, len(parts) == 2, "%s: %v", name, err)
+		}
+	})
+}
+
 // stuck is a log that stands still at a message.
 type stuck struct {
 	at   string
