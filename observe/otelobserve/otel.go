@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -84,8 +85,8 @@ func WithLockLabel(name func(path, kind string) string) Option {
 // of the ensemble. Without it there is no such attribute.
 func WithServerAddress(address string) Option {
 	return func(c *config) error {
-		if address == "" {
-			return fmt.Errorf("%w: empty server address", framework.ErrBadArgument)
+		if address == "" || !utf8.ValidString(address) { // exporters fail with anything else
+			return fmt.Errorf("%w: server address %q is empty or not UTF-8", framework.ErrBadArgument, address)
 		}
 		c.server = address
 		return nil

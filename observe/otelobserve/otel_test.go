@@ -399,7 +399,7 @@ func TestALabelThatIsCutInTheMiddleOfACharacter(t *testing.T) {
 func TestBadArgumentsAreRefused(t *testing.T) {
 	for name, opt := range map[string]otelobserve.Option{
 		"nil": nil, "label": otelobserve.WithLockLabel(nil), "meters": otelobserve.WithMeterProvider(nil), "tracers": otelobserve.WithTracerProvider(nil),
-		"server": otelobserve.WithServerAddress(""),
+		"server": otelobserve.WithServerAddress(""), "server that is not UTF-8": otelobserve.WithServerAddress("caf\xc3"),
 	} {
 		_, err := otelobserve.New(opt)
 		assert.ErrorIs(t, err, framework.ErrBadArgument, name)
