@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/lock"
@@ -80,5 +81,33 @@ func TestWaiterDoesNotHurryABusyServer(t *testing.T) {
 		require.NoError(t, got.err)
 		release(t, got.group)
 		release(t, hold)
+	})
+}
+
+// TestAServerThatRefusesCredentialsEndsNoWait has it refuse those of the client that reads the count, for a while.
+func TestAServerThatRefusesCredentialsEndsNoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		bed := testbed.On(server)
+		dial := framework.WithDialer(server.DialContext)
+		client := bed.Client(t, dial, framework.WithErrorPolicy(connstate.Session))
+		refuses := testbed.RefuseCredentials(server)
+		count, err := semaphore.NewCount(bed.Client(t, dial, framework.WithAuth("digest", []byte("user:password"))), "/max", 1)
+		require.NoError(t, err)
+		s, err := semaphore.NewShared(client, "/pool", count)
+		require.NoError(t, err)
+		hold := acquire(t, s)
+		waiter := start(t, t.Context(), s, 1, 1)
+		synctest.Wait()
+		refuses.Store(true)
+		server.CutConnections()
+		time.Sleep(4 * time.Second) // virtual time: the refusal lasts that long
+		undecided(t, waiter)
+		refuses.Store(false)
+		time.Sleep(5 * time.Second) // virtual time, in which the client of the count connects again
+		release(t, hold)
+		got := testbed.Receive(t, waiter, "the lease")
+		require.NoError(t, got.err)
+		release(t, got.group)
 	})
 }
