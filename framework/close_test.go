@@ -52,3 +52,32 @@ func TestCloseWhileASuspensionBecomesKnownEndsTheSession(t *testing.T) {
 		require.NotContains(t, states(), connstate.Lost)
 	})
 }
+
+// TestEachCloseWaitsForListeners: also one that comes while another is under way, unless a listener calls it.
+func TestEachCloseWaitsForListeners(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		running, goOn := make(chan struct{}), make(chan struct{})
+		_, err := client.Listen(func(connstate.State) {
+			close(running)
+			<-goOn
+			client.Close() // does not wait for itself
+		})
+		require.NoError(t, err)
+		server.CutConnections()
+		<-running
+		returned := make(chan struct{}, 2)
+		for range cap(returned) {
+			go func() {
+				client.Close()
+				returned <- struct{}{}
+			}()
+			synctest.Wait()
+		}
+		require.Empty(t, returned, "the listener runs")
+		close(goOn)
+		for range cap(returned) {
+			<-returned
+		}
+	})
+}

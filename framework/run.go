@@ -177,6 +177,7 @@ func (c *core) close() {
 	c.mu.Unlock()
 	if !first {
 		<-c.closed
+		c.states.Close() // waits for the listeners, too
 		return
 	}
 	c.stop(ErrClosed)
