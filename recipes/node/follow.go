@@ -30,6 +30,7 @@ type group struct {
 	pzxid   int64         // of the list; it rises, also when the parent is made again
 	gone    bool          // there was no parent after the list of that pzxid
 	changed chan struct{} // closed when any of this changes, and replaced
+	asked   chan struct{} // closed when the list was read or could not be, and replaced
 }
 
 // entry is a child.
@@ -49,7 +50,7 @@ const maxReads = 16
 func follow(client *framework.Client, path string) *group {
 	g := &group{
 		client: client, path: path, done: make(chan struct{}), reads: make(chan struct{}, maxReads),
-		entries: make(map[string]*entry), changed: make(chan struct{}),
+		entries: make(map[string]*entry), changed: make(chan struct{}), asked: make(chan struct{}),
 	}
 	g.ctx, g.stop = context.WithCancel(context.Background())
 	go func() { // ends with g.ctx or the client
@@ -106,7 +107,10 @@ func (g *group) followList() {
 		case errors.Is(err, framework.ErrClosed):
 			return
 		case err != nil:
-			g.set(func() { g.listed, g.reason = false, err })
+			g.set(func() {
+				g.listed, g.reason = false, err
+				g.answered()
+			})
 			if refusal(err) && g.ctx.Err() == nil && !logged {
 				logged = true
 				g.client.Logger().Warn("group cannot be read", "path", g.path, "reason", err)
@@ -154,6 +158,7 @@ func (g *group) list() (*framework.Watch, error) {
 // parent.
 func (g *group) adopt(children []string, stat *zk.Stat) {
 	g.set(func() {
+		defer g.answered()
 		before := g.pzxid
 		if stat != nil {
 			if stat.Pzxid < g.pzxid || g.gone && stat.Pzxid == g.pzxid {
@@ -180,6 +185,19 @@ func (g *group) adopt(children []string, stat *zk.Stat) {
 	})
 }
 
+// answered tells those who wait for the next list. mu is held.
+func (g *group) answered() {
+	close(g.asked)
+	g.asked = make(chan struct{})
+}
+
+// nextList is closed when the list was read or could not be.
+func (g *group) nextList() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.asked
+}
+
 // start begins to follow a child that was not there at the time of this zxid: of the list before, or of the parent's creation. What is
 // older is about another node.
 func (g *group) start(id string, before int64) *entry {
@@ -194,10 +212,20 @@ func (g *group) followChild(ctx context.Context, id string, e *entry) {
 	pause, logged := newPause(), false
 	path := framework.Join(g.path, id)
 	for ctx.Err() == nil {
+		next := g.nextList()
 		watch, err := g.read(ctx, path, e)
 		switch {
 		case errors.Is(err, framework.ErrClosed):
 			return
+		case errors.Is(err, zk.ErrNoNode):
+			// The next list says that it is gone, or that it was made again. A watch for that would stay on the server, one for each
+			// child that has ever been there.
+			g.set(func() { e.current = false })
+			select {
+			case <-next:
+			case <-ctx.Done():
+			}
+			continue
 		case err == nil:
 			pause.Reset()
 			g.await(ctx, watch)
@@ -224,21 +252,11 @@ func (g *group) read(ctx context.Context, path string, e *entry) (*framework.Wat
 		return nil, ctx.Err()
 	}
 	defer func() { <-g.reads }()
-	for {
-		data, stat, watch, err := g.client.GetW(ctx, path)
-		if err == nil {
-			g.take(e, data, stat)
-			return watch, nil
-		}
-		if !errors.Is(err, zk.ErrNoNode) {
-			return nil, err
-		}
-		// The list will say so, if it is true; or the node is made again.
-		found, _, watch, err := g.client.ExistsW(ctx, path)
-		if err != nil || !found {
-			return watch, err
-		}
+	data, stat, watch, err := g.client.GetW(ctx, path)
+	if err == nil {
+		g.take(e, data, stat)
 	}
+	return watch, err
 }
 
 // take takes a child's data over, unless they are older than those that are known.

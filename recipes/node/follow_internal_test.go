@@ -14,7 +14,8 @@ import (
 func alone(t *testing.T) *group {
 	client, err := framework.New([]string{"localhost:1"})
 	require.NoError(t, err)
-	g := &group{client: client, path: "/g", reads: make(chan struct{}, 1), entries: map[string]*entry{}, changed: make(chan struct{})}
+	g := &group{client: client, path: "/g", reads: make(chan struct{}, 1), entries: map[string]*entry{},
+		changed: make(chan struct{}), asked: make(chan struct{})}
 	g.ctx, g.stop = context.WithCancel(t.Context())
 	t.Cleanup(func() {
 		g.stop()

@@ -392,6 +392,49 @@ func TestManyMembersFollowEachOther(t *testing.T) {
 	})
 }
 
+// TestMembersThatHaveLeftAreNotWatched: each would cost a watch, here and on the server, as long as the connection lasts.
+func TestMembersThatHaveLeftAreNotWatched(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		m, other := join(t, w.client(), "/group", "me", ""), w.client()
+		w.settle()
+		watches := w.WatchCount()
+		for i := range 20 {
+			path := fmt.Sprintf("/group/%d", i)
+			_, err := other.Create(t.Context(), path, nil)
+			require.NoError(t, err)
+			synctest.Wait()
+			require.Len(t, m.Members(), 2)
+			require.NoError(t, other.Delete(t.Context(), path, -1))
+			synctest.Wait()
+			require.Len(t, m.Members(), 1)
+			require.True(t, m.Fresh())
+		}
+		require.Equal(t, watches, w.WatchCount())
+	})
+}
+
+// TestAMemberThatComesBackBeforeItIsMissed has a member not be found, and be there again when the list is read.
+func TestAMemberThatComesBackBeforeItIsMissed(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		m, other := join(t, w.client(), "/group", "me", ""), w.client()
+		_, err := other.Create(t.Context(), "/group/a", []byte("1"))
+		require.NoError(t, err)
+		sees(t, m, map[string]string{"me": "", "a": "1"})
+		w.settle()
+		lists := w.Block(zktest.OnOp(zktest.OpGetChildren2))
+		require.NoError(t, other.Delete(t.Context(), "/group/a", -1))
+		testbed.Receive(t, lists.Arrived(), "the list")
+		synctest.Wait() // it was not found
+		require.False(t, m.Fresh())
+		_, err = other.Create(t.Context(), "/group/a", []byte("2"))
+		require.NoError(t, err)
+		lists.Open()
+		synctest.Wait()
+		require.Equal(t, map[string]string{"me": "", "a": "2"}, members(m))
+		require.True(t, m.Fresh())
+	})
+}
+
 // TestAForeignWriteDoesNotTakeMembersBack has an operator write to a member's node twice. The member knows of the second write before it
 // has read the data. Until then it shows those of the first, and not its own from before.
 func TestAForeignWriteDoesNotTakeMembersBack(t *testing.T) {
