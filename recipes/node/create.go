@@ -14,7 +14,10 @@ import (
 
 // create makes the node, at the path that it had before if there was one.
 func (k *keeper) create(ctx context.Context) error {
-	want := k.wanted()
+	want, err := k.toMake()
+	if err != nil {
+		return err
+	}
 	options := k.createOptions()
 	switch {
 	case k.path == "" && k.cfg.protected:
@@ -24,7 +27,7 @@ func (k *keeper) create(ctx context.Context) error {
 	}
 	known := !k.unsure
 	k.sent, k.unsure = true, true
-	_, err := k.client.Create(ctx, k.path, want.data, options...)
+	_, err = k.client.Create(ctx, k.path, want.data, options...)
 	switch {
 	case err == nil:
 		k.made, k.unsure = want, false
@@ -36,7 +39,7 @@ func (k *keeper) create(ctx context.Context) error {
 	case refusal(err) && !retry.Unknown(err):
 		k.absent = false // an earlier create may have been carried out: look before the next
 	}
-	return err
+	return k.tried(want, err)
 }
 
 // createProtected makes the node for the first time. After an error none stays: the
@@ -52,7 +55,7 @@ func (k *keeper) createProtected(ctx context.Context, want content, options []fr
 		mode = framework.Persistent
 	}
 	path, err := k.client.Create(ctx, k.asked, want.data, append(options, framework.As(mode), framework.Protected())...)
-	if err != nil {
+	if err = k.tried(want, err); err != nil {
 		return err
 	}
 	k.path, k.sent, k.made = path, true, want
@@ -96,7 +99,11 @@ func (k *keeper) choose(ctx context.Context) error {
 
 // replace deletes the node that was seen, and makes ours.
 func (k *keeper) replace(ctx context.Context) error {
-	want, stat, former := k.wanted(), k.view.stat, k.former(k.view.stat.EphemeralOwner)
+	want, err := k.toMake()
+	if err != nil {
+		return err
+	}
+	stat, former := k.view.stat, k.former(k.view.stat.EphemeralOwner)
 	ops := replacement(k.path, want.data, stat.Version, former, !k.cfg.persistent)
 	k.sent, k.unsure = true, true
 	results, err := k.client.Multi(ctx, ops...)
@@ -113,7 +120,7 @@ func (k *keeper) replace(ctx context.Context) error {
 		k.unclaim() // as in create
 		return err
 	default:
-		return err
+		return k.tried(want, err)
 	}
 	if err == nil && former && !k.former(results[0].Stat.EphemeralOwner) {
 		return k.undo(ctx, results[0].Stat, int32(len(ops)-3)) // set, delete, create, and what follows

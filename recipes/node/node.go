@@ -76,7 +76,7 @@ type refused struct {
 // Keep waits as long as ctx allows: for a connection, for a permission, for a missing parent, for
 // the end of another's node (see [IfTaken]). When ctx is done the error is that of ctx, and also wraps the
 // reason: zk.ErrNoServer, zk.ErrNoAuth, zk.ErrNoNode, [ErrTaken] and so on. Other errors
-// are ErrTaken with [Fail], [framework.ErrClosed], [framework.ErrBadPath] and
+// are ErrTaken with [Fail], [ErrTooLong], [framework.ErrClosed], [framework.ErrBadPath] and
 // [framework.ErrBadArgument].
 //
 // After an error no node of ours stays, even if the server creates it later: it is deleted
@@ -115,7 +115,7 @@ func (n *Node) awaitFirst(ctx context.Context) error {
 			return nil
 		case errors.Is(err, framework.ErrClosed):
 			return fmt.Errorf("keep %s: %w", n.asked, err)
-		case errors.Is(err, ErrTaken) && n.cfg.taken == Fail:
+		case errors.Is(err, ErrTaken) && n.cfg.taken == Fail, errors.Is(err, ErrTooLong):
 			return err // it says where
 		case ctx.Err() != nil && err != nil:
 			return fmt.Errorf("keep %s: %w: %w", n.asked, ctxerr.Of(ctx), err)
@@ -140,7 +140,8 @@ func (n *Node) Path() string {
 // data. Of several calls at a time the last one wins.
 //
 // If Set fails the data are not lost: they are written when that becomes possible, also into a node that has to
-// be made again, unless a later Set replaces them. Errors are that of ctx, which also wraps the reason,
+// be made again, unless a later Set replaces them. Only after [ErrTooLong] they are given up, and the node is kept with what
+// it held before. Other errors are that of ctx, which also wraps the reason,
 // such as [ErrTaken]; what the server answered, such as zk.ErrNoAuth; [ErrClosed] and
 // [framework.ErrClosed].
 func (n *Node) Set(ctx context.Context, data []byte) error {
@@ -188,7 +189,7 @@ func (n *Node) Present() (there bool, changed <-chan struct{}) {
 }
 
 // Err is nil while the node is there and holds what was set last. Otherwise it is the reason:
-// [ErrTaken], [ErrDeleted], [framework.ErrSuspended], [framework.ErrSessionLost],
+// [ErrTaken], [ErrDeleted], [ErrTooLong], [framework.ErrSuspended], [framework.ErrSessionLost],
 // zk.ErrNoServer, what a server refused (zk.ErrNoAuth, zk.ErrNoNode), and at the end [ErrClosed] or
 // [framework.ErrClosed]. Except after the last two, it is tried again until the node is there.
 func (n *Node) Err() error {

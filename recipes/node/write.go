@@ -71,8 +71,11 @@ func (k *keeper) attend(do func() error) error {
 // write brings the data up to date.
 func (k *keeper) write(ctx context.Context) error {
 	want := k.wanted()
-	if want.number == k.written.number {
+	switch want.number {
+	case k.written.number:
 		return nil
+	case k.tooLong:
+		return k.errTooLong(want)
 	}
 	// With its version, so that data are not written to a node that has come in its place, unless that one has the same
 	// version. After a lost connection the node is looked at before the next try.
@@ -82,6 +85,7 @@ func (k *keeper) write(ctx context.Context) error {
 		stat, err = k.client.Set(once, k.path, want.data, k.view.stat.Version)
 		return err
 	})
+	err = k.tried(want, err)
 	switch {
 	case err == nil && stat.Czxid != k.czxid:
 		k.view = view{}
