@@ -207,6 +207,41 @@ func TestSyncWaitsForTheChildrenOfANodeThatWasMadeAgain(t *testing.T) {
 	})
 }
 
+// TestWithoutDataANodeThatMayNotBeReadIsShownWheneverItComes: a stat needs no permission.
+func TestWithoutDataANodeThatMayNotBeReadIsShownWheneverItComes(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		synctest.Test(t, func(t *testing.T) {
+			_, subject, owner, mine := ownership(t)
+			create(t, owner, "/r")
+			secret := func(path string) {
+				_, err := owner.Create(testbed.Context(t), path, nil, framework.ACL(mine))
+				require.NoError(t, err)
+			}
+			secret("/r/before")
+			c, err := cache.New(subject, "/r", append(opts, cache.WithoutData(), cache.Depth(1))...)
+			require.NoError(t, err)
+			defer c.Close()
+			require.NoError(t, c.Sync(testbed.Context(t)))
+			_, there := c.Get("/r/before")
+			require.True(t, there)
+			secret("/r/later")
+			create(t, owner, "/r/open") // a recursive watch tells of this one
+			require.NoError(t, c.Sync(testbed.Context(t)))
+			_, there = c.Get("/r/open")
+			require.True(t, there)
+			if c.Stats().StandardWatches {
+				_, there = c.Get("/r/later")
+				require.True(t, there)
+				remove(t, owner, "/r/before")
+				secret("/r/before")
+				require.NoError(t, c.Sync(testbed.Context(t)))
+				_, there = c.Get("/r/before")
+				require.True(t, there, "also when it is made again")
+			}
+		})
+	})
+}
+
 // ownership makes a server and two clients of it: one that has no rights, and one that can make nodes that only it may read, with the ACL
 // for them. It is for a synctest bubble.
 func ownership(t *testing.T) (server *zktest.Server, subject, owner *framework.Client, mine []zk.ACL) {

@@ -45,9 +45,9 @@ func Filter(keep func(path string) bool) Option {
 
 // WithoutData keeps the stats of nodes, and not their data: Data is nil. Changes of data are still told.
 //
-// With a persistent watch such a cache also shows nodes that the client may not read, if they had no children when
-// their stat was read. Servers from 3.8.4 on do not tell of their deletion, so they may stay in the cache until the
-// next connection.
+// Such a cache also shows nodes that the client may not read: with a persistent watch if they had no children when
+// their stat was read, with standard watches those at the limit of [Depth]. Servers from
+// 3.8.4 on do not tell of their deletion, so they may stay in the cache until the next connection.
 func WithoutData() Option {
 	return func(c *config) error {
 		c.withoutData = true

@@ -137,6 +137,10 @@ func (q query) node(r *answer) {
 		there, stat, r.watches.data, r.err = q.client.ExistsW(q.ctx, q.path)
 	case q.withoutData: // it costs the data, but an exists of a missing node leaves a watch until somebody makes the node again
 		_, stat, r.watches.data, r.err = q.client.GetW(q.ctx, q.path)
+		if isRefused(r.err) { // so it is there
+			q.reads.Add(1)
+			there, stat, r.watches.data, r.err = q.client.ExistsW(q.ctx, q.path)
+		}
 	default:
 		data, stat, r.watches.data, r.err = q.client.GetW(q.ctx, q.path)
 	}
