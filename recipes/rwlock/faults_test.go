@@ -85,11 +85,13 @@ func (s scenario) checkRelease(t *testing.T, hold *lock.Hold) {
 		assert.Error(t, exists, "released, so the node is gone")
 		return
 	}
-	assert.True(t, lost(err), "%v", err)
+	assert.True(t, s.lost(err), "%v", err)
 }
 
-func lost(err error) bool {
-	return errors.Is(err, lock.ErrSessionLost) || errors.Is(err, lock.ErrSuspended)
+// lost reports whether the fault is the reason of err. The servers tell of a node's end before they tell of its session's.
+func (s scenario) lost(err error) bool {
+	deleted := s.expires && errors.Is(err, lock.ErrNodeDeleted)
+	return deleted || errors.Is(err, lock.ErrSessionLost) || errors.Is(err, lock.ErrSuspended)
 }
 
 func sides(l *rwlock.Lock) map[string]*rwlock.Side {
@@ -163,7 +165,7 @@ func TestDowngradeWithAnyRequestFailing(t *testing.T) {
 		if err != nil {
 			// The write hold may be lost by the fault, and there is nothing to
 			// downgrade then.
-			require.True(t, lost(err), "%v", err)
+			require.True(t, s.lost(err), "%v", err)
 			require.Error(t, write.Err())
 			_ = write.Release() // nil if nobody else has held meanwhile
 			return
