@@ -172,5 +172,7 @@ func (s scenario) checkRelease(t *testing.T, hold *lock.Hold) {
 		assert.Error(t, exists, "released, so the node is gone")
 		return
 	}
-	assert.True(t, errors.Is(err, lock.ErrSessionLost) || errors.Is(err, lock.ErrSuspended), "%v", err)
+	// The servers tell of the node's end before they tell of the session's.
+	deleted := s.expires && errors.Is(err, lock.ErrNodeDeleted)
+	assert.True(t, deleted || errors.Is(err, lock.ErrSessionLost) || errors.Is(err, lock.ErrSuspended), "%v", err)
 }

@@ -314,21 +314,22 @@ func TestLossOfANodeThatWasPassedOn(t *testing.T) {
 }
 
 func TestMaxHoldIsEachHoldersOwn(t *testing.T) {
-	server := zktest.NewServer(t)
-	q, err := lock.New(testbed.On(server).Client(t), "/lock", "lock-", nil,
-		lock.WithLocalHandOff(1000, time.Minute), lock.WithMaxHold(200*time.Millisecond))
-	require.NoError(t, err)
-	first, second := passing(t, q)
-	require.NoError(t, first.Release())
-	got := testbed.Receive(t, second, "the lock")
-	require.NoError(t, got.err)
-	third := inLine(testbed.Context(t), q)
-	testbed.Receive(t, got.hold.Done(), "the end of its time")
-	require.ErrorIs(t, got.hold.Err(), lock.ErrMaxHold)
-	require.ErrorIs(t, first.Err(), lock.ErrReleased)
-	got = testbed.Receive(t, third, "the lock")
-	require.NoError(t, got.err)
-	require.NoError(t, got.hold.Release())
+	virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
+		q, err := lock.New(client(), "/lock", "lock-", nil,
+			lock.WithLocalHandOff(1000, time.Minute), lock.WithMaxHold(200*time.Millisecond))
+		require.NoError(t, err)
+		first, second := passing(t, q)
+		require.NoError(t, first.Release())
+		got := testbed.Receive(t, second, "the lock")
+		require.NoError(t, got.err)
+		third := inLine(testbed.Context(t), q)
+		testbed.Receive(t, got.hold.Done(), "the end of its time")
+		require.ErrorIs(t, got.hold.Err(), lock.ErrMaxHold)
+		require.ErrorIs(t, first.Err(), lock.ErrReleased)
+		got = testbed.Receive(t, third, "the lock")
+		require.NoError(t, got.err)
+		require.NoError(t, got.hold.Release())
+	})
 }
 
 // TestLossThatComesTooLate is about a holder whose time runs out while it releases: the node is not its own any

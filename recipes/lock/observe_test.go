@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -127,30 +128,32 @@ func TestObserversAreToldOfLosses(t *testing.T) {
 		"client": {nil, func(_ *testing.T, _ *zktest.Server, client *framework.Client, _ *lock.Hold) {
 			client.Close()
 		}, lock.ErrClosed},
-		"time": {[]lock.Option{lock.WithMaxHold(time.Millisecond)}, func(*testing.T, *zktest.Server, *framework.Client, *lock.Hold) {
+		"time": {[]lock.Option{lock.WithMaxHold(2 * time.Millisecond)}, func(*testing.T, *zktest.Server, *framework.Client, *lock.Hold) {
 		}, lock.ErrMaxHold},
 		"node": {nil, func(t *testing.T, server *zktest.Server, _ *framework.Client, hold *lock.Hold) {
-			_, err := testbed.On(server).Client(t).DeleteGuaranteed(testbed.Context(t), hold.Path())
-			require.NoError(t, err)
+			require.NoError(t, server.Delete(hold.Path()))
 		}, lock.ErrNodeDeleted},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := zktest.NewServer(t)
-			ended := make(chan framework.EndedEvent, 2)
-			client := testbed.On(server).Client(t, framework.WithObserver(framework.Observer{
-				Ended: func(_ context.Context, e framework.EndedEvent) { ended <- e },
-			}))
-			hold := acquire(t, newQueue(t, client, "/lock", c.opts...))
-			c.lose(t, server, client, hold)
-			e := testbed.Receive(t, ended, "the end")
-			assert.ErrorIs(t, e.Cause, c.want)
-			assert.Equal(t, hold.Err(), e.Cause)
-			assert.Equal(t, "/lock", e.Path)
-			assert.Equal(t, "lock-", e.Name)
-			assert.Equal(t, hold.Path(), e.Node)
-			assert.Positive(t, e.Held)
-			_ = hold.Release() // it says what was lost
-			assert.Empty(t, ended, "told once")
+			virtual(t, func(t *testing.T, server *zktest.Server, newClient func(...framework.Option) *framework.Client) {
+				ended := make(chan framework.EndedEvent, 2)
+				client := newClient(framework.WithObserver(framework.Observer{
+					Ended: func(_ context.Context, e framework.EndedEvent) { ended <- e },
+				}))
+				hold := acquire(t, newQueue(t, client, "/lock", c.opts...))
+				time.Sleep(time.Millisecond) // virtual time, in which it is held; its node is not watched yet
+				c.lose(t, server, client, hold)
+				e := testbed.Receive(t, ended, "the end")
+				assert.ErrorIs(t, e.Cause, c.want)
+				assert.Equal(t, hold.Err(), e.Cause)
+				assert.Equal(t, "/lock", e.Path)
+				assert.Equal(t, "lock-", e.Name)
+				assert.Equal(t, hold.Path(), e.Node)
+				assert.Positive(t, e.Held)
+				_ = hold.Release() // it says what was lost
+				synctest.Wait()
+				assert.Empty(t, ended, "told once")
+			})
 		})
 	}
 }

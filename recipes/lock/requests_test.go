@@ -2,10 +2,13 @@ package lock_test
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"net"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
@@ -44,26 +47,49 @@ func TestUncontendedCycle(t *testing.T) {
 	require.Less(t, counts[zktest.OpGetData], 3, "one watch on the parent does for all")
 }
 
+// sent notes the operations that a client sends, whether the server reads them or not.
+type sent struct {
+	net.Conn
+	mu  *sync.Mutex
+	ops *[]zktest.Op
+}
+
+func (s sent) Write(frames []byte) (int, error) {
+	s.mu.Lock()
+	for b := frames; len(b) >= 12; b = b[4+binary.BigEndian.Uint32(b):] {
+		*s.ops = append(*s.ops, zktest.Op(binary.BigEndian.Uint32(b[8:])))
+	}
+	s.mu.Unlock()
+	return s.Conn.Write(frames)
+}
+
 // TestListFollowsTheCreate makes sure that acquiring takes one round trip: the list is sent
 // before the create has been answered.
 func TestListFollowsTheCreate(t *testing.T) {
-	server := zktest.NewServer(t)
-	q := newQueue(t, testbed.On(server).Client(t), "/lock")
-	require.NoError(t, acquire(t, q).Release())
-	server.ResetCounts()
-	hold := acquire(t, q)
-	both := server.Requests().BytesIn // of create and list
-	require.NoError(t, hold.Release())
-
-	gate := server.BlockReplies(zktest.OnCreate())
-	server.ResetCounts()
-	acquired := acquiring(t, testbed.Context(t), q, server, 1)
-	testbed.Receive(t, gate.Arrived(), "the create")
-	testbed.Eventually(t, func() bool { return server.Requests().BytesIn >= both }, "the list is there, unanswered as the create")
-	gate.Open()
-	got := testbed.Receive(t, acquired, "the lock")
-	require.NoError(t, got.err)
-	require.NoError(t, got.hold.Release())
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		require.NoError(t, server.Create("/lock", nil))
+		var mu sync.Mutex
+		var ops []zktest.Op
+		client := testbed.On(server).Client(t, framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := server.DialContext(ctx, network, address)
+			return sent{conn, &mu, &ops}, err
+		}))
+		q := newQueue(t, client, "/lock") // it is used for the first time, so it has no view
+		gate := server.BlockReplies(zktest.OnCreate())
+		acquired := inLine(testbed.Context(t), q)
+		testbed.Receive(t, gate.Arrived(), "the create")
+		synctest.Wait()
+		require.Empty(t, acquired)
+		mu.Lock()
+		listed := slices.Contains(ops, zktest.OpGetChildren2)
+		mu.Unlock()
+		gate.Open()
+		require.True(t, listed)
+		got := testbed.Receive(t, acquired, "the lock")
+		require.NoError(t, got.err)
+		require.NoError(t, got.hold.Release())
+	})
 }
 
 func TestWatchedQueueNeedsTwoRequests(t *testing.T) {
@@ -198,39 +224,40 @@ func TestDriverThatSaysNothingIsRefused(t *testing.T) {
 }
 
 func TestParticipantsOfAWatchedLockAreReadOnce(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
-	a, b := newQueue(t, bed.Client(t), "/lock"), newQueue(t, bed.Client(t), "/lock", lock.WithData([]byte("b")))
-	watched(t, a)
-	hold := acquire(t, a)
-	ctx, cancel := context.WithCancel(testbed.Context(t))
-	waiting := acquiring(t, ctx, b, server, 2)
-	participants := func() []lock.Participant {
-		t.Helper()
-		ps, err := a.Participants(testbed.Context(t))
+	virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		a, b := newQueue(t, client(), "/lock"), newQueue(t, client(), "/lock", lock.WithData([]byte("b")))
+		watched(t, a)
+		hold := acquire(t, a)
+		ctx, cancel := context.WithCancel(testbed.Context(t))
+		waiting := acquiring(t, ctx, b, server, 2)
+		participants := func() []lock.Participant {
+			t.Helper()
+			ps, err := a.Participants(testbed.Context(t))
+			require.NoError(t, err)
+			return ps
+		}
+		synctest.Wait() // a's server has told of b's node, and b has set its watches
+		require.Len(t, participants(), 2)
+		server.ResetCounts()
+		for range 3 {
+			ps := participants()
+			require.Len(t, ps, 2)
+			require.True(t, ps[0].Holds)
+			require.Equal(t, "b", string(ps[1].Data))
+			ps[1].Data[0] = 'x' // is the caller's own
+		}
+		require.Empty(t, counted(server))
+
+		_, err := client().Set(testbed.Context(t), participants()[1].Path, []byte("new"), -1)
 		require.NoError(t, err)
-		return ps
-	}
-	testbed.Eventually(t, func() bool { return len(participants()) == 2 }, "a's server has told of b's node")
-	server.ResetCounts()
-	for range 3 {
-		ps := participants()
-		require.Len(t, ps, 2)
-		require.True(t, ps[0].Holds)
-		require.Equal(t, "b", string(ps[1].Data))
-		ps[1].Data[0] = 'x' // is the caller's own
-	}
-	require.Empty(t, counted(server))
+		testbed.Eventually(t, func() bool { return string(participants()[1].Data) == "new" }, "data that were written are read")
 
-	_, err := bed.Client(t).Set(testbed.Context(t), participants()[1].Path, []byte("new"), -1)
-	require.NoError(t, err)
-	testbed.Eventually(t, func() bool { return string(participants()[1].Data) == "new" }, "data that were written are read")
-
-	cancel()
-	require.ErrorIs(t, testbed.Receive(t, waiting, "the end of b's wait").err, context.Canceled)
-	testbed.Eventually(t, func() bool { return len(participants()) == 1 }, "b has gone")
-	require.NoError(t, hold.Release())
-	require.NoError(t, a.Do(testbed.Context(t), func(context.Context) error { return nil }))
+		cancel()
+		require.ErrorIs(t, testbed.Receive(t, waiting, "the end of b's wait").err, context.Canceled)
+		testbed.Eventually(t, func() bool { return len(participants()) == 1 }, "b has gone")
+		require.NoError(t, hold.Release())
+		require.NoError(t, a.Do(testbed.Context(t), func(context.Context) error { return nil }))
+	})
 }
 
 // TestTryAcquireOfAWatchedLockAsksNothing, also if the holder was there before the view: its node is read once.

@@ -106,7 +106,7 @@ func TestHolderThatWasStoppedIsRefused(t *testing.T) {
 func testStopped(t *testing.T, servers []string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	client, err := framework.New(servers, framework.WithSessionTimeout(stoppedTimeout))
+	client, err := framework.New(servers)
 	require.NoError(t, err)
 	defer client.Close()
 	_, err = client.Create(ctx, stoppedData, []byte("nobody"), framework.ContainerParents())
@@ -145,7 +145,8 @@ func testStopped(t *testing.T, servers []string) {
 	require.NoError(t, err)
 	require.NoError(t, child.Process.Signal(syscall.SIGCONT))
 	require.Contains(t, line(), zk.ErrNoNode.Error(), "the guard refuses")
-	require.Contains(t, line(), lock.ErrSessionLost.Error(), "and it is told")
+	told := line() // by what has arrived meanwhile, or by the time that has passed
+	require.True(t, strings.Contains(told, lock.ErrSessionLost.Error()) || strings.Contains(told, lock.ErrNodeDeleted.Error()), told)
 	t.Log("both ", line())
 	data, _, err := client.Get(ctx, stoppedData)
 	require.NoError(t, err)

@@ -91,26 +91,27 @@ func TestViewThatMissedANodeIsNotAsked(t *testing.T) {
 
 // TestNodeThatWasThereBeforeTheViewIsWatched is about nodes that are known from a list, and not from an event.
 func TestNodeThatWasThereBeforeTheViewIsWatched(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
-	client, other := bed.Client(t), bed.Client(t)
-	theirs := foreign(t, other, "/lock")
-	var watches atomic.Int32
-	server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpGetData), func(r zktest.Request) bool {
-		if r.Watch {
-			watches.Add(1)
-		}
-		return false
+	virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		other := client()
+		theirs := foreign(t, other, "/lock")
+		var watches atomic.Int32
+		server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpGetData), func(r zktest.Request) bool {
+			if r.Watch {
+				watches.Add(1)
+			}
+			return false
+		})
+		q := newQueue(t, client(), "/lock", lock.WithLocalHandOff(1, time.Hour)) // has a view from the first acquire on
+		mine := acquiring(t, testbed.Context(t), q, server, 2)
+		synctest.Wait()
+		require.True(t, q.Viewed())
+		blocked(t, mine)
+		require.EqualValues(t, 1, watches.Load(), "a watch of its own")
+		require.NoError(t, other.Delete(testbed.Context(t), theirs, -1))
+		got := testbed.Receive(t, mine, "the lock")
+		require.NoError(t, got.err)
+		require.NoError(t, got.hold.Release())
 	})
-	q := newQueue(t, client, "/lock", lock.WithLocalHandOff(1, time.Hour)) // has a view from the first acquire on
-	mine := acquiring(t, testbed.Context(t), q, server, 2)
-	testbed.Eventually(t, q.Viewed, "the view has begun")
-	blocked(t, mine)
-	require.EqualValues(t, 1, watches.Load(), "a watch of its own")
-	require.NoError(t, other.Delete(testbed.Context(t), theirs, -1))
-	got := testbed.Receive(t, mine, "the lock")
-	require.NoError(t, got.err)
-	require.NoError(t, got.hold.Release())
 }
 
 // TestSecretNodeThatWasThereBeforeTheViewKeepsNobodyWaiting: nobody is told of its end, neither who waits nor who only tries.
@@ -408,16 +409,16 @@ func TestServersLikeKeeper(t *testing.T) {
 
 // TestTimedOutInTheQueueIsNotAcquired: the caller can tell a lock that others hold from servers out of reach.
 func TestTimedOutInTheQueueIsNotAcquired(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
-	hold := acquire(t, newQueue(t, bed.Client(t), "/lock"))
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err := newQueue(t, bed.Client(t), "/lock").Acquire(ctx)
-	require.ErrorIs(t, err, lock.ErrNotAcquired)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.EqualError(t, err, "acquire /lock: held by another: context deadline exceeded")
-	require.NoError(t, hold.Release())
+	virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
+		hold := acquire(t, newQueue(t, client(), "/lock"))
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		_, err := newQueue(t, client(), "/lock").Acquire(ctx)
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.EqualError(t, err, "acquire /lock: held by another: context deadline exceeded")
+		require.NoError(t, hold.Release())
+	})
 }
 
 // TestAcquireDoesNotOutliveItsContextInAnOutage: giving up waits for no server that is out of reach.
@@ -450,14 +451,14 @@ func TestAcquireDoesNotOutliveItsContextInAnOutage(t *testing.T) {
 
 // TestMaxHoldEndsAStuckHolder: the holder was told that the connection is suspended, and does not release.
 func TestMaxHoldEndsAStuckHolder(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
-	stuck := acquire(t, newQueue(t, bed.Client(t), "/lock", lock.WithMaxHold(200*time.Millisecond)))
-	server.CutConnections()
-	testbed.Receive(t, stuck.Done(), "word of the suspension")
-	require.NoError(t, acquire(t, newQueue(t, bed.Client(t), "/lock")).Release())
-	err := stuck.Release()
-	require.True(t, errors.Is(err, lock.ErrMaxHold) || errors.Is(err, lock.ErrSuspended), "%v", err)
+	virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		stuck := acquire(t, newQueue(t, client(), "/lock", lock.WithMaxHold(200*time.Millisecond)))
+		server.CutConnections()
+		testbed.Receive(t, stuck.Done(), "word of the suspension")
+		require.NoError(t, acquire(t, newQueue(t, client(), "/lock")).Release())
+		err := stuck.Release()
+		require.True(t, errors.Is(err, lock.ErrMaxHold) || errors.Is(err, lock.ErrSuspended), "%v", err)
+	})
 }
 
 // TestNodeOfAStuckHolderIsDeletedByForce: whoever waits behind it, in memory or on the server, is told.
