@@ -49,7 +49,7 @@ bench:
 	@cd bench && go run . -servers 1,3 -with java,kazoo,etcd,redis -run '$(RUN)' -out ../docs
 
 # The same with 1 ms of network each way.
-bench-network: RUN := ^uncontended|^2 waiters|^10 waiters
+bench-network: RUN := ^uncontended|^2 waiters, a client|^10 waiters, a client|^100 waiters, a client
 bench-network:
 	@scripts/zookeeper-image.sh >/dev/null && scripts/peer-image.sh >/dev/null && scripts/rivals-image.sh >/dev/null
 	@cd bench && go run . -servers 1,3 -network 1ms -with java,kazoo,etcd,redis -run '$(RUN)' -out ../docs
