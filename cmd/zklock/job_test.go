@@ -557,7 +557,9 @@ func TestTheCommandLeavesItsProcessGroup(t *testing.T) {
 // TestWhatEndsByItselfIsNotDisturbed: the last reader of a pipe may be a moment later than the command.
 func TestWhatEndsByItselfIsNotDisturbed(t *testing.T) {
 	server := zktest.NewServer(t)
-	code, out, stderr := call(t, server, "run", "/lock", "sh", "-c", "(sleep 0.05; echo done) &")
+	fifo := filepath.Join(t.TempDir(), "fifo") // its end tells what is left behind that the command has ended
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+	code, out, stderr := call(t, server, "run", "/lock", "sh", "-c", "sh -c 'read x; echo done' < "+fifo+" & exec 3> "+fifo)
 	assert.Zero(t, code)
 	assert.Equal(t, "done\n", out)
 	assert.Empty(t, stderr)
