@@ -1,0 +1,210 @@
+package semaphore_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/semaphore"
+	"github.com/gocurator/curator/zktest"
+)
+
+const (
+	longestHold = time.Second
+	untilTold   = 500 * time.Millisecond // a holder that was cut off is told by then
+)
+
+// TestASharedCountAtRandom has clients of a cluster take leases while the count changes, servers lag, answers are late, connections
+// are cut and sessions end. Once the holders from before a change have released, there are never more than the count.
+func TestASharedCountAtRandom(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newSharedWorld(t, seed)
+				w.run(t)
+			})
+		})
+	}
+}
+
+// sharedWorld is a cluster, and users of one semaphore on it.
+type sharedWorld struct {
+	rand     *rand.Rand
+	bed      *testbed.Bed
+	cluster  *zktest.Cluster
+	sessions []int64
+
+	mu    sync.Mutex // guards what follows
+	live  map[*lock.Hold]bool
+	count int       // the largest that may be in force
+	since time.Time // of count
+	last  time.Time // when somebody got a lease
+}
+
+func newSharedWorld(t *testing.T, seed uint64) *sharedWorld {
+	cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
+	_, err := cluster.WaitLeader(t.Context())
+	require.NoError(t, err)
+	return &sharedWorld{
+		rand: rand.New(rand.NewPCG(seed, 0)), bed: testbed.OnCluster(cluster), cluster: cluster,
+		live: make(map[*lock.Hold]bool), count: 3, since: time.Now(), last: time.Now(),
+	}
+}
+
+func (w *sharedWorld) client(t *testing.T, opts ...framework.Option) *framework.Client {
+	return w.bed.Client(t, append(opts, framework.WithDialer(w.cluster.DialContext))...)
+}
+
+func (w *sharedWorld) run(t *testing.T) {
+	setter, err := semaphore.NewCount(w.client(t), "/max", w.count)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var users sync.WaitGroup
+	for i := range 4 {
+		s := w.semaphore(t, i == 0)
+		for range 3 {
+			random := rand.New(rand.NewPCG(w.rand.Uint64(), 0))
+			users.Go(func() { w.use(ctx, t, s, random) })
+		}
+	}
+	for range 25 {
+		w.set(t, setter)
+		undo := w.disturb(t)
+		time.Sleep(w.between(500, 4500)) // virtual time: the users go on
+		for _, f := range undo {
+			f()
+		}
+	}
+	time.Sleep(20 * time.Second) // virtual time, in which all is well again
+	w.mu.Lock()
+	assert.Less(t, time.Since(w.last), 15*time.Second, "nobody gets a lease any more")
+	w.mu.Unlock()
+	stop()
+	users.Wait()
+	time.Sleep(2 * time.Second) // virtual time: what was given up is deleted in the background
+	for _, path := range []string{"/pool/leases", "/pool/locks"} {
+		children, err := w.cluster.Members()[0].Children(path)
+		require.NoError(t, err)
+		require.Empty(t, children, path)
+	}
+}
+
+// semaphore is one of a new client. The count may have a client of its own.
+func (w *sharedWorld) semaphore(t *testing.T, apart bool) *semaphore.Semaphore {
+	policies := []connstate.ErrorPolicy{connstate.Standard, connstate.Session}
+	client := w.client(t, framework.WithErrorPolicy(policies[w.rand.IntN(len(policies))]))
+	session, err := client.Session(t.Context())
+	require.NoError(t, err)
+	w.sessions = append(w.sessions, session.ID())
+	counts := client
+	if apart {
+		counts = w.client(t)
+	}
+	count, err := semaphore.NewCount(counts, "/max", w.count)
+	require.NoError(t, err)
+	s, err := semaphore.NewShared(client, "/pool", count)
+	require.NoError(t, err)
+	return s
+}
+
+// use takes one or two leases again and again.
+func (w *sharedWorld) use(ctx context.Context, t *testing.T, s *semaphore.Semaphore, random *rand.Rand) {
+	for ctx.Err() == nil {
+		limited, cancel := context.WithTimeout(ctx, time.Duration(10+random.IntN(6000))*time.Millisecond)
+		take := s.AcquireN
+		if random.IntN(3) == 0 {
+			take = s.TryAcquireN
+		}
+		group, err := take(limited, 1+random.IntN(2))
+		cancel()
+		if err != nil {
+			time.Sleep(time.Duration(1+random.IntN(50)) * time.Millisecond) // virtual time between two tries
+			continue
+		}
+		w.granted(t, group)
+		time.Sleep(time.Duration(random.Int64N(int64(longestHold)))) // virtual time: the length of holds is the workload
+		w.mu.Lock()
+		for _, h := range group.Holds() {
+			delete(w.live, h)
+		}
+		w.mu.Unlock()
+		_ = group.Release() // it may have been lost
+	}
+}
+
+// granted notes a group, and counts.
+func (w *sharedWorld) granted(t *testing.T, group *lock.Group) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last = time.Now()
+	ours := true
+	for _, h := range group.Holds() {
+		w.live[h] = true
+		ours = ours && h.Err() == nil
+	}
+	holders := 0
+	for h := range w.live {
+		if h.Err() == nil {
+			holders++
+		}
+	}
+	if ours && time.Since(w.since) > longestHold+untilTold {
+		assert.LessOrEqual(t, holders, w.count, "%v after the count was set", time.Since(w.since))
+	}
+}
+
+// set changes the count. Until Set has returned, the larger number may be in force, and after an error either.
+func (w *sharedWorld) set(t *testing.T, setter *semaphore.Count) {
+	n := 1 + w.rand.IntN(4)
+	w.mu.Lock()
+	w.count, w.since = max(w.count, n), time.Now()
+	w.mu.Unlock()
+	if setter.Set(t.Context(), n) != nil {
+		return
+	}
+	w.mu.Lock()
+	w.count, w.since = n, time.Now()
+	w.mu.Unlock()
+}
+
+// disturb lets servers lag, delays answers, and may cut, expire or hold up something.
+func (w *sharedWorld) disturb(t *testing.T) (undo []func()) {
+	members := w.cluster.Members()
+	for _, m := range members {
+		require.NoError(t, w.cluster.Lag(m, w.between(0, 300)*time.Duration(w.rand.IntN(2))))
+	}
+	server := members[w.rand.IntN(len(members))]
+	ops := []zktest.Op{zktest.OpGetData, zktest.OpDelete, zktest.OpCreate, zktest.OpCreate2, zktest.OpGetChildren2, zktest.OpMulti}
+	for range w.rand.IntN(4) {
+		undo = append(undo, server.Delay(w.between(0, 30), zktest.OnOp(ops[w.rand.IntN(len(ops))]), zktest.OnSession(w.session())))
+	}
+	switch w.rand.IntN(8) {
+	case 0:
+		server.CutConnections()
+	case 1:
+		_ = w.cluster.ExpireSession(w.session()) // it may be over
+	case 2:
+		gate := server.BlockReplies(zktest.OnOp(zktest.OpGetData))
+		time.AfterFunc(w.between(0, 400), gate.Open)
+	}
+	return undo
+}
+
+func (w *sharedWorld) session() int64 { return w.sessions[w.rand.IntN(len(w.sessions))] }
+
+// between is a random time of so many milliseconds.
+func (w *sharedWorld) between(from, to int) time.Duration {
+	return time.Duration(from+w.rand.IntN(to-from)) * time.Millisecond
+}
