@@ -119,6 +119,8 @@ func (k *keeper) replace(ctx context.Context) error {
 		k.sent, k.unsure = false, false
 		k.unclaim() // as in create
 		return err
+	case k.cfg.persistent: // no data were sent
+		return err
 	default:
 		return k.tried(want, err)
 	}
@@ -129,24 +131,28 @@ func (k *keeper) replace(ctx context.Context) error {
 }
 
 // replacement is the transaction that deletes a node of this version, and makes another one if remake is true. If tell is
-// true its first result has the stat of the node that was deleted.
+// true its first result has the stat of the node that was deleted. The data are in it once: servers hang up on a request that is
+// too long.
 func replacement(path string, data []byte, version int32, tell, remake bool) (ops []any) {
 	next := version
 	if tell {
-		ops = append(ops, &zk.SetDataRequest{Path: path, Data: data, Version: version})
+		ops = append(ops, &zk.SetDataRequest{Path: path, Version: version})
 		next++
 	}
 	ops = append(ops, &zk.DeleteRequest{Path: path, Version: next})
 	if !remake {
 		return ops // not every kind can be made in a Multi
 	}
-	ops = append(ops, &zk.CreateRequest{Path: path, Data: data, Flags: int32(framework.Ephemeral)})
+	if version < 0 || version >= 2 {
+		return append(ops, &zk.CreateRequest{Path: path, Data: data, Flags: int32(framework.Ephemeral)})
+	}
+	ops = append(ops, &zk.CreateRequest{Path: path, Flags: int32(framework.Ephemeral)})
 	// A write by the owner of the deleted node that is under way has the version that was seen, or the one before if it is
 	// sent again. It must not meet the new node, so that one does not get these versions.
-	for v := int32(0); version < 2 && v <= version; v++ {
-		ops = append(ops, &zk.SetDataRequest{Path: path, Data: data, Version: v})
+	for v := range version {
+		ops = append(ops, &zk.SetDataRequest{Path: path, Version: v})
 	}
-	return ops
+	return append(ops, &zk.SetDataRequest{Path: path, Data: data, Version: version})
 }
 
 // undo is for a node that came, with the same version, in place of one of ours that was to be replaced. We had no

@@ -38,9 +38,10 @@ type keeper struct {
 	touched time.Time // when the touch child was written, or the node was found
 	logged  string    // the last reason
 
-	hungUpOn int64 // the content that was sent last when the connection ended
-	hangUps  int   // how often in a row that was so
-	tooLong  int64 // the content that is not sent any more; 0: none
+	taken    content // what the servers took last; the node that is there now may hold something else
+	hungUpOn int64   // the content that was sent last when the connection ended
+	hangUps  int     // how often in a row that was so
+	tooLong  int64   // the content that is not sent any more; 0: none
 }
 
 // view is what was seen when the node was looked at.

@@ -24,7 +24,7 @@ const (
 // tried notes what has come of sending want. It returns err, or ErrTooLong if want is not to be sent again.
 func (k *keeper) tried(want content, err error) error {
 	switch {
-	case len(want.data) < longData, inDoubt(err):
+	case len(want.data) < longData, want.number == k.taken.number, inDoubt(err):
 		return err
 	case err == nil || refusal(err):
 		k.hangUps = 0
@@ -44,16 +44,23 @@ func (k *keeper) tried(want content, err error) error {
 	return err
 }
 
-// toMake is what to make the node with: what is wanted, or what it held before if that is too long.
-func (k *keeper) toMake() (content, error) {
+// possible is what the node can hold: what is wanted, or what it held before if that is too long. Then the error says so.
+// It has the number 0 if there was nothing before.
+func (k *keeper) possible() (content, error) {
 	want := k.wanted()
-	switch {
-	case want.number != k.tooLong:
-		return want, nil
-	case k.written.number > 0:
-		return k.written, nil
+	if want.number == k.tooLong {
+		return k.taken, k.errTooLong(want)
 	}
-	return want, k.errTooLong(want)
+	return want, nil
+}
+
+// toMake is what to make the node with.
+func (k *keeper) toMake() (content, error) {
+	want, err := k.possible()
+	if want.number > 0 {
+		return want, nil
+	}
+	return want, err
 }
 
 func (k *keeper) errTooLong(want content) error {

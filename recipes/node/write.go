@@ -21,6 +21,9 @@ func (k *keeper) hold(ctx context.Context) error {
 	if stat.Czxid != k.czxid {
 		k.czxid, k.written, k.touched = stat.Czxid, k.made, time.Now()
 		k.mzxid = stat.Czxid
+		if k.made.number > 0 {
+			k.taken = k.made
+		}
 	}
 	k.made, k.sent, k.unsure = content{}, true, false
 	trouble := k.write(ctx)
@@ -70,12 +73,9 @@ func (k *keeper) attend(do func() error) error {
 
 // write brings the data up to date.
 func (k *keeper) write(ctx context.Context) error {
-	want := k.wanted()
-	switch want.number {
-	case k.written.number:
-		return nil
-	case k.tooLong:
-		return k.errTooLong(want)
+	want, trouble := k.possible()
+	if want.number == k.written.number {
+		return trouble
 	}
 	// With its version, so that data are not written to a node that has come in its place, unless that one has the same
 	// version. After a lost connection the node is looked at before the next try.
@@ -94,8 +94,8 @@ func (k *keeper) write(ctx context.Context) error {
 		}
 		return errAgain
 	case err == nil:
-		k.written, k.mzxid, k.view.stat = want, stat.Mzxid, stat
-		return nil
+		k.written, k.taken, k.mzxid, k.view.stat = want, want, stat.Mzxid, stat
+		return trouble
 	case errors.Is(err, zk.ErrNoNode):
 		k.gone()
 		return errAgain
@@ -106,7 +106,10 @@ func (k *keeper) write(ctx context.Context) error {
 		k.view = view{}
 	case refusal(err):
 		k.set(func() { // Err must not be nil any more when Set returns
-			if k.refused = (refused{want.number, err}); k.present {
+			if want.number >= k.refused.number {
+				k.refused = refused{want.number, err}
+			}
+			if k.present {
 				k.err = err
 			}
 		})
