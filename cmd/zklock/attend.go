@@ -41,6 +41,8 @@ func (a *attendance) attend() error {
 		return verdict
 	case a.onLoss != lossIgnore && a.hold.Err() != nil:
 		return loss(a.hold.Hold)
+	case a.status.Signaled():
+		return signaledBy(a.status.Signal())
 	case code != 0:
 		return &exit{code: code}
 	}

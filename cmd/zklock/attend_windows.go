@@ -24,7 +24,7 @@ func jobSignals() []os.Signal { return nil }
 func resetJobSignals() {}
 
 // endByKey does nothing: there are only exit codes.
-func endByKey(int) {}
+func endByKey(syscall.Signal) {}
 
 // child is a command that runs. What it has started cannot be ended with it.
 type child struct {

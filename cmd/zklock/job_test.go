@@ -85,6 +85,26 @@ func TestCtrlCEndsTheScriptThatWaits(t *testing.T) {
 	}
 }
 
+// TestACodeOf130IsNoCtrlC: a command may end with it by itself, and it may be what -exit-code asks for.
+func TestACodeOf130IsNoCtrlC(t *testing.T) {
+	server := zktest.NewServer(t)
+	m, err := mutex.New(newClient(t, server), "/held")
+	require.NoError(t, err)
+	hold, err := m.Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = hold.Release() })
+	for _, args := range [][]string{{"run", "/lock", "sh", "-c", "exit 130"}, {"run", "-wait", "1ms", "-exit-code", "130", "/held", "true"}} {
+		_, shell := openPty(t)
+		p := program(t, server.Servers(), os.Args[0], args...)
+		p.Stdin, p.Stdout, p.Stderr = shell, shell, shell
+		p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+		start(t, p)
+		require.NoError(t, shell.Close())
+		p.end()
+		assert.Equal(t, exitSignal+int(syscall.SIGINT), p.ProcessState.ExitCode(), "%q: %v", args, p.ProcessState)
+	}
+}
+
 // scriptEndedByKey presses a key, once ready has returned, while a script runs zklock, and returns the signal that the script dies of.
 func scriptEndedByKey(t *testing.T, server *zktest.Server, sh, key string, ready func(read func(string))) syscall.Signal {
 	t.Helper()

@@ -47,8 +47,9 @@ const (
 func main() {
 	// On Linux a child dies with the thread that started it, so this one must not end early.
 	runtime.LockOSThread()
-	code := zklock(os.Args[1:], os.Stdout, newMessages(os.Stderr))
-	endByKey(code)
+	t := &tool{out: os.Stdout, err: newMessages(os.Stderr)}
+	code := t.zklock(os.Args[1:])
+	endByKey(t.endedBy)
 	os.Exit(code)
 }
 
@@ -81,6 +82,7 @@ func subcommands() []subcommand {
 // tool is what a command has to do with.
 type tool struct {
 	out, err io.Writer
+	endedBy  syscall.Signal // what has ended us, or the command; 0: no signal
 }
 
 // say tells the user something that is no result.
@@ -95,20 +97,30 @@ type exit struct {
 func (e *exit) Error() string { return fmt.Sprint(e.err) }
 func (e *exit) Unwrap() error { return e.err }
 
+// signaled is an exit because of a signal, which has ended us or the command. The exit code is as a shell has it.
+type signaled struct {
+	by   syscall.Signal
+	exit error
+}
+
+func signaledBy(s syscall.Signal) error { return &signaled{s, &exit{code: exitSignal + int(s)}} }
+
+func (s *signaled) Error() string { return s.by.String() }
+func (s *signaled) Unwrap() error { return s.exit }
+
 func usageError(format string, args ...any) error {
 	return &exit{exitUsage, fmt.Errorf(format, args...)}
 }
 
 // zklock is main with its surroundings. It returns the exit code.
-func zklock(args []string, out, stderr io.Writer) int {
-	t := &tool{out, stderr}
+func (t *tool) zklock(args []string) int {
 	name := ""
 	if len(args) > 0 {
 		name, args = args[0], args[1:]
 	}
 	switch name {
 	case "-h", "-help", "--help", "help":
-		overview(out)
+		overview(t.out)
 		return 0
 	case "-version", "--version":
 		name = "version"
@@ -160,8 +172,11 @@ func (t *tool) call(c subcommand, args []string) int {
 	if err == nil {
 		return 0
 	}
-	end := &exit{exitUnavailable, err}
+	end, by := &exit{exitUnavailable, err}, (*signaled)(nil)
 	errors.As(err, &end)
+	if errors.As(err, &by) {
+		t.endedBy = by.by
+	}
 	if end.err != nil && end.code == exitUsage {
 		t.say("%v; zklock %s -h lists the flags", err, c.name)
 	} else if end.err != nil {
@@ -207,7 +222,7 @@ func interruptedUnless(spared func(os.Signal) bool) (ctx context.Context, stop f
 			select {
 			case s := <-signals:
 				if !spared(s) {
-					cancel(&exit{code: exitSignal + int(s.(syscall.Signal))})
+					cancel(signaledBy(s.(syscall.Signal)))
 				}
 			case <-ctx.Done():
 			}
@@ -231,8 +246,8 @@ func listened(all ...os.Signal) []os.Signal {
 // interruption is err, or the signal that was the reason for it.
 func interruption(ctx context.Context, err error) error {
 	var end *exit
-	if errors.As(context.Cause(ctx), &end) {
-		return end
+	if cause := context.Cause(ctx); errors.As(cause, &end) {
+		return cause
 	}
 	return err
 }

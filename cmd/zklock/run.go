@@ -169,7 +169,7 @@ func (r *run) hold(ctx context.Context, t *tool, c *contended, held *revocable.H
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case s := <-signals:
-		return &exit{code: exitSignal + int(s.(syscall.Signal))}
+		return signaledBy(s.(syscall.Signal))
 	default:
 	}
 	signal.Notify(signals, j.signals...)

@@ -78,10 +78,10 @@ func (c *child) handBack() {
 	}
 }
 
-// endByKey ends us by SIGINT if code says that this has ended us or the command, and we are in the foreground of a terminal, so that it was
+// endByKey ends us by SIGINT if that has ended us or the command, and we are in the foreground of a terminal, so that it was most likely
 // Ctrl-C: bash goes on with a script after that unless what it waits for has died of the signal.
-func endByKey(code int) {
-	if code != exitSignal+int(syscall.SIGINT) || signal.Ignored(syscall.SIGINT) {
+func endByKey(s syscall.Signal) {
+	if s != syscall.SIGINT || signal.Ignored(syscall.SIGINT) {
 		return
 	}
 	terminal := openTerminal()

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -63,7 +64,7 @@ func runDeaf(heard string) (code int) {
 			panic(err)
 		}
 	}()
-	t, r, ctx := &tool{os.Stdout, os.Stderr}, &run{}, context.Background()
+	t, r, ctx := &tool{out: os.Stdout, err: os.Stderr}, &run{}, context.Background()
 	fs := flag.NewFlagSet("run", flag.ContinueOnError)
 	r.flags(fs)
 	j, err := newJob([]string{"/lock", "echo", "in"})
@@ -85,6 +86,11 @@ func runDeaf(heard string) (code int) {
 		return end.code
 	}
 	return 0
+}
+
+// zklock is the program, as far as it needs no process of its own.
+func zklock(args []string, out, stderr io.Writer) int {
+	return (&tool{out: out, err: stderr}).zklock(args)
 }
 
 func TestMain(m *testing.M) {
