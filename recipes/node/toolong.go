@@ -38,7 +38,7 @@ func (k *keeper) tried(want content, err error) error {
 	if k.hangUps++; k.hangUps < maxHangUps {
 		return err
 	}
-	k.tooLong = want.number
+	k.tooLong, k.written = want.number, content{} // the data may be there, with only the replies lost
 	err = k.errTooLong(want)
 	k.set(func() { k.refused = refused{want.number, err} })
 	return err

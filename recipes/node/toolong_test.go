@@ -189,6 +189,22 @@ func TestDataThatWereTakenOnceAreNotTooLong(t *testing.T) {
 	})
 }
 
+// TestDataThatWereGivenUpDoNotStay: three replies are lost, so the node holds them.
+func TestDataThatWereGivenUpDoNotStay(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		n := keep(t, w.client(framework.WithRetryPolicy(retry.Never())), "/p/n", "short")
+		for range 3 {
+			w.Inject(zktest.LoseReply, 0, func(r zktest.Request) bool { return r.Op == zktest.OpSetData && r.Path == "/p/n" })
+		}
+		require.ErrorIs(t, n.Set(minutes(t), tooLong[:1_000_000]), node.ErrTooLong)
+		w.settle()
+		w.one(n, "short")
+		there, _ := n.Present()
+		require.True(t, there)
+		require.ErrorIs(t, n.Err(), node.ErrTooLong)
+	})
+}
+
 // TestOnlyWritesOfTheDataCount: to delete another's persistent node none are sent.
 func TestOnlyWritesOfTheDataCount(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
