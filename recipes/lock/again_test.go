@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -63,6 +64,35 @@ func TestTryAfterAnAsyncRelease(t *testing.T) {
 			require.NoError(t, hold.Release())
 		}
 		require.True(t, q.Viewed())
+	})
+}
+
+// TestTryAfterAnAsyncReleaseAndARead has the node read before its delete, and the answer come after the delete was sent.
+func TestTryAfterAnAsyncReleaseAndARead(t *testing.T) {
+	virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		q := newQueue(t, client(), "/lock", lock.WithAsyncRelease())
+		watched(t, q)
+		hold := acquire(t, q)
+		reads, deletes := server.BlockReplies(zktest.OnOp(zktest.OpGetData)), server.BlockReplies(zktest.OnOp(zktest.OpDelete))
+		read := make(chan error, 1)
+		go func() {
+			_, err := q.Participants(t.Context())
+			read <- err
+		}()
+		testbed.Receive(t, reads.Arrived(), "the read")
+		require.NoError(t, hold.Release())
+		reads.Open()
+		require.NoError(t, <-read)
+		tried := make(chan result, 1)
+		go func() {
+			hold, err := q.TryAcquire(t.Context())
+			tried <- result{hold, err}
+		}()
+		synctest.Wait()
+		deletes.Open()
+		got := <-tried
+		require.NoError(t, got.err)
+		require.NoError(t, got.hold.Release())
 	})
 }
 

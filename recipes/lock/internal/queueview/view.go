@@ -47,7 +47,7 @@ type child struct {
 	// the child. We may if its creation was reported, or if we have read it.
 	told bool
 
-	changes int   // how often the data have changed
+	changes int   // how often the data have changed, or its delete was sent
 	node    *Node // nil: not read since they changed
 }
 
@@ -181,11 +181,8 @@ func (v *View) Node(name string, get func() (*Node, error)) (*Node, error) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if c != nil && !v.over {
-		c.told = true
-		if c.changes == changes {
-			c.node = n
-		}
+	if c != nil && !v.over && c.changes == changes {
+		c.told, c.node = true, n
 	}
 	return n, nil
 }
@@ -210,6 +207,7 @@ func (v *View) Leaves(name string) {
 	defer v.mu.Unlock()
 	if c := v.children[name]; c != nil {
 		c.told, c.node = false, nil
+		c.changes++ // a read that is under way says nothing
 	}
 }
 

@@ -108,4 +108,10 @@ func TestUntold(t *testing.T) {
 	_, err = v.Node("c-0000000002", func() (*Node, error) { return &Node{}, nil })
 	require.NoError(t, err)
 	require.NotContains(t, v.Untold(names), "c-0000000002", "it is there after all")
+	_, err = v.Node("a-0000000000", func() (*Node, error) {
+		v.Leaves("a-0000000000")
+		return &Node{}, nil
+	})
+	require.NoError(t, err)
+	require.Contains(t, v.Untold(names), "a-0000000000", "it was read before its delete")
 }
