@@ -114,6 +114,7 @@ func (e *entry) watch(after time.Duration) {
 // watchNode returns when our node is deleted or ctx is done.
 func (e *entry) watchNode(ctx context.Context) {
 	for watch := e.own; ; watch = nil {
+		looked := time.Now()
 		var err error
 		if watch == nil {
 			watch, err = e.watchHeld(ctx)
@@ -138,7 +139,7 @@ func (e *entry) watchNode(ctx context.Context) {
 				e.vanish()
 				return
 			case kind == zk.EventNodeChildrenChanged: // others come and go: do not list for each of them
-				_ = ctxerr.Sleep(ctx, clientapi.RefusedPause)
+				_ = ctxerr.Sleep(ctx, clientapi.RefusedPause-time.Since(looked))
 			}
 		case <-ctx.Done():
 			return
