@@ -90,8 +90,9 @@ func (s *Session) Context() context.Context { return s.ctx }
 
 // Depend calls tell, once, as soon as nobody may depend on the session any more: with [ErrSuspended] if the
 // connection is suspended and policy ends holds then, with [ErrSessionLost] or [ErrClosed] when the session is
-// over. tell must not block: requests that the connection's end fails wait for it. It is called before the state
-// listeners, and before anyone else can own what the session owned. If it is so already, Depend returns that error instead.
+// over. tell must not block: requests that fail with the connection wait for it. It is called before the state
+// listeners, and before anyone else can own what the session owned. If it is so already, Depend returns that error
+// instead.
 //
 // stop ends the dependency. It reports whether it did: false means that tell has been or is being called.
 //
