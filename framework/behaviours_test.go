@@ -33,9 +33,12 @@ func TestAClientConnectsByItself(t *testing.T) { // CUR-CLI-03, CUR-CST-11, KZ-C
 		require.NoError(t, err)
 		defer client.Close()
 		states := heard(t, client)
+		connected := make(chan connstate.State, 1)
+		_, err = client.Listen(func(s connstate.State) { connected <- s })
+		require.NoError(t, err)
 		server.RefuseConnections(false)
-		time.Sleep(2 * time.Second) // virtual time, in which it must connect
-		require.Equal(t, connstate.Connected, client.State())
+		require.Equal(t, connstate.Connected, testbed.Receive(t, connected, "a connection that nobody has asked for"))
+		synctest.Wait() // the other listener is told, too
 		began := time.Now()
 		for range 2 {
 			require.NoError(t, client.WaitConnected(t.Context()))
@@ -53,15 +56,18 @@ func TestLosingTheQuorumIsAnOutage(t *testing.T) { // CUR-CST-07
 		client, err := framework.New(members[0].Servers(), framework.WithDialer(cluster.DialContext), framework.WithSessionTimeout(10*time.Second))
 		require.NoError(t, err)
 		defer client.Close()
-		require.NoError(t, client.WaitConnected(t.Context()))
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
 		states := heard(t, client)
 		for _, m := range members[1:] {
 			m.Stop()
 		}
-		time.Sleep(time.Minute) // virtual time: an outage longer than the session timeout
+		testbed.Receive(t, session.Done(), "the end of the session")
+		synctest.Wait()
 		require.Equal(t, []connstate.State{connstate.Suspended, connstate.Lost}, states())
 		require.NoError(t, members[1].Restart())
-		time.Sleep(time.Minute) // virtual time, in which it must connect again
+		require.NoError(t, client.WaitConnected(t.Context()))
+		synctest.Wait()
 		require.Equal(t, []connstate.State{connstate.Suspended, connstate.Lost, connstate.Reconnected}, states())
 	})
 }
@@ -69,10 +75,13 @@ func TestLosingTheQuorumIsAnOutage(t *testing.T) { // CUR-CST-07
 func TestOperationFailsWhileLostAndWorksAfterwards(t *testing.T) { // CUR-CLI-11
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t, framework.WithConnectionTimeout(time.Second), framework.WithRetryPolicy(retry.NTimes(1, time.Second)))
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
 		server.Stop()
-		time.Sleep(time.Minute) // virtual time: an outage longer than the session timeout
+		testbed.Receive(t, session.Done(), "the end of the session")
+		synctest.Wait()
 		require.Equal(t, connstate.Lost, client.State())
-		_, err := client.Create(t.Context(), "/a", nil)
+		_, err = client.Create(t.Context(), "/a", nil)
 		require.ErrorIs(t, err, zk.ErrNoServer)
 		require.False(t, retry.Unknown(err), "nothing was sent")
 		require.NoError(t, server.Restart())
@@ -282,7 +291,7 @@ func TestServerListCanGrow(t *testing.T) { // KZ-CLI-04
 		known = cluster.Servers()
 		mu.Unlock()
 		cluster.Members()[0].Stop()
-		time.Sleep(time.Minute) // virtual time, in which the session must go on elsewhere
+		synctest.Wait() // it has noticed
 		require.NoError(t, client.WaitConnected(t.Context()))
 		require.NoError(t, session.Err())
 		require.NoError(t, client.Sync(t.Context(), "/"))

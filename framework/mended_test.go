@@ -92,7 +92,9 @@ func TestAClientThatReachesNobodySaysSo(t *testing.T) { // issue 10, B4
 		synctest.Wait()
 		require.Equal(t, []connstate.State{connstate.Suspended, connstate.Lost, connstate.Connected}, states())
 		server.CutConnections()
-		time.Sleep(time.Second) // virtual time, in which it must connect again
+		synctest.Wait() // it has noticed
+		require.NoError(t, client.WaitConnected(t.Context()))
+		synctest.Wait()
 		require.Equal(t, connstate.Reconnected, client.State())
 	})
 }

@@ -182,19 +182,25 @@ func TestAWatchOnNothingIsServedToo(t *testing.T) {
 	}
 }
 
+// lookBehindAWatch has a look at /a wait behind the request for a persistent watch, which the server then answers.
+func lookBehindAWatch(t *testing.T, server *zktest.Server, client *framework.Client) (added <-chan error, looked <-chan *framework.Watch) {
+	gate := server.Block(zktest.OnOp(zktest.OpAddWatch))
+	defer gate.Open()
+	added = adding(t, client, framework.WatchPersistent)
+	<-gate.Arrived()
+	looked = looking(t, func(ctx context.Context, path string) (*framework.Watch, error) {
+		_, _, w, err := client.ExistsW(ctx, path)
+		return w, err
+	})
+	synctest.Wait() // it waits behind the watch
+	return added, looked
+}
+
 // TestLookWhileAPersistentWatchIsBeingSet: the look relies on the persistent watch, whose request is not answered yet.
 func TestLookWhileAPersistentWatchIsBeingSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
-		gate := server.Block(zktest.OnOp(zktest.OpAddWatch))
-		result := adding(t, client, framework.WatchPersistent)
-		<-gate.Arrived()
-		looked := looking(t, func(ctx context.Context, path string) (*framework.Watch, error) {
-			_, _, w, err := client.ExistsW(ctx, path)
-			return w, err
-		})
-		synctest.Wait() // it waits behind the watch
-		gate.Open()
+		result, looked := lookBehindAWatch(t, server, client)
 		require.NoError(t, <-result)
 		w := <-looked
 		_, err := client.Create(t.Context(), "/a", nil)
@@ -215,15 +221,7 @@ func TestRefusedPersistentWatchMakesOthersLookAgain(t *testing.T) {
 			binary.BigEndian.PutUint32(refused[16:], unimplemented)
 			return refused
 		}, zktest.OnOp(zktest.OpAddWatch))
-		gate := server.Block(zktest.OnOp(zktest.OpAddWatch))
-		result := adding(t, client, framework.WatchPersistent)
-		<-gate.Arrived()
-		looked := looking(t, func(ctx context.Context, path string) (*framework.Watch, error) {
-			_, _, w, err := client.ExistsW(ctx, path)
-			return w, err
-		})
-		synctest.Wait() // it waits behind the watch
-		gate.Open()
+		result, looked := lookBehindAWatch(t, server, client)
 		require.ErrorIs(t, <-result, framework.ErrWatchUnsupported)
 		w := <-looked
 		synctest.Wait()
