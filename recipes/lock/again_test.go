@@ -248,18 +248,25 @@ func TestRequeueOfAloneHolder(t *testing.T) {
 	length(t, server, q, 0)
 }
 
+// requeueing has a hold be requeued, up to the gate behind which the server carries that out.
+func requeueing(t *testing.T, server *zktest.Server, hold *lock.Hold) (gate *zktest.Gate, done <-chan error) {
+	t.Helper()
+	gate = server.Block(zktest.OnOp(zktest.OpMulti))
+	ended := make(chan error, 1)
+	go func() {
+		_, err := hold.Requeue(testbed.Context(t))
+		ended <- err
+	}()
+	testbed.Receive(t, gate.Arrived(), "the transaction")
+	return gate, ended
+}
+
 func TestRequeueOfALostHoldMakesNothing(t *testing.T) {
 	server := zktest.NewServer(t)
 	bed := testbed.On(server)
 	q := newQueue(t, bed.Client(t), "/lock")
 	hold := acquire(t, q)
-	gate := server.Block(zktest.OnOp(zktest.OpMulti))
-	done := make(chan error, 1)
-	go func() {
-		_, err := hold.Requeue(testbed.Context(t))
-		done <- err
-	}()
-	testbed.Receive(t, gate.Arrived(), "the transaction")
+	gate, done := requeueing(t, server, hold)
 	require.NoError(t, bed.Client(t).Delete(testbed.Context(t), hold.Path(), -1))
 	gate.Open()
 	require.ErrorIs(t, testbed.Receive(t, done, "the end"), lock.ErrNodeDeleted)

@@ -33,7 +33,8 @@ func TestCloseEndsAPauseBetweenTries(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait()
 		require.NoError(t, server.ExpireSession(session.ID()))
-		time.Sleep(time.Second) // virtual time, in which it connects again, and learns of that
+		testbed.Receive(t, session.Done(), "the end of the session")
+		synctest.Wait() // it pauses
 		began := time.Now()
 		require.NoError(t, c.Close())
 		require.ErrorIs(t, testbed.Receive(t, done, "the end"), lock.ErrClosed)

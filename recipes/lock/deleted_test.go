@@ -89,13 +89,7 @@ func TestRequeueSaysThatItsNodeWasDeleted(t *testing.T) {
 	server := zktest.NewServer(t)
 	q := newQueue(t, testbed.On(server).Client(t), "/lock")
 	hold := acquire(t, q)
-	gate := server.Block(zktest.OnOp(zktest.OpMulti))
-	done := make(chan error, 1)
-	go func() {
-		_, err := hold.Requeue(testbed.Context(t))
-		done <- err
-	}()
-	testbed.Receive(t, gate.Arrived(), "the transaction")
+	gate, done := requeueing(t, server, hold)
 	require.NoError(t, server.Delete(hold.Path()))
 	injected := server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpDelete))
 	gate.Open()

@@ -540,9 +540,9 @@ func TestKeepsThatMayNotWriteDoNotFight(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		first := begin(ctx, client, "first", node.IfTaken(node.Replace))
-		time.Sleep(time.Second) // virtual time, in which it has found that it may not write
+		synctest.Wait() // it has found that it may not write
 		second := begin(ctx, client, "second", node.IfTaken(node.Replace))
-		time.Sleep(time.Second) // virtual time, in which it has asked for the claim
+		synctest.Wait() // it has asked for the claim
 		w.ResetCounts()
 		time.Sleep(time.Minute) // virtual time: what is counted is the writes of a minute
 		require.Less(t, w.Requests().Requests[zktest.OpSetData], 100, "with pauses")

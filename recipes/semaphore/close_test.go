@@ -18,11 +18,11 @@ import (
 
 // TestCloseEndsAWaitAtOnce has a client be closed that pauses for an hour between tries: while it waits, or in such a pause.
 func TestCloseEndsAWaitAtOnce(t *testing.T) {
-	for name, before := range map[string]func(t *testing.T, server *zktest.Server, session int64){
-		"waits": func(*testing.T, *zktest.Server, int64) {},
-		"pauses": func(t *testing.T, server *zktest.Server, session int64) {
-			require.NoError(t, server.ExpireSession(session))
-			time.Sleep(time.Second) // virtual time, in which it connects again, and learns of that
+	for name, before := range map[string]func(t *testing.T, server *zktest.Server, session *framework.Session){
+		"waits": func(*testing.T, *zktest.Server, *framework.Session) {},
+		"pauses": func(t *testing.T, server *zktest.Server, session *framework.Session) {
+			require.NoError(t, server.ExpireSession(session.ID()))
+			testbed.Receive(t, session.Done(), "the end of the session")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestCloseEndsAWaitAtOnce(t *testing.T) {
 				require.NoError(t, err)
 				waiter := start(t, t.Context(), s, 1, 1)
 				synctest.Wait()
-				before(t, server, session.ID())
+				before(t, server, session)
 				synctest.Wait()
 				began := time.Now()
 				require.NoError(t, client.Close())
@@ -92,7 +92,8 @@ func TestAServerThatRefusesCredentialsEndsNoWait(t *testing.T) {
 		dial := framework.WithDialer(server.DialContext)
 		client := bed.Client(t, dial, framework.WithErrorPolicy(connstate.Session))
 		refuses := testbed.RefuseCredentials(server)
-		count, err := semaphore.NewCount(bed.Client(t, dial, framework.WithAuth("digest", []byte("user:password"))), "/max", 1)
+		counting := bed.Client(t, dial, framework.WithAuth("digest", []byte("user:password")))
+		count, err := semaphore.NewCount(counting, "/max", 1)
 		require.NoError(t, err)
 		s, err := semaphore.NewShared(client, "/pool", count)
 		require.NoError(t, err)
@@ -104,7 +105,7 @@ func TestAServerThatRefusesCredentialsEndsNoWait(t *testing.T) {
 		time.Sleep(4 * time.Second) // virtual time: the refusal lasts that long
 		undecided(t, waiter)
 		refuses.Store(false)
-		time.Sleep(5 * time.Second) // virtual time, in which the client of the count connects again
+		testbed.Eventually(t, func() bool { return counting.WaitConnected(t.Context()) == nil }, "the client of the count connects again")
 		release(t, hold)
 		got := testbed.Receive(t, waiter, "the lease")
 		require.NoError(t, got.err)
