@@ -1,0 +1,24 @@
+// Package uuid makes random ids for the names of nodes.
+package uuid
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+)
+
+// New returns a random UUID (RFC 9562, version 4) as Java prints it. It comes from the operating system, which knows
+// that a virtual machine was cloned: a client deletes nodes by their id.
+func New() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	id := make([]byte, 0, 36)
+	for i, part := range [...][]byte{b[:4], b[4:6], b[6:8], b[8:10], b[10:]} {
+		if i > 0 {
+			id = append(id, '-')
+		}
+		id = hex.AppendEncode(id, part)
+	}
+	return string(id)
+}

@@ -1,0 +1,29 @@
+package wait
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Pauses are the pauses between tries. They double from First to Last, which must be positive. Each is shortened
+// by a random part of at most its half, so that many clients do not try at the same instants.
+//
+// It is for one goroutine.
+type Pauses struct {
+	First, Last time.Duration
+
+	next time.Duration // before it is shortened; 0: First
+}
+
+// Next returns the next pause.
+func (p *Pauses) Next() time.Duration {
+	d := min(max(p.next, p.First), p.Last)
+	p.next = d
+	if d < p.Last {
+		p.next = d + min(d, p.Last-d) // 2*d could be more than a Duration holds
+	}
+	return d - rand.N(d/2+1)
+}
+
+// Reset has the next pause be the first again.
+func (p *Pauses) Reset() { p.next = 0 }
