@@ -2,6 +2,7 @@ package retry
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"slices"
@@ -11,45 +12,82 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Retryable reports whether the request that failed with err may succeed when it is sent again unchanged. The
-// whole library uses it to decide that.
+// Verdict is what an error says about the request that failed with it.
+type Verdict int
+
+const (
+	// Answered means that a server has answered, or that the request was wrong: the same again is of no use. It is
+	// also the verdict on nil and on errors of which nothing is known.
+	Answered Verdict = iota + 1
+
+	// Refused means that the request was surely not carried out, and may be sent again.
+	Refused
+
+	// Lost means that the request may have been carried out: there was no answer. It may be sent again.
+	Lost
+
+	// Over means that the client, the session, the hold or the context has ended that the request belonged to.
+	Over
+)
+
+// Judge says what has become of a request that failed with err. The whole library uses it to decide that.
 //
-// Yes for
+// It is [Lost] or [Refused] for
 //   - a request that was lost or never sent: [zk.ErrConnectionClosed],
-//     [zk.ErrClosing], [zk.ErrNoServer], the connection loss and operation
-//     timeout codes, and the [net.Error] or [io.EOF] of a failed socket write;
+//     [zk.ErrClosing], [zk.ErrNoServer], the connection loss and timeout codes, and the [net.Error] or [io.EOF] of a
+//     failed socket write;
 //   - a request that the server refused for now: [zk.ErrSessionMoved],
 //     [zk.ErrSessionExpired] and the throttling code.
 //
-// No for nil and everything else: answers of a healthy server such as [zk.ErrNoNode], requests that were wrong
-// to begin with, errors of a context, errors that it does not know, and a [backoff.PermanentError], which marks
-// the error in it as not retryable.
+// It is [Over] for errors of a context, and [Answered] for a [backoff.PermanentError], answers of a healthy server such
+// as [zk.ErrNoNode], and what it does not know. An error that is neither Answered nor Over may have been preceded by
+// a try that was lost: see [Unknown].
 //
-// Wrapped and joined errors are examined too. One that means no outweighs any that mean yes; an unknown one
-// outweighs none.
-//
-// An error with a method Retryable() bool that returns false also means no, whatever it wraps and whatever
-// wraps it.
+// Wrapped and joined errors are examined too. Over outweighs Answered, which outweighs the others; an unknown error
+// outweighs none. The method Verdict() Verdict of an error decides for that error, and not for what it wraps.
 //
 // After an expired session the request can be retried, but the ephemeral nodes and watches of the session are
 // gone.
+func Judge(err error) Verdict {
+	switch {
+	case contains(err, Over):
+		return Over
+	case contains(err, Answered) || !contains(err, Refused) && !contains(err, Lost):
+		return Answered
+	case Unknown(err):
+		return Lost
+	}
+	return Refused
+}
+
+// Retryable reports whether the request that failed with err may succeed when it is sent again unchanged: it was
+// [Refused] or [Lost]. It is false for nil.
 //
 // go-zookeeper fails a request on a closed [zk.Conn] with either ErrConnectionClosed or ErrClosing, and with
 // ErrConnectionClosed also if only the connection was lost. If you close a Conn, end the context given to [Do],
-// or wrap the error with [backoff.Permanent].
+// or wrap the error with [backoff.Permanent]. It has no error values for throttled requests and for the timeouts of a
+// server: they count as answered.
 //
 // It is Curator's RetryPolicy.allowRetry(Throwable), which does not retry a throttled request.
 func Retryable(err error) bool {
-	return !contains(err, final) && (contains(err, refused) || contains(err, lost))
+	v := Judge(err)
+	return v == Refused || v == Lost
+}
+
+// MayPass reports whether an operation that failed with err may succeed later in a session that lives: if it is
+// [Retryable], and after [zk.ErrAuthFailed], since the next server, or the same later, may take the credentials. Until
+// then operations fail at once, and nothing is sent: pause.
+func MayPass(err error) bool {
+	return Retryable(err) || errors.Is(err, zk.ErrAuthFailed) && Judge(err) != Over
 }
 
 // Unknown reports whether the server may have carried out the operation that failed with err: its request was
 // or may have been sent, and there was no answer.
 //
 // It is true for connection loss ([zk.ErrConnectionClosed], [zk.ErrClosing], a [net.Error] or [io.EOF] of a
-// failed socket write) and for the operation timeout code. It is false for [zk.ErrNoServer], which means that
-// the request was not sent, for requests that a server refuses before it does anything, and for any other
-// answer. An error of a context alone says nothing about a request.
+// failed socket write) and for the timeout codes, also if [Judge] says that all is over. It is false for
+// [zk.ErrNoServer], which means that the request was not sent, for requests that a server refuses before it does
+// anything, and for any other answer. An error of a context alone says nothing about a request.
 //
 // The method Unknown() bool of an error decides for that error and all that it wraps. Of joined errors, one is
 // enough.
@@ -57,91 +95,72 @@ func Unknown(err error) bool {
 	if e, ok := err.(interface{ Unknown() bool }); ok {
 		return e.Unknown()
 	}
-	return judge(err) == lost || slices.ContainsFunc(unwrap(err), Unknown)
+	return judge(err) == Lost || slices.ContainsFunc(unwrap(err), Unknown)
 }
-
-// verdict is what one error says about the request that failed with it.
-type verdict int
-
-const (
-	silent  verdict = iota // nothing
-	final                  // it was answered, or must not be sent again
-	refused                // surely not carried out, and may be sent again
-	lost                   // perhaps carried out, and may be sent again
-)
 
 // verdicts holds every error value that has a verdict. go-zookeeper also declares
 // ErrUnknown, which it never returns, and ErrNothing and ErrAPIError, which
 // no server sends.
 var verdicts = []struct {
 	err error
-	verdict
+	Verdict
 }{
-	{zk.ErrConnectionClosed, lost},
-	{zk.ErrClosing, lost}, // a request in flight when the Conn was closed
-	{io.EOF, lost},
-	{io.ErrUnexpectedEOF, lost},
-	{io.ErrClosedPipe, lost}, // a write to the closed half of a net.Pipe
-	{syscall.ECONNRESET, lost},
-	{syscall.EPIPE, lost},
+	{zk.ErrConnectionClosed, Lost},
+	{zk.ErrClosing, Lost}, // a request in flight when the Conn was closed
+	{io.EOF, Lost},
+	{io.ErrUnexpectedEOF, Lost},
+	{io.ErrClosedPipe, Lost}, // a write to the closed half of a net.Pipe
+	{syscall.ECONNRESET, Lost},
+	{syscall.EPIPE, Lost},
 
-	{zk.ErrNoServer, refused}, // flushed from the send queue
+	{zk.ErrNoServer, Refused}, // flushed from the send queue
 	// The server checks a request's session before anything else.
-	{zk.ErrSessionExpired, refused},
-	{zk.ErrSessionMoved, refused},
+	{zk.ErrSessionExpired, Refused},
+	{zk.ErrSessionMoved, Refused},
 
-	{zk.ErrNoNode, final},
-	{zk.ErrNodeExists, final},
-	{zk.ErrBadVersion, final},
-	{zk.ErrNotEmpty, final},
-	{zk.ErrNoChildrenForEphemerals, final},
-	{zk.ErrNoAuth, final},
-	{zk.ErrAuthFailed, final},
-	{zk.ErrInvalidACL, final},
-	{zk.ErrReconfigDisabled, final},
-	{zk.ErrBadArguments, final},
-	{zk.ErrInvalidFlags, final},
-	{zk.ErrInvalidPath, final},
-	{context.Canceled, final},
-	{context.DeadlineExceeded, final},
+	{zk.ErrNoNode, Answered},
+	{zk.ErrNodeExists, Answered},
+	{zk.ErrBadVersion, Answered},
+	{zk.ErrNotEmpty, Answered},
+	{zk.ErrNoChildrenForEphemerals, Answered},
+	{zk.ErrNoAuth, Answered},
+	{zk.ErrAuthFailed, Answered},
+	{zk.ErrInvalidACL, Answered},
+	{zk.ErrReconfigDisabled, Answered},
+	{zk.ErrBadArguments, Answered},
+	{zk.ErrInvalidFlags, Answered},
+	{zk.ErrInvalidPath, Answered},
+	{context.Canceled, Over},
+	{context.DeadlineExceeded, Over},
 }
 
-// judge looks at err alone, not at what it wraps.
-func judge(err error) verdict {
+// judge looks at err alone, not at what it wraps. It returns 0 for an error that says nothing.
+func judge(err error) Verdict {
 	if err == nil {
-		return silent
+		return 0
 	}
 	for _, v := range verdicts {
 		if err == v.err {
-			return v.verdict
+			return v.Verdict
 		}
 	}
-	if e, ok := err.(interface{ Retryable() bool }); ok && !e.Retryable() {
-		return final
-	}
-	switch err.(type) {
+	switch err := err.(type) {
+	case interface{ Verdict() Verdict }:
+		return err.Verdict()
 	case *backoff.PermanentError:
-		return final
+		return Answered
 	case syscall.Errno:
 		// It has the methods of a net.Error, but files return it too. Errors of a socket are inside a
 		// *net.OpError.
-		return silent
+		return 0
 	case net.Error:
-		return lost
+		return Lost
 	}
-	// Only the text tells: go-zookeeper has no values for these codes.
-	switch err.Error() {
-	case "unknown error: -4", // connection loss
-		"unknown error: -7": // operation timeout
-		return lost
-	case "unknown error: -127": // throttled
-		return refused
-	}
-	return silent
+	return 0
 }
 
 // contains reports whether err or an error that it wraps has verdict v.
-func contains(err error, v verdict) bool {
+func contains(err error, v Verdict) bool {
 	return judge(err) == v || slices.ContainsFunc(unwrap(err), func(err error) bool {
 		return contains(err, v)
 	})

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"slices"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -57,8 +58,6 @@ type judgement struct {
 var judgements = []judgement{ // CUR-RTY-10, KZ-RTY-04
 	{zk.ErrConnectionClosed, true, true},
 	{zk.ErrClosing, true, true},
-	{errors.New("unknown error: -4"), true, true},
-	{errors.New("unknown error: -7"), true, true},
 	{io.EOF, true, true},
 	{io.ErrUnexpectedEOF, true, true},
 	{io.ErrClosedPipe, true, true},
@@ -71,7 +70,6 @@ var judgements = []judgement{ // CUR-RTY-10, KZ-RTY-04
 	{zk.ErrNoServer, true, false},
 	{zk.ErrSessionExpired, true, false},
 	{zk.ErrSessionMoved, true, false},
-	{errors.New("unknown error: -127"), true, false},
 
 	{nil, false, false},
 	{zk.ErrNoNode, false, false},
@@ -90,11 +88,7 @@ var judgements = []judgement{ // CUR-RTY-10, KZ-RTY-04
 	{zk.ErrNothing, false, false},
 	{zk.ErrAPIError, false, false},
 	{zk.ErrShortBuffer, false, false},
-	{errors.New("unknown error: -2"), false, false},   // rolled back with its multi
-	{errors.New("unknown error: -119"), false, false}, // a write to a read-only server
-	{errors.New("unknown error: -125"), false, false}, // quota exceeded
-	{errors.New("unknown error: -1270"), false, false},
-	{errors.New("delete /unknown error: -4"), false, false}, // a path, not a code
+	{errors.New("unknown error: -127"), false, false}, // texts say nothing
 	{context.Canceled, false, false},
 	{context.DeadlineExceeded, false, false}, // although it is a net.Error
 	{errors.New("of someone else"), false, false},
@@ -102,6 +96,11 @@ var judgements = []judgement{ // CUR-RTY-10, KZ-RTY-04
 	{unhashable{"a"}, false, false},
 	{hollow{}, false, false},
 	{hollowList{}, false, false},
+
+	{word(retry.Lost), true, true},
+	{word(retry.Refused), true, false},
+	{word(retry.Answered), false, false},
+	{word(retry.Over), false, false},
 }
 
 func TestEveryErrorHasAJudgement(t *testing.T) {
@@ -236,8 +235,8 @@ func tcpPair(t *testing.T) (ours, theirs *net.TCPConn) {
 	return ours, theirs
 }
 
-// What go-zookeeper makes of each mishap is what the judgements rest on: the text
-// of codes that it does not know, and which errors mean "never sent".
+// What go-zookeeper makes of each mishap is what the judgements rest on: which errors mean "never sent". For some codes
+// it has no error values.
 func TestGoZookeepersErrorsAreJudgedByWhatHappened(t *testing.T) {
 	const getData = 4
 	for _, test := range []struct {
@@ -247,10 +246,7 @@ func TestGoZookeepersErrorsAreJudgedByWhatHappened(t *testing.T) {
 		retryable, unknown bool
 		received           int // requests that reached the server
 	}{
-		{"throttled", server{code: -127}, "unknown error: -127", true, false, 1},
-		{"operation timeout", server{code: -7}, "unknown error: -7", true, true, 1},
-		{"connection loss by code", server{code: -4}, "unknown error: -4", true, true, 1},
-		{"quota exceeded", server{code: -125}, "unknown error: -125", false, false, 1},
+		{"throttled", server{code: -127}, "unknown error: -127", false, false, 1},
 		{"session expired", server{code: -112}, zk.ErrSessionExpired.Error(), true, false, 1},
 		{"session moved", server{code: -118}, zk.ErrSessionMoved.Error(), true, false, 1},
 		{"no node", server{code: -101}, zk.ErrNoNode.Error(), false, false, 1},
@@ -363,19 +359,41 @@ func (b *breaking) Write(p []byte) (int, error) {
 	return b.Conn.Write(p)
 }
 
-// final is an error that says itself that nothing is to be gained.
-type final struct{ error }
+// word is an error that says itself what it means, whatever it wraps.
+type word retry.Verdict
 
-func (final) Retryable() bool { return false }
-func (f final) Unwrap() error { return f.error }
+func (word) Error() string            { return "word" }
+func (w word) Verdict() retry.Verdict { return retry.Verdict(w) }
 
-func TestAnErrorCanSayThatItIsFinal(t *testing.T) { // issue 10, B1
-	for _, err := range []error{
-		final{zk.ErrConnectionClosed},
-		fmt.Errorf("%w: %w", final{errors.New("session lost")}, zk.ErrSessionExpired),
-		fmt.Errorf("get: %w", errors.Join(zk.ErrConnectionClosed, final{errors.New("x")})),
+func TestOneVerdictOnSeveralErrors(t *testing.T) { // issue 10, B1
+	for _, c := range []struct {
+		errs []error
+		want retry.Verdict
+	}{
+		{nil, retry.Answered},
+		{[]error{errors.New("of someone else")}, retry.Answered},
+		{[]error{word(retry.Over), zk.ErrSessionExpired}, retry.Over},
+		{[]error{zk.ErrNoNode, context.Canceled}, retry.Over},
+		{[]error{zk.ErrConnectionClosed, zk.ErrNoNode}, retry.Answered},
+		{[]error{zk.ErrConnectionClosed, word(retry.Answered)}, retry.Answered},
+		{[]error{zk.ErrNoServer, zk.ErrConnectionClosed}, retry.Lost},
+		{[]error{opinion{zk.ErrNoServer, true}}, retry.Lost},
+		{[]error{opinion{zk.ErrConnectionClosed, false}}, retry.Refused},
+		{[]error{zk.ErrNoServer, errors.New("of someone else")}, retry.Refused},
 	} {
-		require.False(t, retry.Retryable(err), err)
+		err := errors.Join(c.errs...)
+		require.Equal(t, c.want, retry.Judge(err), "%v", err)
+		slices.Reverse(c.errs)
+		require.Equal(t, c.want, retry.Judge(fmt.Errorf("get: %w", errors.Join(c.errs...))), "%v", err)
 	}
-	require.True(t, retry.Unknown(final{zk.ErrConnectionClosed}), "that is another question")
+	require.True(t, retry.Unknown(fmt.Errorf("%w: %w", context.Canceled, zk.ErrConnectionClosed)), "that is another question")
+}
+
+func TestRefusedCredentialsMayPass(t *testing.T) {
+	for _, err := range []error{zk.ErrConnectionClosed, zk.ErrNoServer, fmt.Errorf("get: %w", zk.ErrAuthFailed)} {
+		require.True(t, retry.MayPass(err), "%v", err)
+		require.False(t, retry.MayPass(fmt.Errorf("%w: %w", context.Canceled, err)), "%v", err)
+	}
+	require.False(t, retry.MayPass(zk.ErrNoAuth))
+	require.False(t, retry.MayPass(nil))
 }

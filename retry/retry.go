@@ -2,8 +2,8 @@
 // long to pause before, and when to give up.
 //
 // A [Policy] says how often to retry and how long to pause: it makes a new [backoff.BackOff] for each
-// operation. [Do] runs an operation under a policy. [Retryable] says whether a request that failed may be sent
-// again, and [Unknown] whether the server may have carried it out.
+// operation. [Do] runs an operation under a policy. [Judge] says what has become of a request that failed: whether
+// it may be sent again ([Retryable]), and whether the server may have carried it out ([Unknown]).
 //
 //	err := retry.Do(ctx, retry.ExponentialBackoff(100*time.Millisecond, 5), func() error {
 //		_, err := conn.Set(path, data, version)
@@ -29,9 +29,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
-	"github.com/gocurator/curator/internal/ctxerr"
+	"github.com/gocurator/curator/internal/wait"
 )
 
 // ErrExhausted means that an operation was repeated as often, or for as long, as its [Policy] allows, and
@@ -41,17 +40,10 @@ var ErrExhausted = errors.New("retries exhausted")
 
 // errArguments is returned instead of a panic. It is not exported, because it means a mistake in the calling
 // code, which no code can handle.
-var errArguments = errors.New("retry: nil context, pause or operation")
-
-// Notify is called before each retry of [Do], with the error that causes it, the pause before it, and the
-// number of calls so far (1 after the first call).
-//
-// It is called on Do's goroutine, and the pause begins when it returns.
-type Notify func(err error, pause time.Duration, calls int)
+var errArguments = errors.New("retry: nil context or operation")
 
 // Do calls op until it succeeds, its error is not [Retryable], the policy allows no more retries, or ctx is
-// done. It pauses between calls as p says. A nil policy is [Never]. Each notify that is not nil is called
-// before each retry.
+// done. It pauses between calls as p says. A nil policy is [Never].
 //
 // It is Curator's RetryLoop.callWithRetry.
 //
@@ -69,21 +61,12 @@ type Notify func(err error, pause time.Duration, calls int)
 // in the background, runs op under Never.
 //
 // Do is safe for concurrent use. It starts no goroutine.
-func Do(ctx context.Context, p Policy, op func() error, notify ...Notify) error {
-	return DoPausing(ctx, p, ctxerr.Sleep, op, notify...)
-}
-
-// Pause waits for d, or until ctx is done: then its error wraps ctx.Err() and ctx's cause. It may return early,
-// with nil, if waiting longer is useless.
-type Pause func(ctx context.Context, d time.Duration) error
-
-// DoPausing is [Do] with pauses that can end early, for instance when a connection is back.
-func DoPausing(ctx context.Context, p Policy, pause Pause, op func() error, notify ...Notify) error {
-	if ctx == nil || op == nil || pause == nil {
+func Do(ctx context.Context, p Policy, op func() error) error {
+	if ctx == nil || op == nil {
 		return errArguments
 	}
 	if ctx.Err() != nil {
-		return ctxerr.Of(ctx)
+		return wait.Err(ctx)
 	}
 	pauses := p.NewBackOff()
 	unknown := false
@@ -97,7 +80,7 @@ func DoPausing(ctx context.Context, p Policy, pause Pause, op func() error, noti
 			return failure(err, unknown)
 		}
 		if ctx.Err() != nil {
-			return failure(fmt.Errorf("%w: %w", ctxerr.Of(ctx), err), unknown)
+			return failure(fmt.Errorf("%w: %w", wait.Err(ctx), err), unknown)
 		}
 		length := pauses.NextBackOff()
 		if length < 0 { // backoff.Stop
@@ -106,12 +89,7 @@ func DoPausing(ctx context.Context, p Policy, pause Pause, op func() error, noti
 			}
 			return failure(err, unknown)
 		}
-		for _, tell := range notify {
-			if tell != nil {
-				tell(err, length, calls)
-			}
-		}
-		if ended := pause(ctx, length); ended != nil {
+		if ended := wait.Sleep(ctx, length); ended != nil {
 			return failure(fmt.Errorf("%w: %w", ended, err), unknown)
 		}
 	}

@@ -25,14 +25,9 @@ func Example() {
 		}
 		return nil
 	}
-	err := retry.Do(context.Background(), retry.NTimes(3, 10*time.Millisecond), set,
-		func(err error, pause time.Duration, calls int) {
-			fmt.Printf("call %d: %v; again in %v\n", calls, err, pause)
-		})
+	err := retry.Do(context.Background(), retry.NTimes(3, 10*time.Millisecond), set)
 	fmt.Println("done:", err)
 	// Output:
-	// call 1: zk: connection closed; again in 10ms
-	// call 2: zk: connection closed; again in 10ms
 	// done: <nil>
 }
 
@@ -180,33 +175,20 @@ func TestContextErrorNamesItsCause(t *testing.T) {
 				if cancelWhen.pausing {
 					time.AfterFunc(time.Second, func() { cancel(closed) })
 				}
-				calls, told := 0, 0
+				calls := 0
 				err := retry.Do(ctx, retry.Forever(time.Minute), func() error {
 					calls++
 					if cancelWhen.during {
 						cancel(closed)
 					}
 					return zk.ErrConnectionClosed
-				}, func(error, time.Duration, int) { told++ })
+				})
 				require.ErrorIs(t, err, context.Canceled)
 				require.ErrorIs(t, err, closed)
 				require.Equal(t, !cancelWhen.before, errors.Is(err, zk.ErrConnectionClosed))
 				require.Equal(t, !cancelWhen.before, calls == 1, "a done context calls nothing")
-				require.Equal(t, cancelWhen.pausing, told == 1, "only a repetition is told of")
 			})
 		})
-	}
-}
-
-// A pause of no length and a done context are both ready: neither may win by chance.
-func TestNoCallOnceTheContextIsDone(t *testing.T) {
-	p := retry.Policy(func() backoff.BackOff { return &backoff.ZeroBackOff{} })
-	for range 100 {
-		ctx, cancel := context.WithCancel(t.Context())
-		op := failing(zk.ErrNoServer)
-		err := retry.Do(ctx, p, op.call, func(error, time.Duration, int) { cancel() })
-		require.ErrorIs(t, err, context.Canceled)
-		require.Equal(t, 1, op.calls)
 	}
 }
 
@@ -218,32 +200,6 @@ func TestAnAnswerWinsOverADoneContext(t *testing.T) {
 	})
 	require.Equal(t, zk.ErrNodeExists, err)
 	require.NoError(t, retry.Do(t.Context(), nil, func() error { return nil }))
-}
-
-func TestNotifyHearsOfEachRepetition(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		start := time.Now()
-		var told []string
-		tell := func(err error, pause time.Duration, calls int) {
-			told = append(told, fmt.Sprintf("%v %v %v %d", time.Since(start), err, pause, calls))
-		}
-		op := &script{errs: []error{zk.ErrNoServer, zk.ErrSessionMoved, zk.ErrNoNode}}
-		err := retry.Do(t.Context(), retry.NTimes(9, time.Second), op.call, tell, nil, tell)
-		require.ErrorIs(t, err, zk.ErrNoNode)
-		first := "0s zk: could not connect to a server 1s 1"
-		second := "1s zk: session moved to another server, so operation is ignored 1s 2"
-		require.Equal(t, []string{first, first, second, second}, told)
-	})
-}
-
-func TestNotifyHearsNothingOfTheLastFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		told := 0
-		err := retry.Do(t.Context(), retry.NTimes(3, time.Second), failing(zk.ErrNoServer).call,
-			func(error, time.Duration, int) { told++ })
-		require.Error(t, err)
-		require.Equal(t, 3, told)
-	})
 }
 
 // CURATOR-559
@@ -355,22 +311,4 @@ func TestDoFollowsItsModel(t *testing.T) {
 			require.Equal(rt, unknown, retry.Unknown(err))
 		})
 	})
-}
-
-func TestAPauseMayReturnEarly(t *testing.T) { // issue 10, B4
-	var lengths []time.Duration
-	calls := 0
-	pause := func(_ context.Context, d time.Duration) error {
-		lengths = append(lengths, d)
-		return nil
-	}
-	err := retry.DoPausing(t.Context(), retry.NTimes(3, time.Hour), pause, func() error {
-		if calls++; calls < 3 {
-			return zk.ErrNoServer
-		}
-		return nil
-	})
-	require.NoError(t, err)
-	require.Equal(t, []time.Duration{time.Hour, time.Hour}, lengths)
-	require.Error(t, retry.DoPausing(t.Context(), retry.Never(), nil, func() error { return nil }))
 }
