@@ -9,8 +9,12 @@
 //   - [github.com/gocurator/curator/recipes/leader] elects a leader.
 //   - [github.com/gocurator/curator/recipes/cache] keeps a copy of a node, its children or a tree.
 //   - [github.com/gocurator/curator/recipes/node] keeps a node there, and knows the members of a group.
+//   - [github.com/gocurator/curator/discovery] registers services and finds them.
+//   - [github.com/gocurator/curator/zkconn] has go-zookeeper's API, for programs that migrate by one import.
+//   - [github.com/gocurator/curator/recipes/shared] is a number, bytes or JSON that all processes share.
+//   - [github.com/gocurator/curator/recipes/barrier] makes processes wait for each other.
 //   - [github.com/gocurator/curator/zktest] is a ZooKeeper server in the process of a test.
 //
 // Java's Curator and this module use the same nodes, so processes of both can share a path. The README has a first
-// program, and docs/PORTING.md every class of Curator beside its counterpart here.
+// program. docs/PORTING.md has every class of Curator beside its counterpart here, or what to do where there is none.
 package curator

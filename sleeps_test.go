@@ -21,9 +21,10 @@ import (
 func TestSleepsAndSkipsGiveTheirReasons(t *testing.T) {
 	sleeps, skips := 0, 0
 	for _, folder := range declarations(t) {
-		bubbles := []string{"synctest.Test", "synctest.Wait"}
+		makers := []string{"synctest.Test", "testbed.Virtual", "testbed.EachRequest"}
+		bubbles := append([]string{"synctest.Wait"}, makers...)
 		for _, d := range folder {
-			if f, ok := d.Decl.(*ast.FuncDecl); ok && f.Recv == nil && d.callsAny("synctest.Test") {
+			if f, ok := d.Decl.(*ast.FuncDecl); ok && f.Recv == nil && d.callsAny(makers...) {
 				bubbles = append(bubbles, f.Name.Name)
 			}
 		}

@@ -21,14 +21,10 @@ const (
 	// Lost means that the session has ended: a server said so, or none has confirmed the session in time. Its
 	// locks are lost.
 	Lost
-
-	// ReadOnly means a connection to a server that is cut off from its ensemble and answers reads only. The
-	// client of package framework never asks for such a connection. It exists because Curator has it.
-	ReadOnly
 )
 
 // IsConnected reports whether there is a connection in this state.
-func (s State) IsConnected() bool { return s == Connected || s == Reconnected || s == ReadOnly }
+func (s State) IsConnected() bool { return s == Connected || s == Reconnected }
 
 // String is the state in words, such as "suspended".
 func (s State) String() string {
@@ -43,8 +39,6 @@ func (s State) String() string {
 		return "reconnected"
 	case Lost:
 		return "lost"
-	case ReadOnly:
-		return "read-only"
 	}
 	return fmt.Sprintf("state %d", int(s))
 }

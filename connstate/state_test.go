@@ -15,7 +15,6 @@ func TestErrorPolicies(t *testing.T) { // CUR-CST-17
 		connstate.Suspended:   {standard: true},
 		connstate.Reconnected: {connected: true},
 		connstate.Lost:        {standard: true, session: true},
-		connstate.ReadOnly:    {connected: true},
 	} {
 		assert.Equal(t, want.standard, connstate.Standard.IsError(s), s)
 		assert.Equal(t, want.session, connstate.Session.IsError(s), s)
@@ -25,7 +24,6 @@ func TestErrorPolicies(t *testing.T) { // CUR-CST-17
 
 func TestStatesAndPoliciesHaveNames(t *testing.T) {
 	assert.Equal(t, "not connected yet", connstate.State(0).String())
-	assert.Equal(t, "read-only", connstate.ReadOnly.String())
 	assert.Equal(t, "state 9", connstate.State(9).String())
 	assert.Equal(t, "standard", connstate.Standard.String())
 	assert.Equal(t, "session", connstate.Session.String())

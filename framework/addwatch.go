@@ -1,19 +1,22 @@
 package framework
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/wait"
 )
 
-// ErrWatchUnsupported means that the servers do not know persistent watches: ZooKeeper before
-// 3.6, and older ClickHouse Keepers. The client does not send that request again. Use [Client.GetW] and
-// [Client.ChildrenW] instead.
+// ErrWatchUnsupported means that the server has no persistent watches that the client can use: ZooKeeper before 3.6,
+// and every ClickHouse Keeper. Use [Client.GetW] and [Client.ChildrenW] instead. A Keeper is not asked: older ones close the
+// connection, and newer ones report the path of the watch instead of that of the node.
 var ErrWatchUnsupported = errors.New("persistent watches are not supported by the server")
 
 // PersistentWatch is a watch that stays until it is removed or its connection ends. All methods are
@@ -24,7 +27,6 @@ type PersistentWatch struct {
 	mode   WatchMode
 	f      func(zk.Event)
 	client *Client
-	ended  func() // nil, or called when the connection has ended
 
 	once sync.Once
 	done chan struct{}
@@ -36,9 +38,11 @@ type PersistentWatch struct {
 //
 // f is called with every event, on the connection's goroutine and in the order of the connection: an
 // event that the server sent before a reply has been given to f before the operation of that
-// reply returns. So f must be quick, must not block and must not call the client. Watches on the same
+// reply returns. So f must be quick, must not block and must not call the client. If f panics, the panic is logged, and f is
+// called with the next event. Watches on the same
 // path and with the same mode share one watch on the server. Servers report nothing about nodes that the client is not allowed to read.
-// While the client has a recursive watch at its path as well, a [WatchPersistent] is not told either that such a child came or went.
+// If the client also has a recursive watch on this path, a [WatchPersistent] gets no event for children that the client
+// may not read.
 //
 // The watch ends with its connection, also if the session lives on: nothing is replayed, so add
 // it again then, and read again. Errors are [ErrWatchUnsupported], [ErrBadPath] and [ErrBadArgument].
@@ -65,32 +69,56 @@ func newPersistentWatch(c *Client, l *link, path string, mode WatchMode, f func(
 	return &PersistentWatch{link: l, path: c.real(path), mode: mode, f: f, client: c, done: make(chan struct{})}
 }
 
-// add has the server set the watch, also when another call has done so: that call may not have been
-// answered yet.
+// add has the server set the watch, and waits for the answer.
 func (w *PersistentWatch) add(ctx context.Context) error {
+	answered := make(chan error, 1)
+	x := w.send(func(err error) { answered <- err })
+	if x == nil {
+		return <-answered
+	}
+	if _, err := x.wait(ctx, w.link); err != nil {
+		w.link.watches.leave(w)
+		return cmp.Or(unsupported(err), err)
+	}
+	return nil
+}
+
+// send asks the server to set the watch, also when another call has done so: that call may not have been answered yet. done
+// is called with the answer. send returns nil if nothing was sent.
+func (w *PersistentWatch) send(done func(err error)) *exchange[nothing] {
 	l, c := w.link, w.link.session.core
-	if c.unknownOps.has(proto.OpAddWatch) {
-		return ErrWatchUnsupported
+	if c.unknownOps.has(l, proto.OpAddWatch) {
+		done(ErrWatchUnsupported)
+		return nil
 	}
 	ws := &l.watches
 	ws.order.Lock()
+	defer ws.order.Unlock()
 	mode, alive := ws.join(w)
 	if !alive {
-		ws.order.Unlock()
-		return zk.ErrNoServer
+		done(zk.ErrNoServer)
+		return nil
 	}
 	q := askAddWatch(w.path, mode)
-	q.settle = func(err error) { ws.joined(w.path, mode, err) }
-	x := send(l, q)
-	ws.order.Unlock()
-	_, err := x.wait(ctx, l)
-	if c.unknownOps.note(l, proto.OpAddWatch, len(w.path), x.sent, err) {
-		err = ErrWatchUnsupported
+	q.done = func(_ nothing, err error) {
+		ws.joined(w.path, mode, err)
+		if c.unknownOps.note(proto.OpAddWatch, err) {
+			err = ErrWatchUnsupported
+		}
+		if err != nil {
+			ws.leave(w)
+		}
+		done(err)
 	}
-	if err != nil {
-		ws.leave(w)
+	return send(l, q)
+}
+
+// unsupported is ErrWatchUnsupported if the server has answered so, and otherwise nil.
+func unsupported(err error) error {
+	if errors.Is(err, ErrUnimplemented) {
+		return ErrWatchUnsupported
 	}
-	return err
+	return nil
 }
 
 // Done is closed when the watch has ended: its connection ended, or it was removed.
@@ -99,12 +127,10 @@ func (w *PersistentWatch) Done() <-chan struct{} { return w.done }
 // Err is nil until Done is closed. Then it is zk.ErrConnectionClosed, or [ErrSessionLost] or
 // [ErrClosed] if the session is over as well, or nil if the watch was removed.
 func (w *PersistentWatch) Err() error {
-	select {
-	case <-w.done:
+	if wait.Closed(w.done) {
 		return w.err
-	default:
-		return nil
 	}
+	return nil
 }
 
 // Session is the session of the connection that the watch belongs to.
@@ -119,23 +145,21 @@ func (w *PersistentWatch) Remove() {
 
 // notify tells the watch's function, on the connection's goroutine.
 func (w *PersistentWatch) notify(event zk.Event) {
-	select {
-	case <-w.done:
+	if wait.Closed(w.done) {
 		return
-	default:
 	}
 	event.Path = w.client.unreal(event.Path)
+	defer func() {
+		if p := recover(); p != nil {
+			w.client.Logger().Error("watch function panicked", "path", event.Path, "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
 	w.f(event)
 }
 
 func (w *PersistentWatch) end(err error) {
-	first := false
 	w.once.Do(func() {
-		first = true
 		w.err = err
 		close(w.done)
 	})
-	if first && err != nil && w.ended != nil {
-		w.ended() // not within Do: it may call Remove
-	}
 }

@@ -2,6 +2,7 @@ package framework_test
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -94,51 +95,6 @@ func TestPersistentWatchEndsWithItsConnection(t *testing.T) {
 	require.NoError(t, w.Session().Err())
 }
 
-// TestAKeepersEventsLookLikeZooKeepers is why AddWatch does not say that a server names wrong paths: what happens
-// below the watch of a Keeper reads like what happens to the node itself on ZooKeeper.
-func TestAKeepersEventsLookLikeZooKeepers(t *testing.T) {
-	told := func(changed string, options ...zktest.Option) []string {
-		client := testbed.On(zktest.NewServer(t, options...)).Client(t)
-		ctx := testbed.Context(t)
-		if changed != "/a" {
-			_, err := client.Create(ctx, "/a", nil)
-			require.NoError(t, err)
-		}
-		var seen events
-		_, err := client.AddWatch(ctx, "/a", framework.WatchRecursive, seen.add)
-		require.NoError(t, err)
-		_, err = client.Create(ctx, changed, nil)
-		require.NoError(t, err)
-		_, err = client.Set(ctx, changed, nil, -1)
-		require.NoError(t, err)
-		require.NoError(t, client.Delete(ctx, changed, -1))
-		return seen.list()
-	}
-	want := []string{"EventNodeCreated /a", "EventNodeDataChanged /a", "EventNodeDeleted /a"}
-	require.Equal(t, want, told("/a"))
-	require.Equal(t, want, told("/a/b", zktest.LikeKeeper(zktest.KeeperRecent)))
-}
-
-// TestListIsWatchedBesideARecursiveWatchOfAKeeper: the watch of the list is served from the events of the recursive
-// one, and those do not name the child.
-func TestListIsWatchedBesideARecursiveWatchOfAKeeper(t *testing.T) {
-	client := testbed.On(zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperRecent))).Client(t)
-	ctx := testbed.Context(t)
-	_, err := client.Create(ctx, "/a", nil)
-	require.NoError(t, err)
-	_, err = client.AddWatch(ctx, "/a", framework.WatchRecursive, func(zk.Event) {})
-	require.NoError(t, err)
-	_, _, created, err := client.ChildrenW(ctx, "/a")
-	require.NoError(t, err)
-	_, err = client.Create(ctx, "/a/b", nil)
-	require.NoError(t, err)
-	testbed.Receive(t, created.Done(), "the event of the child's creation")
-	_, _, deleted, err := client.ChildrenW(ctx, "/a")
-	require.NoError(t, err)
-	require.NoError(t, client.Delete(ctx, "/a/b", -1))
-	testbed.Receive(t, deleted.Done(), "the event of the child's deletion")
-}
-
 func TestAddWatchRefusesBadArguments(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
 	ctx := testbed.Context(t)
@@ -150,13 +106,23 @@ func TestAddWatchRefusesBadArguments(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrBadArgument)
 }
 
-// TestAPathThatIsTooLongDoesNotTurnWatchesOff: the server hangs up each time.
-func TestAPathThatIsTooLongDoesNotTurnWatchesOff(t *testing.T) {
-	client := newClient(t, zktest.NewServer(t, zktest.WithMaxBuffer(10_000)))
+// TestAPanicInAWatchFunctionIsLogged: it ended the process. Nobody else misses an event, and the connection stays.
+func TestAPanicInAWatchFunctionIsLogged(t *testing.T) {
+	var log strings.Builder // written by the connection's goroutine, and read when it has ended
+	server := zktest.NewServer(t)
+	client := newClient(t, server, framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	ctx := testbed.Context(t)
-	_, err := client.AddWatch(ctx, "/"+strings.Repeat("a", 20_000), framework.WatchRecursive, func(zk.Event) {})
-	require.Error(t, err)
-	require.NotErrorIs(t, err, framework.ErrWatchUnsupported)
-	_, err = client.AddWatch(ctx, "/a", framework.WatchRecursive, func(zk.Event) {})
+	_, err := client.AddWatch(ctx, "/a", framework.WatchPersistent, func(e zk.Event) { panic("of " + e.Path) })
 	require.NoError(t, err)
+	var events []zk.EventType
+	_, err = client.AddWatch(ctx, "/a", framework.WatchPersistent, func(e zk.Event) { events = append(events, e.Type) })
+	require.NoError(t, err)
+	states := heard(t, client)
+	_, err = client.Create(ctx, "/a", nil)
+	require.NoError(t, err)
+	require.NoError(t, client.Delete(ctx, "/a", -1))
+	require.Equal(t, []zk.EventType{zk.EventNodeCreated, zk.EventNodeDeleted}, events)
+	require.Empty(t, states())
+	require.NoError(t, client.Close())
+	require.Equal(t, 2, strings.Count(log.String(), "watch function panicked"))
 }

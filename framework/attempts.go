@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
-
 	"github.com/gocurator/curator/internal/clientapi"
-	"github.com/gocurator/curator/internal/ctxerr"
+	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -46,28 +44,36 @@ func (c *core) repeat(ctx context.Context, attempt func(l *link) error, attempts
 		}
 		return attempt(used)
 	}
-	failed := try()
-	if !retry.Retryable(failed) || clientapi.HintsOf(ctx).Once {
-		return failed
+	err := try()
+	if !retry.Retryable(err) || clientapi.HintsOf(ctx).Once {
+		return err
 	}
 	// From here on it is slow anyway, and may afford a context that also ends
 	// with the client.
 	ctx, cancel := c.untilClosed(ctx)
 	defer cancel()
-	first := true
-	pause := func(ctx context.Context, d time.Duration) error { return c.pause(ctx, d, used) }
-	err := retry.DoPausing(ctx, c.cfg.policy, pause, func() error {
-		if first {
-			first = false
-			return failed
+	pauses := c.cfg.policy.NewBackOff()
+	unknown := false // an attempt before the last one was lost
+	for tries := 1; retry.Retryable(err); tries++ {
+		unknown = unknown || retry.Unknown(err)
+		d := pauses.NextBackOff()
+		if d < 0 && ctx.Err() == nil {
+			if tries > 1 {
+				err = fmt.Errorf("%w after %d calls: %w", retry.ErrExhausted, tries, err)
+			}
+			break
 		}
-		return try()
-	})
-	if first { // ctx has ended meanwhile; the first attempt may have been carried out all the same
-		err = fmt.Errorf("%w: %w", err, failed)
+		if ended := c.pause(ctx, d, used); ended != nil {
+			err = fmt.Errorf("%w: %w", ended, err)
+			break
+		}
+		err = try()
 	}
 	if err != nil && c.ctx.Err() != nil && !errors.Is(err, ErrClosed) {
-		return backoff.Permanent(fmt.Errorf("%w: %w", ErrClosed, err))
+		err = fmt.Errorf("%w: %w", ErrClosed, err)
+	}
+	if err != nil && unknown {
+		err = doubtful{err}
 	}
 	return err
 }
@@ -78,16 +84,14 @@ func (c *core) pause(ctx context.Context, d time.Duration, used *link) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for {
-		c.mu.Lock()
-		l, changed := c.link, c.changed
-		c.mu.Unlock()
+		now, changed := c.now.Get()
 		if ctx.Err() != nil {
-			return ctxerr.Of(ctx)
+			return wait.Err(ctx)
 		}
 		if c.ctx.Err() != nil {
 			return ErrClosed
 		}
-		if l != nil && l != used && l.up() {
+		if l := now.link; l != nil && l != used && l.up() {
 			return nil
 		}
 		select {
@@ -114,19 +118,16 @@ func (c *core) untilClosed(ctx context.Context) (context.Context, context.Cancel
 // good, ctx is done or the client is closed.
 func (c *core) persist(ctx context.Context, attempt func(l *link) error) error {
 	pinned := sessionOf(ctx)
-	var pauses backoff.BackOff
+	pauses := connectPauses()
 	for {
 		l, err := c.awaitLink(ctx, pinned, 0)
 		if err == nil {
 			err = attempt(l)
 		}
-		if err == nil || !clientapi.MayPass(err) {
+		if err == nil || !retry.MayPass(err) {
 			return err
 		}
-		if pauses == nil {
-			pauses = connectPauses()
-		}
-		if ended := c.pause(ctx, pauses.NextBackOff(), l); ended != nil {
+		if ended := c.pause(ctx, pauses.Next(), l); ended != nil {
 			return fmt.Errorf("%w: %w", ended, err)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/connstate"
-	"github.com/gocurator/curator/internal/ctxerr"
 	"github.com/gocurator/curator/internal/session"
+	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -47,18 +47,31 @@ type core struct {
 
 	observer *Observer // nil when nobody observes
 	reporter *reporter // nil with observer
+	reports  reports
 
 	unknownOps unknownOps
+	auths      auths
 	sweeper    *sweeper
-	values     sync.Map // what recipes keep: see clientapi.Values
+	values     sync.Map // what recipes keep: see engine.Client.Values
 
-	mu      sync.Mutex // guards what follows
+	now wait.Value[connection]
+
+	mu      sync.Mutex // guards closing
 	closing bool
-	session *Session      // nil when there is none (yet)
-	link    *link         // nil while disconnected
-	changed chan struct{} // closed and replaced when one of them changes
-	authErr error         // the last server refused our credentials
-	why     error         // there is no connection, as far as we know
+}
+
+// connection is what a client has of one.
+type connection struct {
+	session *Session // nil when there is none (yet)
+	link    *link    // nil while disconnected
+	authErr error    // the last server refused our credentials
+	why     error    // there is no connection, as far as we know
+}
+
+// current is the connection at this moment.
+func (c *core) current() connection {
+	now, _ := c.now.Get()
+	return now
 }
 
 // Namespace returns a view of the client with another namespace, on the same
@@ -193,21 +206,19 @@ func (c *core) awaitLink(ctx context.Context, pinned *Session, limit time.Durati
 		}
 		if ctx.Err() != nil {
 			if waited {
-				return nil, c.unreachable(ctxerr.Of(ctx))
+				return nil, c.unreachable(wait.Err(ctx))
 			}
-			return nil, ctxerr.Of(ctx)
+			return nil, wait.Err(ctx)
 		}
 		if pinned != nil && pinned.Err() != nil {
 			return nil, pinned.Err()
 		}
-		c.mu.Lock()
-		l, changed, authErr := c.link, c.changed, c.authErr
-		c.mu.Unlock()
-		if l != nil && l.up() && (pinned == nil || pinned == l.session) {
+		now, changed := c.now.Get()
+		if l := now.link; l != nil && l.up() && (pinned == nil || pinned == l.session) {
 			return l, nil
 		}
-		if authErr != nil {
-			return nil, authErr
+		if now.authErr != nil {
+			return nil, now.authErr
 		}
 		waited = true
 		if expired == nil && limit > 0 {
@@ -227,18 +238,7 @@ func (c *core) awaitLink(ctx context.Context, pinned *Session, limit time.Durati
 
 // unreachable is why there is no connection. given is the error of the caller's context, or nil.
 func (c *core) unreachable(given error) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return &unreachable{given, c.why}
-}
-
-// set changes what waiters look at, and wakes them.
-func (c *core) set(change func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	change()
-	close(c.changed)
-	c.changed = make(chan struct{})
+	return &unreachable{given, c.current().why}
 }
 
 // background runs f on a goroutine that Close waits for; f must end with c.ctx.
@@ -254,20 +254,13 @@ func (c *core) background(f func()) bool {
 }
 
 // sessionOver is called when a session is over, perhaps more than once.
-func (c *core) sessionOver() { c.sweeper.poke() }
+func (c *core) sessionOver() { c.sweeper.wake.Raise() }
 
-// confirm has the leader answer for the session. It does not wait: what counts is that it is
-// answered, and the connection notes when. If it is not, the deadline says so.
+// confirm sends a heartbeat. It does not wait: what counts is that it is answered, and the connection notes when. If it is
+// not, the deadline says so.
 func (c *core) confirm(s *Session) {
-	c.mu.Lock()
-	l := c.link
-	c.mu.Unlock()
-	if l == nil || l.session != s {
-		return
-	}
-	// The leader has to answer one sync at a time. A nudge, or a sync of the user's, does as well as ours.
-	if !l.conn.Syncing() {
-		send(l, askSync("/"))
+	if l := c.current().link; l != nil && l.session == s {
+		l.catchUp()
 	}
 }
 

@@ -20,15 +20,14 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
-
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -306,6 +305,17 @@ func TestTLS(t *testing.T) {
 	defer plain.Close()
 	_, err = plain.Create(testbed.Context(t), "/insecure", nil)
 	require.ErrorIs(t, err, zk.ErrNoServer, "a server that cannot be trusted is none")
+
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	name := make(chan string, 100)
+	named, err := framework.New([]string{"zk.test:" + port}, framework.WithTLS(&tls.Config{
+		InsecureSkipVerify: true,
+		VerifyConnection:   func(s tls.ConnectionState) error { name <- s.ServerName; return nil },
+	}), framework.WithResolver(func(context.Context, string) ([]string, error) { return []string{"127.0.0.1"}, nil }))
+	require.NoError(t, err)
+	defer named.Close()
+	require.NoError(t, named.WaitConnected(testbed.Context(t)))
+	require.Equal(t, "zk.test", <-name, "the certificate must be for the name, not for its address")
 }
 
 // selfSigned makes a certificate for 127.0.0.1.
@@ -362,4 +372,61 @@ type writerFunc func([]byte)
 func (f writerFunc) Write(p []byte) (int, error) {
 	f(p)
 	return len(p), nil
+}
+
+// TestWaitConnectedDoesNotReturnOnADeadLink is issue 10, B4.
+func TestWaitConnectedDoesNotReturnOnADeadLink(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	ctx := testbed.Context(t)
+	for range 30 {
+		require.NoError(t, client.Sync(ctx, "/")) // so that the connection was of use
+		session, err := client.Session(ctx)
+		require.NoError(t, err)
+		require.NoError(t, server.ExpireSession(session.ID()))
+		<-session.Done()
+		require.NoError(t, client.WaitConnected(ctx))
+		next, err := client.Session(ctx)
+		require.NoError(t, err)
+		require.NotSame(t, session, next)
+	}
+}
+
+func TestAClientThatIsClosedSaysSo(t *testing.T) { // issue 10, B4
+	client := newClient(t, zktest.NewServer(t))
+	require.Equal(t, connstate.Connected, client.State())
+	require.NoError(t, client.Close())
+	require.Zero(t, client.State())
+	_, err := client.Listen(func(connstate.State) {})
+	require.ErrorIs(t, err, framework.ErrClosed)
+}
+
+func TestWaitConnectedSaysThatCredentialsAreRefused(t *testing.T) { // issue 10, B4
+	client, err := framework.New(zktest.NewServer(t).Servers(), framework.WithAuth("kerberos", nil))
+	require.NoError(t, err)
+	defer client.Close()
+	require.ErrorIs(t, client.WaitConnected(testbed.Context(t)), zk.ErrAuthFailed)
+}
+
+func TestAClientConnectsByItself(t *testing.T) { // CUR-CLI-03, CUR-CST-11, KZ-CST-03
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		server.RefuseConnections(true)
+		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(server.DialContext))
+		require.NoError(t, err)
+		defer client.Close()
+		states := heard(t, client)
+		connected := make(chan connstate.State, 1)
+		_, err = client.Listen(func(s connstate.State) { connected <- s })
+		require.NoError(t, err)
+		server.RefuseConnections(false)
+		require.Equal(t, connstate.Connected, testbed.Receive(t, connected, "a connection that nobody has asked for"))
+		synctest.Wait() // the other listener is told, too
+		began := time.Now()
+		for range 2 {
+			require.NoError(t, client.WaitConnected(t.Context()))
+		}
+		require.Zero(t, time.Since(began))
+		require.Equal(t, []connstate.State{connstate.Connected}, states())
+	})
 }

@@ -10,12 +10,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/internal/conn"
-	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/wait"
 )
 
 // Pauses between rounds over all servers in which none could be used, and after connections that
@@ -36,20 +35,17 @@ const (
 // connector finds a server and a session. It belongs to the goroutine of run.
 type connector struct {
 	core   *core
-	rounds backoff.BackOff      // pauses between rounds in which no server could be used
-	young  backoff.BackOff      // pauses after connections that ended young
-	failed map[string]time.Time // servers, and when they failed last
+	rounds wait.Pauses          // pauses between rounds in which no server could be used
+	young  wait.Pauses          // pauses after connections that ended young
+	failed map[string]time.Time // servers and addresses, and when they failed last
 }
 
 func newConnector(c *core) *connector {
 	return &connector{core: c, rounds: connectPauses(), young: connectPauses(), failed: make(map[string]time.Time)}
 }
 
-func connectPauses() backoff.BackOff {
-	return backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(minConnectPause),
-		backoff.WithMaxInterval(maxConnectPause),
-		backoff.WithMaxElapsedTime(0)) // for ever
+func connectPauses() wait.Pauses {
+	return wait.Pauses{First: minConnectPause, Last: maxConnectPause}
 }
 
 // connect tries one server after another until a connection has a session: the
@@ -80,11 +76,11 @@ func (f *connector) connect() (*link, error) {
 			f.rounds.Reset()
 			return l, err
 		}
-		pause(ctx, f.rounds.NextBackOff())
+		_ = wait.Sleep(ctx, f.rounds.Next())
 	}
 }
 
-// round tries each server once. It returns neither if none can be used.
+// round tries each address of each server once. It returns neither if none can be used.
 func (f *connector) round(servers []string) (*link, error) {
 	c := f.core
 	for i, server := range servers {
@@ -102,7 +98,7 @@ func (f *connector) round(servers []string) (*link, error) {
 		if !errors.Is(err, zk.ErrAuthFailed) {
 			err = nil // credentials are not why the last server could not be used
 		}
-		c.set(func() { c.authErr = err })
+		c.now.Set(func(n *connection) { n.authErr = err })
 	}
 	return nil, nil
 }
@@ -125,7 +121,8 @@ func (f *connector) ordered(servers []string) []string {
 // connections are of no use at all.
 func (f *connector) ended(l *link) {
 	if errors.Is(l.conn.Err(), conn.ErrSilent) {
-		f.failed[l.server] = time.Now()
+		now := time.Now()
+		f.failed[l.target.server], f.failed[l.target.address] = now, now
 	}
 	young := time.Since(l.began) < settled
 	if !young || l.useful.Load() {
@@ -138,24 +135,12 @@ func (f *connector) ended(l *link) {
 	if session := f.core.living(); session != nil {
 		ctx = session.Context()
 	}
-	pause(ctx, f.young.NextBackOff())
-}
-
-// pause waits for d, or until ctx is done.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	_ = wait.Sleep(ctx, f.young.Next())
 }
 
 // living returns the session to go on with, if there is one. If it is lost, that becomes known.
 func (c *core) living() *Session {
-	c.mu.Lock()
-	session := c.session
-	c.mu.Unlock()
+	session := c.current().session
 	if session != nil && c.dropIfOver(session) {
 		return nil
 	}
@@ -168,7 +153,8 @@ func (c *core) dropIfOver(s *Session) bool {
 		return false
 	}
 	<-s.told // dependents before listeners
-	c.set(func() { c.session = nil })
+	c.now.Set(func(n *connection) { n.session = nil })
+	c.cfg.events.State(zk.StateExpired, "", 0)
 	c.cfg.log.Warn("session lost", "session", sessionText(s.ID()), "reason", s.Err())
 	c.states.Set(connstate.Lost)
 	return true
@@ -176,9 +162,7 @@ func (c *core) dropIfOver(s *Session) bool {
 
 // because notes why there is no connection.
 func (c *core) because(why error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.why = why
+	c.now.Set(func(n *connection) { n.why = why })
 }
 
 // Limits of how long one server may take to grant a session.
@@ -196,26 +180,58 @@ func (c *core) timeFor(session *Session, n int) time.Duration {
 	return min(max(session.left()/time.Duration(n+1), minServerTime), maxServerTime)
 }
 
-// connectTo asks a server for a session, when n are left to be tried.
+// connectTo asks a server for a session, at one of its addresses after the other, when n servers are left to be tried.
 func (f *connector) connectTo(server string, n int) (*link, error) {
 	c := f.core
-	address, err := withPort(server)
-	if err != nil {
-		return nil, err
+	ctx, session := c.ctx, c.living()
+	if session != nil {
+		ctx = session.Context()
 	}
+	targets, err := f.targets(ctx, server, c.timeFor(session, n))
+	for i, t := range targets {
+		var l *link
+		if l, err = f.connectAt(t, n+len(targets)-i-1); err == nil {
+			delete(f.failed, t.address)
+			return l, nil
+		}
+		if c.ctx.Err() != nil {
+			break
+		}
+		f.failed[t.address] = time.Now()
+		if len(targets) > 1 {
+			err = fmt.Errorf("at %s: %w", t.address, err)
+			c.cfg.log.Debug("cannot use address", "server", t.server, "reason", err)
+		}
+	}
+	return nil, err
+}
+
+// targets are the addresses of a server, those that failed not long ago last. limit is for finding them.
+func (f *connector) targets(ctx context.Context, server string, limit time.Duration) ([]target, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	targets, err := resolve(ctx, f.core.cfg.resolve, server)
+	slices.SortStableFunc(targets, func(a, b target) int { return f.failed[a.address].Compare(f.failed[b.address]) })
+	return targets, err
+}
+
+// connectAt asks at one address for a session, when n servers and addresses are left to be tried.
+func (f *connector) connectAt(t target, n int) (*link, error) {
+	c := f.core
 	session := c.living()
 	ctx := c.ctx
 	if session != nil {
 		ctx = session.Context()
 	}
-	opened, err := c.open(ctx, address, session, c.timeFor(session, n))
+	opened, err := c.open(ctx, t, session, c.timeFor(session, n))
 	if session != nil && (errors.Is(err, conn.ErrExpired) || err == nil && opened.Grant.Session != session.ID()) {
 		session.over(fmt.Errorf("%w: %w", ErrSessionLost, zk.ErrSessionExpired))
 		c.dropIfOver(session)
 		session = nil
 		// ZooKeeper hangs up. ClickHouse Keeper has made a new session, which will do.
 		if err != nil {
-			opened, err = c.open(c.ctx, address, nil, c.timeFor(nil, n))
+			c.cfg.events.State(zk.StateDisconnected, t.address, 0)
+			opened, err = c.open(c.ctx, t, nil, c.timeFor(nil, n))
 		}
 	}
 	if err != nil {
@@ -223,83 +239,77 @@ func (f *connector) connectTo(server string, n int) (*link, error) {
 	}
 	if session == nil {
 		session = newSession(c, opened.Grant, opened.Sent)
-		c.set(func() { c.session = session })
+		c.now.Set(func(n *connection) { n.session = session })
 		c.wg.Go(session.watch) // ends with the session, which ends with the client
 	} else {
 		session.attach(opened.Grant, opened.Sent)
 	}
 	session.behind.Store(session.unplaced.Load())
-	l := newLink(session, server, opened, c.cfg.nudges)
-	switch {
-	case session.behind.Load():
-		l.catchUp() // the leader's answer proves as much as that to a sync
-	case session.depended():
-		send(l, askSync("/")) // without it the connect request proves nothing, see session.Deadline
+	l := newLink(session, t, opened, c.cfg.requests, c.cfg.events.Node)
+	if session.behind.Load() || session.depended() {
+		l.catchUp()
 	}
 	return l, nil
 }
 
-// catchUp has the server apply everything that the session was told of by events, before it answers what is asked from now on. An
-// event does not say which transaction it is about, so that the server may know less than the last one did. Then a holder
-// that was woken by an event could read what was true before its predecessor wrote. It is a write that changes nothing,
-// and nobody waits for it: a server answers a session in order.
-func (l *link) catchUp() {
-	check := proto.MultiRequest{Ops: []proto.MultiOp{{Op: proto.OpCheck, Body: &proto.VersionRequest{Path: "/", Version: -1}}}}
-	send(l, question[nothing]{op: proto.OpMulti, frame: check.Append(conn.Begin(64)), parse: parseNothing})
-}
-
-// last makes a connection for the end of a session of a client that is closed. It tries each server once, until ctx is done, and
-// returns nil if none can be used.
+// last makes a connection for the end of a session of a client that is closed. It tries each address of each server once, until
+// ctx is done, and returns nil if none can be used.
 func (f *connector) last(ctx context.Context, session *Session) *link {
 	c := f.core
 	servers, _ := c.cfg.servers(ctx)
+	until, _ := ctx.Deadline()
 	for i, server := range f.ordered(servers) {
-		address, err := withPort(server)
-		if err != nil {
-			continue
-		}
-		until, _ := ctx.Deadline()
-		opened, err := c.open(ctx, address, session, max(time.Until(until)/time.Duration(len(servers)-i), minServerTime))
-		switch {
-		case err == nil && opened.Grant.Session == session.ID():
-			return newLink(session, server, opened, c.cfg.nudges)
-		case err == nil:
-			opened.Close(errLeft)
-			return nil // the session was over
-		case errors.Is(err, conn.ErrExpired) || ctx.Err() != nil:
-			return nil
+		share := func(n int) time.Duration { return max(time.Until(until)/time.Duration(n), minServerTime) }
+		targets, _ := f.targets(ctx, server, share(len(servers)-i))
+		for j, t := range targets {
+			opened, err := c.open(ctx, t, session, share(len(servers)-i+len(targets)-j-1))
+			switch {
+			case err == nil && opened.Grant.Session == session.ID():
+				return newLink(session, t, opened, c.cfg.requests, c.cfg.events.Node)
+			case err == nil:
+				opened.Close(errLeft)
+				return nil // the session was over
+			case errors.Is(err, conn.ErrExpired) || ctx.Err() != nil:
+				return nil
+			}
 		}
 	}
 	return nil
 }
 
 // open makes a connection with a session, which is a new one if session is nil.
-func (c *core) open(ctx context.Context, address string, session *Session, limit time.Duration) (*conn.Conn, error) {
+func (c *core) open(ctx context.Context, t target, session *Session, limit time.Duration) (*conn.Conn, error) {
 	hello := conn.Hello{}
 	if session != nil {
 		hello = session.ask()
 	}
-	hello.Timeout, hello.Auths = c.cfg.sessionTimeout, c.cfg.auths
+	hello.Timeout, hello.Auths = c.cfg.sessionTimeout, c.auths.all()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	nc, err := c.dial(ctx, address)
+	var err error
+	if hello.SASL, err = c.startSASL(ctx, t.host); err != nil {
+		return nil, err
+	}
+	c.cfg.events.State(zk.StateConnecting, t.address, 0)
+	nc, err := c.dial(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	return conn.Open(ctx, nc, hello)
+	c.cfg.events.State(zk.StateConnected, t.address, 0)
+	opened, err := conn.Open(ctx, nc, hello)
+	if err != nil && !errors.Is(err, conn.ErrExpired) { // that is known as StateExpired first
+		c.cfg.events.State(zk.StateDisconnected, t.address, 0)
+	}
+	return opened, err
 }
 
 // dial opens a connection, with TLS if it was asked for.
-func (c *core) dial(ctx context.Context, server string) (net.Conn, error) {
-	nc, err := c.cfg.dial(ctx, "tcp", server)
+func (c *core) dial(ctx context.Context, t target) (net.Conn, error) {
+	nc, err := c.cfg.dial(ctx, "tcp", t.address)
 	if err != nil || c.cfg.tls == nil {
 		return nc, err
 	}
-	conf := c.cfg.tls.Clone()
-	if conf.ServerName == "" {
-		conf.ServerName, _, _ = net.SplitHostPort(server)
-	}
-	secure := tls.Client(nc, conf)
+	secure := tls.Client(nc, c.tlsConfig(t.host))
 	if err := secure.HandshakeContext(ctx); err != nil {
 		nc.Close()
 		return nil, err

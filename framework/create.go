@@ -8,7 +8,9 @@ import (
 
 	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/uuid"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -20,9 +22,11 @@ import (
 // Errors are zk.ErrNodeExists, zk.ErrNoNode (a parent is missing and neither [ContainerParents] nor
 // [PersistentParents] was given), zk.ErrNoChildrenForEphemerals, zk.ErrInvalidACL, and [ErrBadArgument] for
 // options that do not go together. If a reply was lost and Create fails, [retry.Unknown] is true: without
-// [Protected] the node may be there.
+// [Protected] the node may be there. [ErrUnimplemented] means that the server makes no
+// containers, or no nodes with a TTL, or knows nothing of [StatTo].
 func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...CreateOption) (string, error) {
-	o, err := applied(opts)
+	var o creation
+	err := opt.Apply(&o, opts)
 	if err == nil {
 		err = o.check(path)
 	}
@@ -72,7 +76,7 @@ func (c *core) createProtected(ctx context.Context, asked, path string, data []b
 	err := c.do(ctx, "create", asked, func(l *link) error {
 		if maybe && node.session == l.session {
 			var err error
-			if created, err = c.findOwn(ctx, l, dir, node.id); err != nil || created != "" {
+			if created, err = c.findOwn(ctx, l, dir, node.id, o.stat); err != nil || created != "" {
 				return err
 			}
 		}
@@ -85,7 +89,7 @@ func (c *core) createProtected(ctx context.Context, asked, path string, data []b
 			c.sweeper.forget(node)
 		}
 		maybe = false
-		node = &unwanted{session: l.session, dir: dir, id: newID(), persistent: o.mode != Ephemeral && o.mode != EphemeralSequential}
+		node = &unwanted{session: l.session, dir: dir, id: uuid.New(), persistent: o.mode != Ephemeral && o.mode != EphemeralSequential}
 		if node.persistent {
 			c.sweeper.expect(node) // the end of the session does not remove it, so Close must
 		}
@@ -126,9 +130,9 @@ func (c *core) unwantedLater(node *unwanted) func(string, error) {
 	}
 }
 
-// findOwn looks below dir for the node that this session made with id. It returns
-// "" if there is none.
-func (c *core) findOwn(ctx context.Context, l *link, dir, id string) (string, error) {
+// findOwn looks below dir for the node that this session made with id, and writes its stat to found unless that is nil. It
+// returns "" if there is none.
+func (c *core) findOwn(ctx context.Context, l *link, dir, id string, found *zk.Stat) (string, error) {
 	children, err := c.freshChildren(ctx, l, dir)
 	if err != nil {
 		return "", err
@@ -149,6 +153,9 @@ func (c *core) findOwn(ctx context.Context, l *link, dir, id string) (string, er
 			c.removeInBackground(path, nil)
 			continue
 		}
+		if found != nil {
+			*found = *stat
+		}
 		return path, nil
 	}
 	return "", nil
@@ -160,23 +167,20 @@ const parentTries = 20
 
 // createOn makes one node, and its parents if asked to.
 func (c *core) createOn(ctx context.Context, l *link, path string, data []byte, o creation, late func(string, error)) (string, error) {
-	op := o.op()
-	if op != proto.OpCreate && c.unknownOps.has(op) {
-		return "", conn.CodeError(proto.Unimplemented) // asking again could cost the session
-	}
 	if o.replaces != "" {
 		return c.replaceOn(ctx, l, path, data, o, late)
 	}
 	for try := 1; ; try++ {
 		q := askCreate(path, data, o)
-		q.late = late
-		x := send(l, q)
-		created, err := x.wait(ctx, l)
-		if op != proto.OpCreate {
-			c.unknownOps.note(l, op, len(path)+len(data), x.sent, err)
+		if late != nil {
+			q.late = func(r withStat[string], err error) { late(r.value, err) }
 		}
+		created, err := askIfKnown(ctx, l, q)
 		if !o.parents || try == parentTries || !errors.Is(err, zk.ErrNoNode) {
-			return created, err
+			if err == nil && o.stat != nil {
+				*o.stat = *created.stat
+			}
+			return created.value, err
 		}
 		dir, _ := Split(path)
 		if err := c.makeParent(ctx, l, dir, o.parentsAs); err != nil {
@@ -223,24 +227,15 @@ func (c *core) makeParent(ctx context.Context, l *link, dir string, mode Mode) e
 	if !c.cfg.containers {
 		mode = Persistent
 	}
-	if mode == Container && c.unknownOps.suspects(proto.OpCreateContainer) {
-		// To ask for what is there already would cost the session again.
-		if _, err := ask(ctx, l, askExists(dir, false)); !errors.Is(err, zk.ErrNoNode) {
-			return err
-		}
-	}
 	for try := 1; ; try++ {
-		if mode == Container && c.unknownOps.has(proto.OpCreateContainer) {
+		if mode == Container && c.unknownOps.has(l, proto.OpCreateContainer) {
 			mode = Persistent
 		}
 		_, err := c.createOn(ctx, l, dir, []byte{}, creation{mode: mode, acl: c.acl(dir)}, nil)
 		switch {
 		case errors.Is(err, zk.ErrNodeExists):
 			return nil
-		case mode == Container && err != nil && c.unknownOps.has(proto.OpCreateContainer):
-			if retry.Retryable(err) {
-				return err // the connection has ended for it; the next try makes it persistent
-			}
+		case mode == Container && errors.Is(err, ErrUnimplemented): // it is known now
 		case errors.Is(err, zk.ErrNoNode) && try < parentTries:
 			above, _ := Split(dir)
 			if err := c.makeParent(ctx, l, above, mode); err != nil {
@@ -259,14 +254,22 @@ func (o *creation) op() proto.Op {
 		return proto.OpCreateTTL
 	case o.mode == Container:
 		return proto.OpCreateContainer
+	case o.stat != nil:
+		return proto.OpCreate2
 	}
 	return proto.OpCreate
 }
 
-// askCreate makes a node.
-func askCreate(path string, data []byte, o creation) question[string] {
+// askCreate makes a node. The stat of the result is nil unless the creation has room for it.
+func askCreate(path string, data []byte, o creation) question[withStat[string]] {
 	r := proto.CreateRequest{Path: path, Data: data, ACL: protoACL(o.acl), Flags: int32(o.mode)}
-	q := question[string]{op: o.op(), parse: parsePath, written: o.sent} // a stat that follows is not read
+	q := question[withStat[string]]{op: o.op(), written: o.sent, parse: func(d *proto.Decoder) withStat[string] {
+		created := withStat[string]{value: d.String()}
+		if o.stat != nil {
+			created.stat = parseStat(d)
+		}
+		return created
+	}}
 	if o.ttl > 0 {
 		r.WithTTL, r.TTL, r.Flags = true, o.ttl.Milliseconds(), proto.FlagTTL
 		if o.mode == PersistentSequential {

@@ -4,82 +4,50 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// faults is every way in which a request can fail.
-var faults = []zktest.Fault{zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter}
-
-// scenario is a client on a server of its own, with a fault somewhere ahead of it.
-type scenario struct {
-	server  *zktest.Server
-	client  *framework.Client
-	settled *atomic.Bool // set by the test: what comes now is its own, and does not fail
-}
-
-// eachRequest runs test with the client's first request failing, then its second, and so on,
-// until a run ends without meeting the fault.
-func eachRequest(t *testing.T, test func(t *testing.T, s scenario), opts ...framework.Option) {
-	for _, fault := range faults {
-		t.Run(fault.String(), func(t *testing.T) {
-			met := true
-			for n := 0; met; n++ {
-				met = false // also when -run leaves this one out
-				t.Run(fmt.Sprintf("request %d", n), func(t *testing.T) {
-					server := zktest.NewServer(t)
-					s := scenario{server, newClient(t, server, opts...), new(atomic.Bool)}
-					injected := server.Inject(fault, n, func(zktest.Request) bool { return !s.settled.Load() })
-					test(t, s)
-					met = injected.Met()
-					require.Less(t, n, 40, "the scenario never ends")
-				})
-			}
-		})
-	}
-}
-
 // checkOne checks that the node that was created is there, and no other for good.
-func (s scenario) checkOne(t *testing.T, path string) {
+func checkOne(t *testing.T, s *testbed.Scenario, path string) {
 	t.Helper()
-	found, _, err := s.client.Exists(testbed.Context(t), path)
+	found, _, err := s.Subject.Exists(testbed.Context(t), path)
 	require.NoError(t, err)
 	require.True(t, found)
-	testbed.Eventually(t, func() bool { return strings.Count(s.server.Tree(), "_c_") == 1 }, "exactly one node")
+	testbed.Eventually(t, func() bool { return strings.Count(s.Server.Tree(), "_c_") == 1 }, "exactly one node")
 }
 
 func TestProtectedPersistentCreateWithAnyRequestFailing(t *testing.T) { // CUR-CLI-23, CURATOR-498
-	eachRequest(t, func(t *testing.T, s scenario) {
-		path, err := s.client.Create(testbed.Context(t), "/q/n-", nil,
+	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
+		path, err := s.Subject.Create(testbed.Context(t), "/q/n-", nil,
 			framework.As(framework.PersistentSequential), framework.Protected(), framework.ContainerParents())
-		s.settled.Store(true)
+		s.Spare(true)
 		require.NoError(t, err)
-		s.checkOne(t, path) // a session that ended did not take its node along: it was swept
+		checkOne(t, s, path) // a session that ended did not take its node along: it was swept
 	})
 }
 
 func TestProtectedCreateThatIsNotRepeatedLeavesNothingOnError(t *testing.T) { // CUR-CLI-25
 	for _, mode := range []framework.Mode{framework.EphemeralSequential, framework.PersistentSequential} {
-		eachRequest(t, func(t *testing.T, s scenario) {
-			path, err := s.client.Create(testbed.Context(t), "/q/n-", nil,
+		testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
+			path, err := s.Subject.Create(testbed.Context(t), "/q/n-", nil,
 				framework.As(mode), framework.Protected(), framework.PersistentParents())
 			if err == nil {
-				s.settled.Store(true)
-				s.checkOne(t, path)
+				s.Spare(true)
+				checkOne(t, s, path)
 				return
 			}
-			testbed.Eventually(t, func() bool { return !strings.Contains(s.server.Tree(), "_c_") }, "no node stays")
+			testbed.Eventually(t, func() bool { return !strings.Contains(s.Server.Tree(), "_c_") }, "no node stays")
 		}, framework.WithRetryPolicy(retry.Never()))
 	}
 }
@@ -89,17 +57,17 @@ func TestProtectedCreateThatIsNotRepeatedLeavesNothingOnError(t *testing.T) { //
 func TestCleanUpOutlivesAFaultOfItsOwn(t *testing.T) { // CURATOR-604, -79
 	for name, policy := range map[string]retry.Policy{"search": retry.NTimes(5, 0), "clean-up": retry.Never()} {
 		t.Run(name, func(t *testing.T) {
-			eachRequest(t, func(t *testing.T, s scenario) {
-				s.server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate))
-				path, err := s.client.Create(testbed.Context(t), "/n-", nil,
+			testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
+				s.Server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate))
+				path, err := s.Subject.Create(testbed.Context(t), "/n-", nil,
 					framework.As(framework.PersistentSequential), framework.Protected())
 				if err == nil {
-					s.settled.Store(true)
-					s.checkOne(t, path)
+					s.Spare(true)
+					checkOne(t, s, path)
 					return
 				}
 				require.ErrorIs(t, err, zk.ErrConnectionClosed)
-				testbed.Eventually(t, func() bool { return s.server.Tree() == "" }, "no node stays")
+				testbed.Eventually(t, func() bool { return s.Server.Tree() == "" }, "no node stays")
 			}, framework.WithRetryPolicy(policy))
 		})
 	}
@@ -187,18 +155,6 @@ func TestAPathThatServersRefuseDoesNotTurnContainersOff(t *testing.T) {
 	require.Equal(t, "/a \"\" container\n/a/b \"\"\n", server.Tree())
 }
 
-// TestAContainerThatIsTooLongDoesNotTurnContainersOff: the server hangs up each time.
-func TestAContainerThatIsTooLongDoesNotTurnContainersOff(t *testing.T) {
-	server := zktest.NewServer(t, zktest.WithMaxBuffer(10_000))
-	client := newClient(t, server)
-	ctx := testbed.Context(t)
-	_, err := client.Create(ctx, "/box", make([]byte, 20_000), framework.As(framework.Container))
-	require.True(t, retry.Unknown(err), "%v", err)
-	_, err = client.Create(ctx, "/a/b", []byte{}, framework.ContainerParents())
-	require.NoError(t, err)
-	require.Equal(t, "/a \"\" container\n/a/b \"\"\n", server.Tree())
-}
-
 func TestContainerThatIsReapedAtOnceIsMadeAgain(t *testing.T) { // CURATOR-308, -180
 	server := zktest.NewServer(t)
 	client, other := newClient(t, server), newClient(t, server)
@@ -280,6 +236,20 @@ func TestParentsInANamespaceOfTheRoot(t *testing.T) { // CUR-CLI-47, -52
 	assert.Equal(t, "/0000000001", responses[0].String)
 }
 
+func TestASequentialNodeNeedsNoName(t *testing.T) {
+	client := newClient(t, zktest.NewServer(t))
+	_, err := client.Create(t.Context(), "/a", nil)
+	require.NoError(t, err)
+	path, err := client.Create(t.Context(), "/a/", nil, framework.As(framework.PersistentSequential))
+	require.NoError(t, err)
+	assert.Equal(t, "/a/0000000000", path)
+	responses, err := client.Multi(t.Context(), &zk.CreateRequest{Path: "/a/", Flags: zk.FlagSequence})
+	require.NoError(t, err)
+	assert.Equal(t, "/a/0000000001", responses[0].String)
+	_, err = client.Multi(t.Context(), &zk.CreateRequest{Path: "/a/"})
+	require.ErrorIs(t, err, framework.ErrBadPath)
+}
+
 func TestCreateMakesTheNodeOfItsNamespaceOnly(t *testing.T) {
 	for name, options := range map[string][]framework.CreateOption{
 		"plain": nil, "protected": {framework.Protected(), framework.As(framework.EphemeralSequential)},
@@ -359,4 +329,52 @@ func TestTheNumberMakesAName(t *testing.T) {
 	}
 	_, err := client.Create(testbed.Context(t), "/a//", nil, framework.As(framework.PersistentSequential))
 	require.ErrorIs(t, err, framework.ErrBadPath)
+}
+
+func TestANilCreateOptionIsRefused(t *testing.T) { // issue 10, B7
+	client := newClient(t, zktest.NewServer(t))
+	_, err := client.Create(t.Context(), "/a", nil, nil)
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+}
+
+func TestSequentialChildrenAllAppear(t *testing.T) { // CUR-CLI-09
+	client := newClient(t, zktest.NewServer(t))
+	ctx := testbed.Context(t)
+	var want []string
+	for i := range 10 {
+		path, err := client.Create(ctx, "/head/child", nil, framework.As(framework.EphemeralSequential), framework.ContainerParents())
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprintf("/head/child%010d", i), path)
+		want = append(want, path[len("/head/"):])
+	}
+	children, _, err := client.Children(ctx, "/head")
+	require.NoError(t, err)
+	require.Equal(t, want, slices.Sorted(slices.Values(children)))
+}
+
+func TestMakingParentsDoesNotGetRoundACLs(t *testing.T) { // KZ-CLI-09
+	server := zktest.NewServer(t)
+	owner := newClient(t, server, framework.WithAuth("digest", []byte("me:secret")))
+	client := newClient(t, server)
+	ctx := testbed.Context(t)
+	_, err := owner.Create(ctx, "/mine", nil, framework.ACL(zk.AuthACL(zk.PermAll)))
+	require.NoError(t, err)
+	before := server.Tree()
+	for _, parents := range []framework.CreateOption{framework.ContainerParents(), framework.PersistentParents()} {
+		_, err = client.Create(ctx, "/mine/a/b", nil, parents)
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+		_, err = client.Create(ctx, "/mine/a/b", nil, parents, framework.As(framework.EphemeralSequential), framework.Protected())
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+		_, err = client.CreateOrSet(ctx, "/mine/a/b", nil, parents)
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+	}
+	require.Equal(t, before, server.Tree())
+	_, err = client.Create(ctx, "/ours/a/b", nil)
+	require.ErrorIs(t, err, zk.ErrNoNode)
+	_, err = client.Create(ctx, "/ours/a/b", nil, framework.ContainerParents())
+	require.NoError(t, err)
+	_, err = client.Create(ctx, "/ours/a/b", nil, framework.ContainerParents())
+	require.ErrorIs(t, err, zk.ErrNodeExists)
+	_, err = owner.Create(ctx, "/mine/a/b", nil, framework.ContainerParents())
+	require.NoError(t, err)
 }

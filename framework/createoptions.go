@@ -2,7 +2,6 @@ package framework
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -19,8 +18,9 @@ type creation struct {
 	parentsAs Mode
 	protected bool
 	ttl       time.Duration
-	sent      func() // nil, or see clientapi.Hints
-	replaces  string // the server's path of a node that goes in the same transaction; empty: none
+	stat      *zk.Stat // where StatTo wants it; nil: nowhere
+	sent      func()   // nil, or see clientapi.Hints
+	replaces  string   // the server's path of a node that goes in the same transaction; empty: none
 }
 
 // As sets the node's mode. The default is [Persistent].
@@ -36,7 +36,8 @@ func As(mode Mode) CreateOption {
 }
 
 // TTL makes the server delete the node when it has no children and was not written to for d, at least a
-// millisecond. Servers allow it only with extendedTypesEnabled. It goes with [Persistent] and
+// millisecond. Servers allow it only with extendedTypesEnabled, and a ClickHouse Keeper is not asked for it: the error is
+// [ErrUnimplemented] then. It goes with [Persistent] and
 // [PersistentSequential].
 func TTL(d time.Duration) CreateOption {
 	return func(o *creation) error {
@@ -61,7 +62,7 @@ func ACL(acl []zk.ACL) CreateOption {
 }
 
 // ContainerParents makes missing parents, as containers: the server deletes them when they
-// have become empty. Servers older than 3.5 get persistent nodes.
+// have become empty. ZooKeeper before 3.5 and ClickHouse Keeper get persistent nodes.
 func ContainerParents() CreateOption { return parents(Container) }
 
 // PersistentParents makes missing parents, as ordinary nodes that stay. It is Curator's
@@ -77,7 +78,8 @@ func parents(mode Mode) CreateOption {
 
 // Protected puts "_c_", an id and "-" before the node's name, as Curator's withProtection does. By that the client
 // finds the node again when the reply to its creation was lost. So exactly one node is made, in the session that
-// is alive when Create returns. If Create fails, no node stays, even if the server makes it later.
+// is alive when Create returns. If Create fails, the client removes the node, also if the server carries out
+// the request only after Create has returned.
 func Protected() CreateOption {
 	return func(o *creation) error {
 		o.protected = true
@@ -85,17 +87,19 @@ func Protected() CreateOption {
 	}
 }
 
-// applied is what options add up to.
-func applied(opts []CreateOption) (o creation, err error) {
-	for _, opt := range opts {
-		if opt == nil {
-			return o, fmt.Errorf("%w: nil option", ErrBadArgument)
+// StatTo has Create write the stat of the new node to stat, from the same answer. If Create fails, stat is unchanged. If a reply
+// was lost, and Create finds its [Protected] node again, stat is what the node has then. The error is [ErrUnimplemented]
+// if the server cannot: ZooKeeper before 3.5, and a ClickHouse Keeper, which is not asked. It is Curator's storingStatIn.
+//
+// [Client.CreateOrSet] writes to it only if it returns true.
+func StatTo(stat *zk.Stat) CreateOption {
+	return func(o *creation) error {
+		if stat == nil {
+			return fmt.Errorf("%w: nil stat", ErrBadArgument)
 		}
-		if err := opt(&o); err != nil {
-			return o, err
-		}
+		o.stat = stat
+		return nil
 	}
-	return o, nil
 }
 
 func (o creation) check(path string) error {
@@ -103,11 +107,5 @@ func (o creation) check(path string) error {
 		return fmt.Errorf("%w: TTL with create mode %v", ErrBadArgument, o.mode)
 	}
 	sequential := o.mode == PersistentSequential || o.mode == EphemeralSequential
-	if sequential && (strings.HasSuffix(path, "/") || strings.HasSuffix(path, ".")) {
-		path += "0" // the number makes a name of it
-	}
-	if path == "/" {
-		return fmt.Errorf("%w: the root cannot be created", ErrBadPath)
-	}
-	return ValidatePath(path)
+	return validateNew(path, sequential)
 }

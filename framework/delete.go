@@ -75,9 +75,7 @@ func init() {
 
 // deleteSoon is [clientapi.DeleteSoon].
 func (c *Client) deleteSoon(ctx context.Context, path string, f func(found bool, err error)) {
-	c.core.mu.Lock()
-	l := c.core.link
-	c.core.mu.Unlock()
+	l := c.core.current().link
 	later := func(maybe bool) {
 		if !c.core.background(func() { // ends with the client or the session
 			found, err := c.DeleteGuaranteed(ctx, path)

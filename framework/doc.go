@@ -37,12 +37,12 @@
 //     has told.
 //   - [Client.Close] leaves no goroutine.
 //
-// # Servers other than ZooKeeper 3.8
+// # Servers other than ZooKeeper 3.8 and 3.9
 //
 // Where servers do not know containers, parents are persistent. Where they do not know persistent watches,
-// [Client.AddWatch] returns [ErrWatchUnsupported]. Older ClickHouse Keepers close the connection when they do
-// not know an operation: after the second time it is not sent again. A Keeper never restores a session, so
-// there every lost connection is a lost session.
+// [Client.AddWatch] returns [ErrWatchUnsupported]. ZooKeeper says so when it is asked. A ClickHouse Keeper is not asked for either of
+// them, nor for nodes with a TTL: the client knows it by the password of its sessions, which is all zeros. A Keeper
+// never restores a session, so there every lost connection is a lost session.
 //
 // # Requests that a server forgets
 //

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -75,7 +76,7 @@ func (t *tracker) run() {
 	for c.ctx.Err() == nil {
 		l, err := c.awaitLink(c.ctx, nil, 0)
 		if err != nil {
-			pause(c.ctx, maxConnectPause)
+			_ = wait.Sleep(c.ctx, maxConnectPause)
 			continue
 		}
 		path := configPath
@@ -92,10 +93,10 @@ func (t *tracker) run() {
 			case <-c.ctx.Done():
 			}
 		case retry.Retryable(err):
-			pause(c.ctx, minConnectPause)
+			_ = wait.Sleep(c.ctx, minConnectPause)
 		case c.ctx.Err() == nil:
 			c.cfg.log.Warn("the ensemble's configuration cannot be read", "path", path, "reason", err)
-			pause(c.ctx, trackPause)
+			_ = wait.Sleep(c.ctx, trackPause)
 		}
 	}
 }

@@ -4,11 +4,16 @@ import (
 	"errors"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/opt"
+	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/retry"
 )
 
 var (
 	// ErrClosed means that the client was closed, before the call or during it.
-	ErrClosed = errors.New("client is closed")
+	ErrClosed error = &overError{"client is closed", nil}
 
 	// ErrLost is wrapped by ErrSessionLost and ErrSuspended, and by all losses of package lock.
 	ErrLost = errors.New("lost")
@@ -16,30 +21,77 @@ var (
 	// ErrSessionLost means that the session of the call or of the lock is over, or
 	// counts as over because no server has confirmed it in time. Its ephemeral
 	// nodes are deleted, or will be. It wraps ErrLost.
-	ErrSessionLost error = &lossError{"session lost"}
+	ErrSessionLost error = &overError{"session lost", ErrLost}
 
 	// ErrSuspended means that the connection was lost, while the session may
 	// still live. It ends holds under [connstate.Standard]. It wraps ErrLost.
-	ErrSuspended error = &lossError{"connection suspended"}
+	ErrSuspended error = &overError{"connection suspended", ErrLost}
 
 	// ErrBadPath means that a path is empty, relative, ends in a slash or has
 	// an element that ZooKeeper does not allow. Nothing was sent.
 	ErrBadPath = errors.New("bad path")
 
 	// ErrBadArgument means that another argument is not valid. Nothing was sent.
-	ErrBadArgument = errors.New("bad argument")
+	ErrBadArgument = opt.ErrBadArgument
+
+	// ErrTooLong means that a request is longer than [WithMaxRequest] allows. Nothing was sent.
+	ErrTooLong = conn.ErrTooLong
 )
 
-// lossError is a sentinel that wraps ErrLost.
-type lossError struct{ text string }
+// What a server may answer that go-zookeeper has no error values for. [retry.Judge] knows them.
+var (
+	// ErrRolledBack means that an operation of a [Client.Multi] was not tried because one before it failed (-2).
+	ErrRolledBack = conn.CodeError(proto.RuntimeInconsistency)
 
-func (e *lossError) Error() string { return e.text }
-func (e *lossError) Unwrap() error { return ErrLost }
+	// ErrConnectionLoss means that a server has lost its connection to the leader: the request may have been
+	// carried out (-4). The loss of our own connection is zk.ErrConnectionClosed.
+	ErrConnectionLoss = conn.CodeError(proto.ConnectionLoss)
 
-// Retryable makes [retry.Retryable] false, whatever is wrapped beside: what is lost stays lost.
-func (e *lossError) Retryable() bool { return false }
+	// ErrUnimplemented means that the server does not know the operation, or is told not to allow it, as TTL nodes
+	// without extendedTypesEnabled (-6).
+	ErrUnimplemented = conn.CodeError(proto.Unimplemented)
 
-// unreachable is the error of a wait for a connection. It wraps zk.ErrNoServer and, if the wait was given up,
+	// ErrOperationTimeout and ErrRequestTimeout mean that the servers took too long (-7, -122): the request may
+	// have been carried out.
+	ErrOperationTimeout = conn.CodeError(proto.OperationTimeout)
+	ErrRequestTimeout   = conn.CodeError(proto.RequestTimeout)
+
+	// ErrNewConfigNoQuorum means that too few servers of a new configuration are in step with the leader (-13), and
+	// ErrReconfigInProgress that another reconfiguration is under way (-14).
+	ErrNewConfigNoQuorum  = conn.CodeError(proto.NewConfigNoQuorum)
+	ErrReconfigInProgress = conn.CodeError(proto.ReconfigInProgress)
+
+	// ErrNotReadOnly means that a write was sent to a server that answers reads only (-119).
+	ErrNotReadOnly = conn.CodeError(proto.NotReadOnly)
+
+	// ErrLocalSession means that a session that only one server knows cannot have ephemeral nodes (-120). Servers
+	// make such sessions with localSessionsEnabled, unless they also have localSessionsUpgradingEnabled.
+	ErrLocalSession = conn.CodeError(proto.EphemeralOnLocalSession)
+
+	// ErrAuthRequired means that the server accepts authenticated clients only, by SASL or as its enforce.auth.schemes
+	// say, and has closed the session (-124).
+	ErrAuthRequired = conn.CodeError(proto.SessionClosedRequireSASL)
+
+	// ErrQuotaExceeded means that the write would exceed a quota that the server enforces (-125).
+	ErrQuotaExceeded = conn.CodeError(proto.QuotaExceeded)
+
+	// ErrThrottled means that the server has too much to do, and has not looked at the request (-127).
+	ErrThrottled = conn.CodeError(proto.Throttled)
+)
+
+// overError is a sentinel for what stays over, whatever is wrapped beside.
+type overError struct {
+	text    string
+	wrapped error // may be nil
+}
+
+func (e *overError) Error() string { return e.text }
+func (e *overError) Unwrap() error { return e.wrapped }
+
+// Verdict is for [retry.Judge].
+func (e *overError) Verdict() retry.Verdict { return retry.Over }
+
+// unreachable is the error of a wait for a connection, or for room on one. It wraps zk.ErrNoServer and, if the wait was given up,
 // the error of the context. Why no server could be used is in the text only: it says
 // nothing about the request, which was not sent.
 type unreachable struct{ given, why error }

@@ -4,38 +4,49 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/zktest"
 )
 
 // A watch says that a node has changed since it was read. To follow a node, read it again after each event.
 func ExampleClient_GetW() {
-	testbed.Example(func(ctx context.Context, client *framework.Client) error {
-		if _, err := client.Create(ctx, "/limit", []byte("10")); err != nil {
-			return err
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	if _, err := client.Create(ctx, "/limit", []byte("10")); err != nil {
+		log.Fatal(err)
+	}
+	for {
+		data, stat, watch, err := client.GetW(ctx, "/limit")
+		if err != nil {
+			log.Fatal(err)
 		}
-		for {
-			data, stat, watch, err := client.GetW(ctx, "/limit")
-			if err != nil {
-				return err
-			}
-			fmt.Printf("version %d: %s\n", stat.Version, data)
-			if stat.Version == 1 {
-				return nil
-			}
-			if _, err := client.Set(ctx, "/limit", []byte("20"), stat.Version); err != nil { // somebody changes it
-				return err
-			}
-			select {
-			case <-watch.Done(): // also if the connection was lost: read again
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
+		fmt.Printf("version %d: %s\n", stat.Version, data)
+		if stat.Version == 1 {
+			return
 		}
-	})
+		if _, err := client.Set(ctx, "/limit", []byte("20"), stat.Version); err != nil { // somebody changes it
+			log.Fatal(err)
+		}
+		select {
+		case <-watch.Done(): // also if the connection was lost: read again
+		case <-ctx.Done():
+			log.Fatal(context.Cause(ctx))
+		}
+	}
 	// Output:
 	// version 0: 10
 	// version 1: 20
@@ -44,35 +55,44 @@ func ExampleClient_GetW() {
 // A recursive watch reports what happens to a node and below it. It ends with its connection: then add it again, and
 // read again what is there. Package recipes/cache does all that.
 func ExampleClient_AddWatch() {
-	testbed.Example(func(ctx context.Context, client *framework.Client) error {
-		events := make(chan zk.Event, 100)
-		watch, err := client.AddWatch(ctx, "/config", framework.WatchRecursive, func(e zk.Event) {
-			events <- e // quick, and never blocks: the channel is large enough here
-		})
-		if errors.Is(err, framework.ErrWatchUnsupported) {
-			return nil // use GetW and ChildrenW
-		}
-		if err != nil {
-			return err
-		}
-		defer watch.Remove()
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
 
-		if _, err := client.Create(ctx, "/config/db", []byte("a"), framework.ContainerParents()); err != nil {
-			return err
-		}
-		if _, err := client.Set(ctx, "/config/db", []byte("b"), -1); err != nil {
-			return err
-		}
-		for range 3 {
-			select {
-			case e := <-events:
-				fmt.Println(e.Type, e.Path)
-			case <-watch.Done():
-				return watch.Err() // the connection was lost
-			}
-		}
-		return nil
+	events := make(chan zk.Event, 100)
+	watch, err := client.AddWatch(ctx, "/config", framework.WatchRecursive, func(e zk.Event) {
+		events <- e // quick, and never blocks: the channel is large enough here
 	})
+	if errors.Is(err, framework.ErrWatchUnsupported) {
+		return // use GetW and ChildrenW
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer watch.Remove()
+
+	if _, err := client.Create(ctx, "/config/db", []byte("a"), framework.ContainerParents()); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := client.Set(ctx, "/config/db", []byte("b"), -1); err != nil {
+		log.Fatal(err)
+	}
+	for range 3 {
+		select {
+		case e := <-events:
+			fmt.Println(e.Type, e.Path)
+		case <-watch.Done():
+			log.Fatal(watch.Err()) // the connection was lost
+		}
+	}
 	// Output:
 	// EventNodeCreated /config
 	// EventNodeCreated /config/db
@@ -81,24 +101,36 @@ func ExampleClient_AddWatch() {
 
 // A Multi carries out all operations or none. The error names the one that failed.
 func ExampleClient_Multi() {
-	testbed.Example(func(ctx context.Context, client *framework.Client) error {
-		_, err := client.Multi(ctx,
-			&zk.CreateRequest{Path: "/account-a", Data: []byte("100")},
-			&zk.CreateRequest{Path: "/account-b", Data: []byte("0")})
-		if err != nil {
-			return err
-		}
-		_, err = client.Multi(ctx,
-			&zk.SetDataRequest{Path: "/account-a", Data: []byte("90"), Version: 0},
-			&zk.SetDataRequest{Path: "/account-b", Data: []byte("10"), Version: 7}) // it was never changed: 0
-		var failed *framework.MultiError
-		if errors.As(err, &failed) {
-			fmt.Println(failed.Index, failed.Op, failed.Path, errors.Is(err, zk.ErrBadVersion))
-		}
-		data, _, err := client.Get(ctx, "/account-a")
-		fmt.Println(string(data))
-		return err
-	})
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	_, err = client.Multi(ctx,
+		&zk.CreateRequest{Path: "/account-a", Data: []byte("100")},
+		&zk.CreateRequest{Path: "/account-b", Data: []byte("0")})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = client.Multi(ctx,
+		&zk.SetDataRequest{Path: "/account-a", Data: []byte("90"), Version: 0},
+		&zk.SetDataRequest{Path: "/account-b", Data: []byte("10"), Version: 7}) // it was never changed: 0
+	var failed *framework.MultiError
+	if errors.As(err, &failed) {
+		fmt.Println(failed.Index, failed.Op, failed.Path, errors.Is(err, zk.ErrBadVersion))
+	}
+	data, _, err := client.Get(ctx, "/account-a")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(string(data))
 	// Output:
 	// 1 set /account-b true
 	// 100

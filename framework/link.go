@@ -9,13 +9,14 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/wait"
 )
 
 // link is one connection of one session, with the watches that were set on it.
 // It is made when the session has been agreed on and ends when the connection does.
 type link struct {
 	session *Session
-	server  string
+	target  target
 	conn    *conn.Conn
 	down    <-chan struct{} // closed when the connection is of no more use
 	told    chan struct{}   // closed after down, when those who do not trust a session without a connection know
@@ -24,9 +25,9 @@ type link struct {
 	watches watches
 }
 
-// newLink begins to use a connection, with nudges or without.
-func newLink(s *Session, server string, c *conn.Conn, nudges bool) *link {
-	l := &link{session: s, server: server, conn: c, down: c.Down(), told: make(chan struct{}), began: time.Now()}
+// newLink begins to use a connection. heard is called with each event first.
+func newLink(s *Session, t target, c *conn.Conn, r requests, heard func(zk.Event)) *link {
+	l := &link{session: s, target: t, conn: c, down: c.Down(), told: make(chan struct{}), began: time.Now()}
 	l.watches.link = l
 	c.Start(conn.Handlers{
 		Answered: func(a conn.Answer) error {
@@ -38,25 +39,22 @@ func newLink(s *Session, server string, c *conn.Conn, nudges bool) *link {
 		},
 		Event: func(e zk.Event, zxid int64) {
 			s.event(zxid)
+			heard(e)
 			l.watches.notify(e)
 		},
 		Ended: func() { // whoever learns of it by a request that fails finds that holders were told
 			s.suspend()
 			close(l.told)
 		},
-		Nudge: nudges,
+		Nudge:      r.nudges,
+		MaxRequest: r.maxLength,
 	})
 	return l
 }
 
 // up reports whether the connection is of use, as far as we know.
 func (l *link) up() bool {
-	select {
-	case <-l.down:
-		return false
-	default:
-		return l.session == nil || l.session.Err() == nil
-	}
+	return !wait.Closed(l.down) && (l.session == nil || l.session.Err() == nil)
 }
 
 var errLeft = errors.New("the connection is not needed any more")

@@ -46,10 +46,6 @@ const (
 
 	// WatchRecursive covers a node and all nodes below it: creation, deletion and changes of data, each
 	// with the path of the node concerned. There are no events about lists of children.
-	//
-	// Some ClickHouse Keepers report the path of the watch instead of the node's. AddWatch cannot tell such an
-	// event from one about the watch's own node. If your servers may be Keepers, an event with the watch's own
-	// path means that something at or below it has changed.
 	WatchRecursive WatchMode = 1
 )
 

@@ -12,12 +12,16 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// Multi carries out all operations or none, in one transaction: *zk.CreateRequest (without an Acl it gets that
-// of the client's [ACLProvider]), *zk.SetDataRequest, *zk.DeleteRequest and *zk.CheckVersionRequest. A Version
+// Multi carries out all operations or none, in one transaction: *zk.CreateRequest and *zk.CreateTTLRequest (without an Acl
+// they get that of the client's [ACLProvider]), *zk.SetDataRequest, *zk.DeleteRequest and *zk.CheckVersionRequest. A Version
 // of -1 is any; 0 is not. The requests are not changed. On failure the error wraps a [*MultiError] for the first
 // operation that failed, and its path is that operation's. Each response has its own error, and in String the
-// path of its node. No operations, others than these, and containers and TTL nodes are [ErrBadArgument]. It is
-// Curator's transaction.
+// path of its node. No operations, and others than these, are [ErrBadArgument]. It is Curator's transaction.
+//
+// The Flags of a *zk.CreateRequest may be zk.FlagContainer, those of a *zk.CreateTTLRequest are zk.FlagTTL or
+// zk.FlagPersistentSequentialWithTTL. The responses to both have a Stat. A server that is not told to allow TTL nodes
+// (extendedTypesEnabled) fails them with [ErrUnimplemented], and so does the client for a ClickHouse Keeper, which is not
+// asked. ZooKeeper before 3.5 does not understand a Multi with either: "marshalling error (-5)".
 func (c *Client) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	if len(ops) == 0 {
 		return nil, opError("multi", "", fmt.Errorf("%w: no operations", ErrBadArgument))
@@ -30,6 +34,9 @@ func (c *Client) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, err
 	frame := q.frame
 	var results []proto.MultiResult
 	err = c.core.do(ctx, "multi", first, func(l *link) error {
+		if err := c.core.firstUnknown(l, ops); err != nil {
+			return err
+		}
 		q.frame = slices.Clone(frame) // a frame belongs to the connection once it is sent
 		var err error
 		if results, err = ask(ctx, l, q); err != nil {
@@ -46,11 +53,7 @@ func (c *Client) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, err
 
 // askMulti is the request for ops, which have the caller's paths.
 func (c *Client) askMulti(ops []any) (question[[]proto.MultiResult], error) {
-	q := question[[]proto.MultiResult]{op: proto.OpMulti, parse: func(d *proto.Decoder) []proto.MultiResult {
-		var r proto.MultiResponse
-		r.Decode(d)
-		return r.Results
-	}}
+	q := question[[]proto.MultiResult]{op: proto.OpMulti, parse: parseMulti}
 	real := make([]proto.MultiOp, len(ops))
 	for i, op := range ops {
 		path, served, err := c.multiOp(op)
@@ -62,6 +65,32 @@ func (c *Client) askMulti(ops []any) (question[[]proto.MultiResult], error) {
 	request := proto.MultiRequest{Ops: real}
 	q.frame = request.Append(conn.Begin(64 * len(real)))
 	return q, nil
+}
+
+func parseMulti(d *proto.Decoder) []proto.MultiResult {
+	var r proto.MultiResponse
+	r.Decode(d)
+	return r.Results
+}
+
+// firstUnknown is the failure of the first create of a kind that the server does not know, or nil.
+func (c *core) firstUnknown(l *link, ops []any) error {
+	for i, op := range ops {
+		kind := proto.OpCreate
+		switch op := op.(type) {
+		case *zk.CreateRequest:
+			if op.Flags == zk.FlagContainer {
+				kind = proto.OpCreateContainer
+			}
+		case *zk.CreateTTLRequest:
+			kind = proto.OpCreateTTL
+		}
+		if kind != proto.OpCreate && c.unknownOps.has(l, kind) {
+			name, path := opAndPath(op)
+			return &MultiError{i, name, path, unimplemented(kind)}
+		}
+	}
+	return nil
 }
 
 // checkMulti returns why a Multi that was answered was not carried out, or nil.
@@ -116,7 +145,8 @@ func (c *Client) responses(ops []any, results []proto.MultiResult) []zk.MultiRes
 			path = c.unreal(r.Path)
 		}
 		responses[i].String = path
-		if r.Op == proto.OpSetData {
+		switch r.Op {
+		case proto.OpSetData, proto.OpCreate2, proto.OpCreateContainer, proto.OpCreateTTL:
 			responses[i].Stat = (*zk.Stat)(&results[i].Stat)
 		}
 	}
@@ -126,6 +156,8 @@ func (c *Client) responses(ops []any, results []proto.MultiResult) []zk.MultiRes
 func opAndPath(op any) (name, path string) {
 	switch op := op.(type) {
 	case *zk.CreateRequest:
+		return "create", op.Path
+	case *zk.CreateTTLRequest:
 		return "create", op.Path
 	case *zk.SetDataRequest:
 		return "set", op.Path
@@ -145,16 +177,24 @@ func (c *Client) multiOp(op any) (path string, real proto.MultiOp, err error) {
 		if op == nil {
 			break
 		}
+		kind := proto.OpCreate
 		switch op.Flags {
 		case zk.FlagPersistent, zk.FlagEphemeral, zk.FlagSequence, zk.FlagEphemeralSequential:
+		case zk.FlagContainer:
+			kind = proto.OpCreateContainer
 		default:
 			return op.Path, none, fmt.Errorf("%w: create flags %d in a multi", ErrBadArgument, op.Flags)
 		}
-		r := proto.CreateRequest{Path: c.realNew(op.Path), Data: op.Data, ACL: protoACL(op.Acl), Flags: op.Flags}
-		if op.Acl == nil {
-			r.ACL = protoACL(c.core.acl(r.Path))
+		return op.Path, c.multiCreate(kind, op, 0), validateNew(op.Path, op.Flags&zk.FlagSequence != 0)
+	case *zk.CreateTTLRequest:
+		if op == nil {
+			break
 		}
-		return op.Path, proto.MultiOp{Op: proto.OpCreate, Body: &r}, ValidatePath(op.Path)
+		if op.Flags != zk.FlagTTL && op.Flags != zk.FlagPersistentSequentialWithTTL || op.Ttl <= 0 {
+			return op.Path, none, fmt.Errorf("%w: create flags %d with a TTL of %d ms in a multi", ErrBadArgument, op.Flags, op.Ttl)
+		}
+		r := &zk.CreateRequest{Path: op.Path, Data: op.Data, Acl: op.Acl, Flags: op.Flags}
+		return op.Path, c.multiCreate(proto.OpCreateTTL, r, op.Ttl), validateNew(op.Path, op.Flags == zk.FlagPersistentSequentialWithTTL)
 	case *zk.SetDataRequest:
 		if op == nil {
 			break
@@ -175,4 +215,14 @@ func (c *Client) multiOp(op any) (path string, real proto.MultiOp, err error) {
 		return op.Path, proto.MultiOp{Op: proto.OpCheck, Body: &r}, ValidatePath(op.Path)
 	}
 	return "", none, fmt.Errorf("%w: %T in a multi", ErrBadArgument, op)
+}
+
+// multiCreate is a create of a Multi as the server shall see it.
+func (c *Client) multiCreate(kind proto.Op, op *zk.CreateRequest, ttl int64) proto.MultiOp {
+	r := &proto.CreateRequest{Path: c.realNew(op.Path), Data: op.Data, ACL: protoACL(op.Acl), Flags: op.Flags, TTL: ttl}
+	r.WithTTL = kind == proto.OpCreateTTL
+	if op.Acl == nil {
+		r.ACL = protoACL(c.core.acl(r.Path))
+	}
+	return proto.MultiOp{Op: kind, Body: r}
 }

@@ -112,7 +112,7 @@ func TestNudgesDoNotBringTheDeadlineNear(t *testing.T) {
 		require.NoError(t, err)
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
-		server.Delay(500*time.Millisecond, zktest.OnOp(zktest.OpSync))
+		server.Delay(500*time.Millisecond, zktest.OnOp(zktest.OpSync, zktest.OpMulti))
 		stop, err := session.Depend(connstate.Session, func(err error) { t.Errorf("told %v", err) })
 		require.NoError(t, err)
 		defer stop()

@@ -69,9 +69,9 @@ type StateEvent struct {
 	From, To connstate.State
 }
 
-// AcquiringEvent is the beginning of an acquire. A recipe of several locks reports each of them: a semaphore
-// has one at <path>/locks, its queue, and one at <path>/leases. If no lease is free at once, the latter is
-// first not acquired, and then acquired again with a wait.
+// AcquiringEvent is the beginning of an acquire. A recipe of several locks reports each of them. A semaphore reports each lease,
+// at <path>/leases, with all of the wait for it; its queue is not reported, and
+// several leases that are not acquired are one event.
 type AcquiringEvent struct {
 	Path string // of the lock, as the caller wrote it
 	Name string // of the lock's nodes, as in "lock-": it differs for the kinds of locks on one path
@@ -198,4 +198,49 @@ func (r *reporter) call(e StateEvent) {
 	r.mu.Unlock()
 	defer r.mu.Lock() // also when tell panics
 	r.tell(e)
+}
+
+// reports are operations of recipes of which the observer is to be told on a goroutine of its own, since those that they are told
+// to must not block: the connection's.
+type reports struct {
+	mu      sync.Mutex // guards what follows; not held while the observer is called
+	queue   []OperationEvent
+	running bool
+}
+
+// observation is an operation that begins now.
+func (c *core) observation(op, path string) OperationEvent {
+	return OperationEvent{Op: op, Path: path, Began: time.Now(), Attempts: 1}
+}
+
+// report tells the observer of an operation that has ended, in the background. After Close nothing is reported.
+func (c *core) report(e OperationEvent) {
+	e.Duration = time.Since(e.Began)
+	r := &c.reports
+	r.mu.Lock()
+	r.queue = append(r.queue, e)
+	start := !r.running
+	r.running = true
+	r.mu.Unlock()
+	if start && !c.background(c.reportAll) { // ends when all is reported
+		r.mu.Lock()
+		r.running = false
+		r.mu.Unlock()
+	}
+}
+
+func (c *core) reportAll() {
+	r := &c.reports
+	for {
+		r.mu.Lock()
+		if len(r.queue) == 0 {
+			r.running = false
+			r.mu.Unlock()
+			return
+		}
+		e := r.queue[0]
+		r.queue = r.queue[1:]
+		r.mu.Unlock()
+		c.observer.Operation(c.ctx, e)
+	}
 }

@@ -9,7 +9,8 @@ import (
 
 // TestObservingCostsNothingWhenUnset compares an operation with the same without any hook.
 func TestObservingCostsNothingWhenUnset(t *testing.T) {
-	c := &core{ctx: context.Background(), link: &link{}, cfg: defaults()}
+	c := &core{ctx: context.Background(), cfg: defaults()}
+	c.now.Set(func(n *connection) { n.link = &link{} })
 	ctx := context.Background()
 	attempt := func(*link) error { return nil }
 	bare := testing.AllocsPerRun(1000, func() { _ = c.repeat(ctx, attempt, nil) })

@@ -135,7 +135,7 @@ func asked[T any](ctx context.Context, c *Client, op, path string, q func(real s
 	var result T
 	err := c.core.do(ctx, op, path, func(l *link) error {
 		var err error
-		result, err = ask(ctx, l, q(real))
+		result, err = askIfKnown(ctx, l, q(real))
 		return err
 	})
 	if err != nil {

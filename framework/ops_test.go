@@ -3,18 +3,16 @@ package framework_test
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestOperationsAnswerWithZooKeepersOwnErrors(t *testing.T) { // KZ-CLI-07
@@ -86,7 +84,10 @@ func TestBadPathsAndArgumentsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	}
 	for name, ops := range map[string][]any{
 		"none": {}, "nil": {nil}, "typed nil": {(*zk.DeleteRequest)(nil)}, "a stranger": {"delete"},
-		"a container": {&zk.CreateRequest{Path: "/a", Flags: zk.FlagContainer}},
+		"a TTL without a TTL": {&zk.CreateRequest{Path: "/a", Flags: zk.FlagTTL}},
+		"a TTL of 0":          {&zk.CreateTTLRequest{Path: "/a", Flags: zk.FlagTTL}},
+		"an ephemeral TTL":    {&zk.CreateTTLRequest{Path: "/a", Flags: zk.FlagEphemeral, Ttl: 1}},
+		"typed nil TTL":       {(*zk.CreateTTLRequest)(nil)},
 	} {
 		_, err := client.Multi(ctx, ops...)
 		assert.ErrorIs(t, err, framework.ErrBadArgument, name)
@@ -225,35 +226,21 @@ func TestCreateModesAndParents(t *testing.T) { // CUR-CLI-41, -45, -46
 // TestProtectedCreateWithAnyRequestFailing checks that one node is made, and belongs to the session
 // that is alive.
 func TestProtectedCreateWithAnyRequestFailing(t *testing.T) { // CURATOR-45, -498, -644, CUR-CLI-23
-	for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter} {
-		t.Run(fault.String(), func(t *testing.T) {
-			met := true
-			for n := 0; met; n++ {
-				met = false
-				t.Run(fmt.Sprintf("request %d", n), func(t *testing.T) {
-					server := zktest.NewServer(t)
-					client := newClient(t, server)
-					var created atomic.Bool // what comes after is the test's own
-					injected := server.Inject(fault, n, func(zktest.Request) bool { return !created.Load() })
-					path, err := client.Create(testbed.Context(t), "/q/n-", nil,
-						framework.As(framework.EphemeralSequential), framework.Protected(), framework.ContainerParents())
-					created.Store(true)
-					require.NoError(t, err)
-					session, err := client.Session(testbed.Context(t))
-					require.NoError(t, err)
-					_, stat, err := client.Get(testbed.Context(t), path)
-					require.NoError(t, err)
-					require.Equal(t, session.ID(), stat.EphemeralOwner)
-					testbed.Eventually(t, func() bool {
-						children, err := server.Children("/q")
-						return err == nil && len(children) == 1
-					}, "exactly one node")
-					met = injected.Met()
-					require.Less(t, n, 30)
-				})
-			}
-		})
-	}
+	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
+		path, err := s.Subject.Create(testbed.Context(t), "/q/n-", nil,
+			framework.As(framework.EphemeralSequential), framework.Protected(), framework.ContainerParents())
+		s.Spare(true) // what comes after is the test's own
+		require.NoError(t, err)
+		session, err := s.Subject.Session(testbed.Context(t))
+		require.NoError(t, err)
+		_, stat, err := s.Subject.Get(testbed.Context(t), path)
+		require.NoError(t, err)
+		require.Equal(t, session.ID(), stat.EphemeralOwner)
+		testbed.Eventually(t, func() bool {
+			children, err := s.Server.Children("/q")
+			return err == nil && len(children) == 1
+		}, "exactly one node")
+	})
 }
 
 func TestFailedProtectedCreateLeavesNothing(t *testing.T) { // CUR-CLI-25, CURATOR-79
@@ -363,4 +350,42 @@ func TestWatchFiresWhenTheConnectionIsLost(t *testing.T) { // KZ-CST-15
 	require.NoError(t, err)
 	require.Equal(t, zk.Event{}, w.Event())
 	testbed.Eventually(t, func() bool { return server.WatchCount() == 1 }, "the watch of the old connection goes")
+}
+
+// TestSetAndMultiTakeWhatCreateTakes is issue 10, B6: above 1 MB they failed with "buffer too small".
+func TestSetAndMultiTakeWhatCreateTakes(t *testing.T) {
+	client := newClient(t, zktest.NewServer(t, zktest.WithMaxBuffer(16<<20)), framework.WithMaxRequest(16<<20))
+	ctx := testbed.Context(t)
+	data := make([]byte, 4<<20)
+	_, err := client.Create(ctx, "/n", data)
+	require.NoError(t, err)
+	_, err = client.Set(ctx, "/n", data, -1)
+	require.NoError(t, err)
+	_, err = client.Multi(ctx, &zk.SetDataRequest{Path: "/n", Data: data, Version: -1}, &zk.CreateRequest{Path: "/m", Data: data})
+	require.NoError(t, err)
+	got, _, err := client.Get(ctx, "/m")
+	require.NoError(t, err)
+	require.Equal(t, data, got)
+}
+
+func TestACLCallsFindTheirNodeInANamespace(t *testing.T) { // CUR-CLI-54
+	server := zktest.NewServer(t)
+	client := newClient(t, server, framework.WithNamespace("ns"))
+	ctx := testbed.Context(t)
+	writeOnly := zk.WorldACL(zk.PermWrite)
+	_, err := client.Create(ctx, "/a", nil, framework.ACL(writeOnly))
+	require.NoError(t, err)
+	_, err = client.SetACL(ctx, "/a", zk.WorldACL(zk.PermAll), -1)
+	require.ErrorIs(t, err, zk.ErrNoAuth)
+	_, err = client.SetACL(ctx, "/none", zk.WorldACL(zk.PermAll), -1)
+	require.ErrorIs(t, err, zk.ErrNoNode)
+	_, err = client.Create(ctx, "/b", nil, framework.ACL(zk.WorldACL(zk.PermWrite|zk.PermRead|zk.PermAdmin)))
+	require.NoError(t, err)
+	stat, err := client.SetACL(ctx, "/b", zk.WorldACL(zk.PermAll), 0)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, stat.Aversion)
+	acl, again, err := client.GetACL(ctx, "/b")
+	require.NoError(t, err)
+	require.Equal(t, zk.WorldACL(zk.PermAll), acl)
+	require.Equal(t, stat, again)
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/internal/conn"
 	"github.com/gocurator/curator/retry"
 )
@@ -29,8 +31,7 @@ type config struct {
 	namespace         string
 	acl               ACLProvider
 	auths             []conn.Auth
-	dial              DialFunc
-	tls               *tls.Config
+	sasl              SASL // nil: none
 	data              []byte
 	containers        bool
 	tracking          bool
@@ -38,7 +39,23 @@ type config struct {
 	expirationPercent int
 	log               *slog.Logger
 	observers         []Observer
-	nudges            bool
+	requests          requests
+	events            clientapi.Events
+	dialing
+}
+
+// dialing is how connections are opened.
+type dialing struct {
+	dial     DialFunc
+	resolve  ResolveFunc // nil: the dialer resolves names
+	tls      *tls.Config // nil: no TLS
+	tlsFiles *tlsFiles   // nil: none
+}
+
+// requests are how a connection sends requests.
+type requests struct {
+	nudges    bool
+	maxLength int
 }
 
 // ACLProvider returns the ACL of a node that is created without one. path is the
@@ -59,17 +76,17 @@ func defaults() config {
 		sessionTimeout:    60 * time.Second,
 		connectionTimeout: 15 * time.Second,
 		policy:            retry.ExponentialBackoff(100*time.Millisecond, 5),
-		dial:              new(net.Dialer).DialContext,
 		data:              []byte(host + ":" + strconv.Itoa(os.Getpid())),
 		containers:        true,
 		expirationPercent: 100,
 		log:               slog.New(slog.DiscardHandler),
-		nudges:            true,
+		requests:          requests{nudges: true, maxLength: 1<<20 - 1},
+		events:            clientapi.Events{State: func(zk.State, string, int64) {}, Node: func(zk.Event) {}},
 	}
 }
 
 // WithSessionTimeout asks the servers for this session timeout. They may grant less or more (by default 2 to
-// 20 of their ticks, 4 s to 40 s): see [Session.Timeout]. It must be at least a millisecond and less than 2^31
+// 20 of their ticks, 4 s to 40 s): see [Session.Timeout]. More than d counts only up to ten minutes. d must be at least a millisecond and less than 2^31
 // of them. The default is 60 s, as in Curator.
 func WithSessionTimeout(d time.Duration) Option {
 	return func(c *config) error {
@@ -90,6 +107,23 @@ func WithConnectionTimeout(d time.Duration) Option {
 			return fmt.Errorf("%w: connection timeout %v", ErrBadArgument, d)
 		}
 		c.connectionTimeout = d
+		return nil
+	}
+}
+
+// minMaxRequest leaves room for the requests that keep a session alive.
+const minMaxRequest = 1 << 10
+
+// WithMaxRequest sets how many bytes a request may have, paths, data and ACLs included. A longer one is not sent, and fails
+// with [ErrTooLong]. It must not be more than what the servers take (jute.maxbuffer): they hang up on a longer request,
+// and then everything that uses the client loses its connection. It must be at least 1024, and less than 2^31. The default
+// is 0xfffff, 1 MB less one byte, which is that of the servers and of Java's client.
+func WithMaxRequest(bytes int) Option {
+	return func(c *config) error {
+		if bytes < minMaxRequest || bytes > math.MaxInt32 {
+			return fmt.Errorf("%w: max request %d is not in 1024..2^31-1", ErrBadArgument, bytes)
+		}
+		c.requests.maxLength = bytes
 		return nil
 	}
 }
@@ -130,22 +164,11 @@ func WithACLProvider(p ACLProvider) Option {
 	}
 }
 
-// WithAuth presents credentials on every connection before anything else is
-// sent, for example WithAuth("digest", []byte("user:password")). Given several
-// times, all of them are presented. A server that refuses them is not used;
-// calls then fail with [zk.ErrAuthFailed].
-func WithAuth(scheme string, cred []byte) Option {
-	return func(c *config) error {
-		if scheme == "" {
-			return fmt.Errorf("%w: empty auth scheme", ErrBadArgument)
-		}
-		c.auths = append(c.auths, conn.Auth{Scheme: scheme, Cred: slices.Clone(cred)})
-		return nil
-	}
-}
-
 // WithDialer sets how connections are opened, such as by [zktest.Server.DialContext] in a test. The default is
 // a [net.Dialer].
+//
+// dial is called with the names of servers, and finds their addresses itself, or a proxy does. If several members are behind one
+// name, and dial connects to the first one that accepts, the others are never tried: give [WithResolver] as well.
 //
 // [zktest.Server.DialContext]: https://pkg.go.dev/github.com/gocurator/curator/zktest#Server.DialContext
 func WithDialer(dial DialFunc) Option {
@@ -158,8 +181,24 @@ func WithDialer(dial DialFunc) Option {
 	}
 }
 
+// WithResolver sets how host names of servers are resolved. All addresses of a name are tried, one after the other in random
+// order, since there may be a member of the ensemble behind each. Names are resolved again in each round over all servers. The
+// default is [net.DefaultResolver], or, with [WithDialer], that the dialer resolves names. With TLS the name is what the
+// certificate must be for.
+//
+//	framework.WithResolver(resolver.LookupHost), framework.WithDialer((&net.Dialer{KeepAlive: time.Minute}).DialContext)
+func WithResolver(resolve ResolveFunc) Option {
+	return func(c *config) error {
+		if resolve == nil {
+			return fmt.Errorf("%w: nil resolver", ErrBadArgument)
+		}
+		c.resolve = resolve
+		return nil
+	}
+}
+
 // WithTLS speaks TLS on top of the dialer's connections. If conf has no
-// ServerName, the host part of the server's address is used.
+// ServerName, the host part of the server's address is used. For files that are renewed see [WithTLSFiles].
 func WithTLS(conf *tls.Config) Option {
 	return func(c *config) error {
 		if conf == nil {
@@ -226,7 +265,7 @@ func WithExpirationPercent(percent int) Option {
 }
 
 // WithLogger sets where the client and its recipes log: states at Info, the loss of a session or of a lock and
-// failures in the background at Warn, a listener that panics at Error, servers that cannot be used at Debug. By
+// failures in the background at Warn, a listener or a watch function that panics at Error, servers that cannot be used at Debug. By
 // default nothing is logged.
 func WithLogger(log *slog.Logger) Option {
 	return func(c *config) error {

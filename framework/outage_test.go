@@ -133,8 +133,8 @@ func TestIdleSessionLives(t *testing.T) { // CURATOR-247: never too early
 				session, err := client.Session(t.Context())
 				require.NoError(t, err)
 				if depends {
-					// A leader that is slow, but takes less than a sixth of the timeout.
-					server.Delay(660*time.Millisecond, zktest.OnOp(zktest.OpSync))
+					// A leader that is slow, but takes no more than an eighth of the timeout.
+					server.Delay(500*time.Millisecond, zktest.OnOp(zktest.OpMulti))
 					stop, err := session.Depend(connstate.Session, func(err error) { t.Errorf("told %v", err) })
 					require.NoError(t, err)
 					defer stop()

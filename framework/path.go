@@ -55,6 +55,17 @@ func forbidden(r rune) bool {
 	return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }
 
+// validateNew accepts the path of a node to be created.
+func validateNew(path string, sequential bool) error {
+	if sequential && (strings.HasSuffix(path, "/") || strings.HasSuffix(path, ".")) {
+		path += "0" // the number makes a name of it
+	}
+	if path == "/" {
+		return fmt.Errorf("%w: the root cannot be created", ErrBadPath)
+	}
+	return ValidatePath(path)
+}
+
 // validateNamespace accepts what is a path once a slash is put before it.
 func validateNamespace(ns string) error {
 	if ns == "" {

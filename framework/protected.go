@@ -1,10 +1,6 @@
 package framework
 
-import (
-	"crypto/rand"
-	"encoding/hex"
-	"strings"
-)
+import "strings"
 
 // Protected names, as Curator's ProtectedUtils writes them: "_c_", a UUID of 36
 // characters, "-", and the name.
@@ -45,21 +41,4 @@ func isID(s string) bool {
 		}
 	}
 	return true
-}
-
-// newID returns a random UUID (RFC 9562, version 4) as Java prints it. It comes from the operating system, which knows
-// that a virtual machine was cloned: a client deletes nodes by their id.
-func newID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // it never fails
-	b[6] = b[6]&0x0f | 0x40
-	b[8] = b[8]&0x3f | 0x80
-	id := make([]byte, 0, idLength)
-	for i, part := range [...][]byte{b[:4], b[4:6], b[6:8], b[8:10], b[10:]} {
-		if i > 0 {
-			id = append(id, '-')
-		}
-		id = hex.AppendEncode(id, part)
-	}
-	return string(id)
 }

@@ -2,13 +2,13 @@ package framework_test
 
 import (
 	"context"
+	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/zktest"
+	"github.com/stretchr/testify/require"
 )
 
 // endsWith is a context that has ended as soon as a fault was met, but whose end nobody has
@@ -68,4 +68,18 @@ func TestCreateThatIsCarriedOutLateLeavesNoNode(t *testing.T) {
 	}, "it goes when it comes")
 	_, err = server.Get(path)
 	require.NoError(t, err, "the one that was made instead stays")
+}
+
+func TestAPrefixIsNoProtectionUnlessItsIDIsOne(t *testing.T) { // issue 10, B7
+	const id = "0a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d"
+	name, got := framework.Unprotected("_c_" + id + "-lock-1")
+	require.Equal(t, []string{"lock-1", id}, []string{name, got})
+	for _, foreign := range []string{
+		"_c_" + strings.Repeat("x", 36) + "-lock-1",
+		"_c_" + strings.ReplaceAll(id, "-", "_") + "-lock-1",
+		"_c_" + id + "_lock-1",
+	} {
+		name, got := framework.Unprotected(foreign)
+		require.Equal(t, []string{foreign, ""}, []string{name, got})
+	}
 }

@@ -2,14 +2,14 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/internal/conn"
-	"github.com/gocurator/curator/internal/ctxerr"
 	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/wait"
 )
 
 // question is one request. Its functions, of which only parse must be there, are called on the
@@ -19,20 +19,20 @@ type question[T any] struct {
 	frame   []byte // begun by [conn.Begin]
 	parse   func(*proto.Decoder) T
 	written func()         // when it has been written
-	settle  func(error)    // when it has been answered, whether anybody waits or not
+	done    func(T, error) // when it has been answered, whether anybody waits or not
 	late    func(T, error) // gets the answer that nobody waits for any more
 	last    bool           // see [conn.Request]
 }
 
 // ask sends a request on l and returns what parse makes of its answer. When ctx is done or the
-// client closed first, ask returns at once, and the request goes on.
+// client closed first, ask returns at once. The request goes on if it has been written, and is not sent otherwise.
 func ask[T any](ctx context.Context, l *link, q question[T]) (T, error) {
 	return send(l, q).wait(ctx, l)
 }
 
 // send sends a request. It does not block.
 func send[T any](l *link, q question[T]) *exchange[T] {
-	x := &exchange[T]{question: q, sent: time.Now(), answered: make(chan struct{}, 1)}
+	x := &exchange[T]{question: q, answered: make(chan struct{}, 1)}
 	x.request = conn.Request{Op: q.op, Frame: q.frame, Written: q.written, Handler: x, Last: q.last}
 	l.conn.Send(&x.request)
 	return x
@@ -42,7 +42,6 @@ func send[T any](l *link, q question[T]) *exchange[T] {
 type exchange[T any] struct {
 	question[T]
 	request   conn.Request
-	sent      time.Time
 	answered  chan struct{} // capacity 1; filled when value and err are set
 	value     T
 	err       error
@@ -59,8 +58,8 @@ func (x *exchange[T]) Reply(body *proto.Decoder, err error) {
 		x.value = value
 	}
 	x.err = err
-	if x.settle != nil {
-		x.settle(err)
+	if x.done != nil {
+		x.done(x.value, err)
 	}
 	x.answered <- struct{}{}
 	if x.abandoned.Swap(true) && x.late != nil {
@@ -77,16 +76,25 @@ func (x *exchange[T]) wait(ctx context.Context, l *link) (T, error) {
 	case <-ctx.Done():
 	case <-closed.Done():
 	}
+	var none T
+	if l.conn.Withdraw(&x.request) {
+		if closed.Err() != nil {
+			return none, ErrClosed
+		}
+		return none, &unreachable{wait.Err(ctx), errNotRead}
+	}
 	if x.abandoned.Swap(true) {
 		<-x.answered // it was faster
 		return x.value, x.err
 	}
-	var none T
 	if closed.Err() != nil {
 		return none, unanswered{ErrClosed}
 	}
-	return none, unanswered{ctxerr.Of(ctx)}
+	return none, unanswered{wait.Err(ctx)}
 }
+
+// errNotRead is why a request was not sent although there was a connection.
+var errNotRead = errors.New("the server does not read what is sent")
 
 // waitOnly is wait for what the client does while it closes.
 func (x *exchange[T]) waitOnly(ctx context.Context) (T, error) {
@@ -95,7 +103,7 @@ func (x *exchange[T]) waitOnly(ctx context.Context) (T, error) {
 		return x.value, x.err
 	case <-ctx.Done():
 		var none T
-		return none, unanswered{ctxerr.Of(ctx)}
+		return none, unanswered{wait.Err(ctx)}
 	}
 }
 
@@ -144,6 +152,18 @@ func askExists(path string, watch bool) question[*zk.Stat] {
 func askSet(path string, data []byte, version int32) question[*zk.Stat] {
 	r := proto.SetDataRequest{Path: path, Data: data, Version: version}
 	return question[*zk.Stat]{op: proto.OpSetData, frame: r.Append(conn.Begin(12 + len(path) + len(data))), parse: parseStat}
+}
+
+// catchUp sends a write that changes nothing, for which nobody waits. It confirms the session, see [session.Deadline]. And
+// since a server answers a session in order, what is asked from now on is answered when the server has applied all that was
+// committed before: an event need not say which transaction it is about, so the next server may know less than the last one
+// did, and a holder that was woken by an event could read what was true before its predecessor wrote.
+func (l *link) catchUp() { send(l, askNothing()) }
+
+// askNothing is a write that changes nothing. It needs no permission: a refusal is committed, too.
+func askNothing() question[nothing] {
+	check := proto.MultiRequest{Ops: []proto.MultiOp{{Op: proto.OpCheck, Body: &proto.VersionRequest{Path: "/", Version: -1}}}}
+	return question[nothing]{op: proto.OpMulti, frame: check.Append(conn.Begin(64)), parse: parseNothing}
 }
 
 func askDelete(path string, version int32) question[nothing] {

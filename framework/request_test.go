@@ -1,18 +1,25 @@
-package framework
+package framework_test
 
 import (
 	"context"
+	"net"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
 
 func TestCancelledWhileTheServerDoesNotRead(t *testing.T) {
 	server := zktest.NewServer(t)
-	client, err := New(server.Servers())
+	client, err := framework.New(server.Servers())
 	require.NoError(t, err)
 	defer client.Close()
 	require.NoError(t, client.WaitConnected(t.Context()))
@@ -26,4 +33,105 @@ func TestCancelledWhileTheServerDoesNotRead(t *testing.T) {
 	}
 	require.Less(t, time.Since(began), 10*time.Second)
 	server.Thaw()
+}
+
+// unread is a connection whose writes wait while stop is held, as with a peer that does not read.
+type unread struct {
+	net.Conn
+	stop *sync.RWMutex
+}
+
+func (s unread) Write(b []byte) (int, error) {
+	s.stop.RLock()
+	defer s.stop.RUnlock()
+	return s.Conn.Write(b)
+}
+
+// TestARequestThatWasGivenUpBeforeItWasWrittenIsNotSent: it was carried out when the peer read again, after its caller had given up.
+func TestARequestThatWasGivenUpBeforeItWasWrittenIsNotSent(t *testing.T) {
+	server := zktest.NewServer(t)
+	var stop sync.RWMutex
+	client := newClient(t, server, framework.WithSessionTimeout(40*time.Second), framework.WithDialer(
+		func(ctx context.Context, network, address string) (net.Conn, error) {
+			nc, err := new(net.Dialer).DialContext(ctx, network, address)
+			return unread{nc, &stop}, err
+		}))
+	ctx := testbed.Context(t)
+	_, err := client.Create(ctx, "/a", nil)
+	require.NoError(t, err)
+	stop.Lock()
+	goOn := sync.OnceFunc(stop.Unlock)
+	defer goOn() // Close waits for the write
+	surely := 0
+	const requests = 100
+	for range requests {
+		one, cancel := context.WithTimeout(ctx, time.Millisecond)
+		_, err := client.Set(one, "/a", nil, -1)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		if !retry.Unknown(err) {
+			surely++
+		}
+		cancel()
+	}
+	goOn()
+	_, stat, err := client.Get(ctx, "/a")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, surely, requests-1, "the first may be in the hands of the goroutine that writes")
+	require.LessOrEqual(t, int(stat.Version), requests-surely, "what the errors call not sent was not carried out")
+}
+
+// TestARequestThatIsTooLongCostsNobodyTheConnection: each of six tries suspended all holders of the process.
+func TestARequestThatIsTooLongCostsNobodyTheConnection(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	ctx := testbed.Context(t)
+	require.NoError(t, client.WaitConnected(ctx))
+	states := heard(t, client)
+	long, data := "/"+strings.Repeat("x", 1<<20), make([]byte, 1<<20)
+	for name, op := range map[string]func() error{
+		"create":           func() error { _, err := client.Create(ctx, "/a", data); return err },
+		"protected create": func() error { _, err := client.Create(ctx, "/a", data, framework.Protected()); return err },
+		"container": func() error {
+			_, err := client.Create(ctx, "/a", data, framework.As(framework.Container))
+			return err
+		},
+		"set":       func() error { _, err := client.Set(ctx, "/a", data, -1); return err },
+		"multi":     func() error { _, err := client.Multi(ctx, &zk.SetDataRequest{Path: "/a", Data: data}); return err },
+		"delete":    func() error { return client.Delete(ctx, long, -1) },
+		"guarantee": func() error { _, err := client.DeleteGuaranteed(ctx, long); return err },
+		"get":       func() error { _, _, err := client.Get(ctx, long); return err },
+		"watch":     func() error { _, _, _, err := client.ChildrenW(ctx, long); return err },
+		"exists":    func() error { _, _, _, err := client.ExistsW(ctx, long); return err },
+		"sync":      func() error { return client.Sync(ctx, long) },
+		"set acl":   func() error { _, err := client.SetACL(ctx, long, zk.WorldACL(zk.PermAll), -1); return err },
+		"add watch": func() error {
+			_, err := client.AddWatch(ctx, long, framework.WatchRecursive, func(zk.Event) {})
+			return err
+		},
+	} {
+		err := op()
+		require.ErrorIs(t, err, framework.ErrTooLong, name)
+		require.False(t, retry.Unknown(err) || retry.Retryable(err), name)
+	}
+	require.Empty(t, states())
+}
+
+// TestMaxRequestIsThatOfTheServers: without the length prefix, which they do not count either.
+func TestMaxRequestIsThatOfTheServers(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, over := newClient(t, server), newClient(t, server, framework.WithMaxRequest(2<<20), framework.WithRetryPolicy(retry.Never()))
+	ctx := testbed.Context(t)
+	_, err := client.Create(ctx, "/a", nil)
+	require.NoError(t, err)
+	const longest = 1<<20 - 1 - 8 - 4 - len("/a") - 4 - 4 // header, path, data, version
+	_, err = client.Set(ctx, "/a", make([]byte, longest), -1)
+	require.NoError(t, err)
+	_, err = client.Set(ctx, "/a", make([]byte, longest+1), -1)
+	require.ErrorIs(t, err, framework.ErrTooLong)
+	_, err = over.Set(ctx, "/a", make([]byte, longest+1), -1)
+	require.ErrorIs(t, err, zk.ErrConnectionClosed)
+	for _, bytes := range []int{-1, 0, 1023} {
+		_, err := framework.New(server.Servers(), framework.WithMaxRequest(bytes))
+		require.ErrorIs(t, err, framework.ErrBadArgument)
+	}
 }

@@ -4,10 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/internal/session"
+	"github.com/gocurator/curator/internal/wait"
 )
 
 // New makes a client of the ensemble that servers belong to, and begins to connect. Each server is host:port, or
@@ -17,13 +22,8 @@ import (
 // Whoever makes a client must [Client.Close] it.
 func New(servers []string, opts ...Option) (*Client, error) {
 	cfg := defaults()
-	for _, opt := range opts {
-		if opt == nil {
-			return nil, fmt.Errorf("%w: nil option", ErrBadArgument)
-		}
-		if err := opt(&cfg); err != nil {
-			return nil, err
-		}
+	if err := opt.Apply(&cfg, opts); err != nil {
+		return nil, err
 	}
 	switch {
 	case len(servers) > 0 && cfg.servers != nil:
@@ -36,12 +36,20 @@ func New(servers []string, opts ...Option) (*Client, error) {
 			return nil, err
 		}
 	}
+	if cfg.dial == nil {
+		cfg.dial = new(net.Dialer).DialContext
+		if cfg.resolve == nil {
+			cfg.resolve = net.DefaultResolver.LookupHost
+		}
+	}
 	c := &core{
 		cfg:     cfg,
 		states:  session.NewMachine(cfg.log),
 		closed:  make(chan struct{}),
 		reached: make(chan struct{}),
-		changed: make(chan struct{}),
+	}
+	for _, auth := range cfg.auths {
+		c.auths.add(auth)
 	}
 	if err := c.observe(); err != nil {
 		return nil, err
@@ -59,9 +67,9 @@ func New(servers []string, opts ...Option) (*Client, error) {
 }
 
 // Close ends the session; if a server can be reached, its ephemeral nodes are deleted at once. Every call returns
-// [ErrClosed], holds of locks end with the same cause, and Close waits for every goroutine of the client. It may
-// be called any number of times; it always returns nil. Called from a state listener it does not wait for that
-// listener.
+// [ErrClosed], holds of locks end with the same cause, and Close waits for every goroutine of the client except for
+// those of state listeners: one call of each may be running, or about to begin, when it returns. It may be called any
+// number of times, also by a listener; it always returns nil.
 //
 // Closing a view from [Client.Namespace] closes its client, and all other views.
 func (c *Client) Close() error {
@@ -92,6 +100,7 @@ func (c *core) run() {
 		}
 		if !c.attach(l) {
 			l.close() // the session ended meanwhile
+			c.cfg.events.State(zk.StateDisconnected, l.target.address, 0)
 			servers.ended(l)
 			continue
 		}
@@ -107,6 +116,7 @@ func (c *core) run() {
 		servers.ended(l)
 	}
 	c.finish(servers)
+	c.cfg.events.State(zk.StateDisconnected, "", 0)
 }
 
 // absent makes known that a client does not reach any server at first.
@@ -137,34 +147,32 @@ func (c *core) attach(l *link) bool {
 	if !l.session.resume() {
 		return false
 	}
-	c.cfg.log.Info("connected", "server", l.server, "session", sessionText(l.session.ID()), "timeout", l.session.Timeout())
+	c.cfg.log.Info("connected", "server", l.target.server, "session", sessionText(l.session.ID()), "timeout", l.session.Timeout())
 	// Before the link is there for all: whoever has waited for it finds the state
 	// that goes with it.
 	c.states.Set(connstate.Connected)
-	select {
-	case <-c.reached:
-	default:
+	c.cfg.events.State(zk.StateHasSession, l.target.address, l.session.ID())
+	if !wait.Closed(c.reached) {
 		close(c.reached)
 	}
-	c.set(func() { c.link, c.authErr, c.why = l, nil, nil })
+	c.now.Set(func(n *connection) { n.link, n.authErr, n.why = l, nil, nil })
 	return true
 }
 
 // detach takes l out of use: because it broke, or because its session is over.
 func (c *core) detach(l *link) {
-	c.set(func() { c.link = nil })
+	c.now.Set(func(n *connection) { n.link = nil })
 	// Holders first: what follows may take its time.
 	l.session.suspend()
-	select {
-	case <-l.down:
+	if wait.Closed(l.down) {
 		<-l.told // its goroutine may be telling holders at this moment
-	default:
 	}
 	if l.session.Err() == nil {
-		c.because(fmt.Errorf("%s: %w", l.server, l.conn.Err()))
-		c.cfg.log.Info("connection suspended", "server", l.server, "session", sessionText(l.session.ID()), "reason", l.conn.Err())
+		c.because(fmt.Errorf("%s: %w", l.target.server, l.conn.Err()))
+		c.cfg.log.Info("connection suspended", "server", l.target.server, "session", sessionText(l.session.ID()), "reason", l.conn.Err())
 	}
 	c.states.Set(connstate.Suspended)
+	c.cfg.events.State(zk.StateDisconnected, l.target.address, 0)
 	c.dropIfOver(l.session)
 	l.close()
 }
@@ -173,20 +181,18 @@ func (c *core) close() {
 	c.mu.Lock()
 	first := !c.closing
 	c.closing = true
-	session := c.session
 	c.mu.Unlock()
 	if !first {
 		<-c.closed
-		c.states.Close() // waits for the listeners, too
 		return
 	}
 	c.stop(ErrClosed)
-	if session != nil {
+	if session := c.current().session; session != nil {
 		session.over(ErrClosed) // holders hear of it before the servers do
 	}
 	c.wg.Wait()
-	close(c.closed) // before the listeners are waited for: one of them may wait for this
 	c.states.Close()
+	close(c.closed) // before the observer is called, which may wait for this
 	if c.reporter != nil {
 		c.reporter.to(0)
 	}
@@ -194,10 +200,9 @@ func (c *core) close() {
 
 // finish is the end of run.
 func (c *core) finish(servers *connector) {
-	c.mu.Lock()
-	l, session := c.link, c.session
-	c.mu.Unlock()
-	c.set(func() { c.link, c.session = nil, nil })
+	now := c.current()
+	l, session := now.link, now.session
+	c.now.Set(func(n *connection) { n.link, n.session = nil, nil })
 	if session != nil {
 		session.over(ErrClosed)
 		<-session.told // close may be telling dependents at this moment

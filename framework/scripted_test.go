@@ -2,9 +2,7 @@ package framework_test
 
 import (
 	"context"
-	"io"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,13 +11,11 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/proto"
-	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
@@ -43,17 +39,29 @@ func packet(records ...proto.Record) []byte {
 
 func welcome(id int64, timeout time.Duration) func(proto.ConnectRequest) []byte {
 	return func(proto.ConnectRequest) []byte {
-		return packet(&proto.ConnectResponse{Timeout: int32(timeout.Milliseconds()), Session: id, Password: make([]byte, 16)})
+		return packet(&proto.ConnectResponse{Timeout: int32(timeout.Milliseconds()), Session: id, Password: []byte("sixteen of these")})
 	}
 }
 
-// fine answers pings and syncs, and hands the rest to other.
+// beats reports whether a request is a heartbeat, a multi with one check of the root.
+func beats(h proto.RequestHeader, body []byte) bool {
+	d := proto.NewDecoder(body)
+	var r proto.MultiRequest
+	r.Decode(&d)
+	if h.Op != proto.OpMulti || d.Err() != nil || len(r.Ops) != 1 {
+		return false
+	}
+	check, ok := r.Ops[0].Body.(*proto.VersionRequest)
+	return ok && check.Path == "/"
+}
+
+// fine answers pings, syncs and heartbeats, and hands the rest to other.
 func fine(other func(h proto.RequestHeader, body []byte) []byte) func(h proto.RequestHeader, body []byte) []byte {
 	return func(h proto.RequestHeader, body []byte) []byte {
 		switch {
 		case h.Op == proto.OpSync:
 			return packet(&proto.ReplyHeader{Xid: h.Xid}, &proto.PathResponse{Path: "/"})
-		case h.Op == proto.OpPing || h.Op == proto.OpCloseSession || other == nil:
+		case h.Op == proto.OpPing || h.Op == proto.OpCloseSession || beats(h, body) || other == nil:
 			return packet(&proto.ReplyHeader{Xid: h.Xid})
 		}
 		return other(h, body)
@@ -222,153 +230,58 @@ func TestOneOfFiveServersIsEnough(t *testing.T) {
 	}
 }
 
-// TestUnknownOperationsThatAreCutAreLearned is issue 10, B3: Keeper hangs up, and the session is lost each time.
-func TestUnknownOperationsThatAreCutAreLearned(t *testing.T) {
-	server := zktest.NewServer(t)
-	var cuts atomic.Int32
-	client, err := framework.New(server.Servers(), framework.WithRetryPolicy(retry.NTimes(5, time.Millisecond)),
-		framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-			nc, err := new(net.Dialer).DialContext(ctx, network, address)
-			return &cutter{Conn: nc, cuts: &cuts, ops: []proto.Op{proto.OpCreateContainer, proto.OpAddWatch}}, err
-		}))
-	require.NoError(t, err)
-	defer client.Close()
-	ctx := testbed.Context(t)
-	_, err = client.Create(ctx, "/a/b/c", []byte{}, framework.ContainerParents())
-	require.NoError(t, err)
-	require.EqualValues(t, 2, cuts.Load())
-	require.Equal(t, "/a \"\"\n/a/b \"\"\n/a/b/c \"\"\n", server.Tree(), "persistent parents")
-	_, err = client.Create(ctx, "/x/y", []byte{}, framework.ContainerParents())
-	require.NoError(t, err)
-	require.EqualValues(t, 2, cuts.Load(), "it is remembered")
-	_, err = client.Create(ctx, "/box", nil, framework.As(framework.Container))
-	require.ErrorContains(t, err, "unknown error: -6")
-
-	_, err = client.AddWatch(ctx, "/a", framework.WatchRecursive, func(zk.Event) {})
-	require.ErrorIs(t, err, framework.ErrWatchUnsupported)
-	require.EqualValues(t, 4, cuts.Load())
-	_, err = client.AddWatch(ctx, "/a", framework.WatchRecursive, func(zk.Event) {})
-	require.ErrorIs(t, err, framework.ErrWatchUnsupported)
-	require.EqualValues(t, 4, cuts.Load())
-	_, _, w, err := client.GetW(ctx, "/a")
-	require.NoError(t, err)
-	_, err = client.Set(ctx, "/a", nil, -1)
-	require.NoError(t, err)
-	testbed.Receive(t, w.Done(), "the change")
-}
-
-// cutter cuts the connection when certain requests are sent, as Keeper does.
-type cutter struct {
-	net.Conn
-	cuts *atomic.Int32
-	ops  []proto.Op
-	cut  atomic.Bool
-}
-
-func (k *cutter) Write(frame []byte) (int, error) {
-	if len(frame) >= 12 && slices.Contains(k.ops, proto.Op(frame[11])) {
-		k.cuts.Add(1)
-		k.cut.Store(true)
-		return len(frame), k.Conn.Close()
-	}
-	return k.Conn.Write(frame)
-}
-
-func (k *cutter) Read(p []byte) (int, error) {
-	n, err := k.Conn.Read(p)
-	if err != nil && k.cut.Load() {
-		err = io.EOF // as if the server had done it
-	}
-	return n, err
-}
-
-// TestARemovalThatIsCutIsNotRepeated has a server that knows persistent watches, but not their removal.
-func TestARemovalThatIsCutIsNotRepeated(t *testing.T) {
+// TestAServerThatSaysItDoesNotKnowAnOperation answers as ZooKeeper 3.4 does. It is asked once; whether it has TTL nodes is a
+// matter of its configuration.
+func TestAServerThatSaysItDoesNotKnowAnOperation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		var cuts atomic.Int32
-		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-			nc, err := server.DialContext(ctx, network, address)
-			return &cutter{Conn: nc, cuts: &cuts, ops: []proto.Op{proto.OpRemoveWatches}}, err
-		}))
-		require.NoError(t, err)
-		defer client.Close()
-		for i := range 5 {
-			w, err := client.AddWatch(t.Context(), "/a", framework.WatchRecursive, func(zk.Event) {})
-			require.NoError(t, err)
-			w.Remove()
-			synctest.Wait()
-			require.EqualValues(t, min(i+1, 2), cuts.Load(), "it is asked for twice")
-		}
-	})
-}
-
-// TestOneFaultDoesNotMakeAnOperationUnknown has a connection be cut once, for another reason.
-func TestOneFaultDoesNotMakeAnOperationUnknown(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
-	ctx := testbed.Context(t)
-	for range 3 {
-		server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpCreateContainer))
-		_, err := client.Create(ctx, "/a/b", []byte{}, framework.ContainerParents())
-		require.NoError(t, err)
-		require.Equal(t, "/a \"\" container\n/a/b \"\"\n", server.Tree())
-		require.NoError(t, client.Delete(ctx, "/a/b", -1))
-		_, err = client.DeleteGuaranteed(ctx, "/a")
-		require.NoError(t, err)
-	}
-}
-
-// TestOneFaultOfManyRequestsDoesNotMakeAnOperationUnknown has one connection end with several requests of a kind on it, as
-// when a server stops just after all caches of a client have set their watches again.
-func TestOneFaultOfManyRequestsDoesNotMakeAnOperationUnknown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t)
-		gate := server.Block(zktest.OnOp(zktest.OpAddWatch))
-		results := make(chan error, 3)
-		for range cap(results) {
-			go func() {
-				_, err := client.AddWatch(t.Context(), "/a", framework.WatchRecursive, func(zk.Event) {})
-				results <- err
-			}()
-		}
-		synctest.Wait() // all are sent
-		server.CutConnections()
-		gate.Open()
-		for range cap(results) {
-			require.NoError(t, <-results)
-		}
-	})
-}
-
-// TestAServerThatSaysItDoesNotKnowWatches answers as ZooKeeper 3.5 does, and as newer Keepers do.
-func TestAServerThatSaysItDoesNotKnowWatches(t *testing.T) {
-	for _, code := range []proto.Code{proto.Unimplemented, proto.BadArguments} {
-		synctest.Test(t, func(t *testing.T) {
-			var asked atomic.Int32
-			l := &scripted{welcome: welcome(7, 10*time.Second), answer: fine(func(h proto.RequestHeader, _ []byte) []byte {
-				asked.Add(1)
-				return packet(&proto.ReplyHeader{Xid: h.Xid, Code: code})
-			})}
-			client := l.client(t)
-			for range 3 {
-				_, err := client.AddWatch(t.Context(), "/a", framework.WatchPersistent, func(zk.Event) {})
-				require.ErrorIs(t, err, framework.ErrWatchUnsupported)
+		asked := make(map[proto.Op]int)
+		l := &scripted{welcome: welcome(7, 10*time.Second), answer: fine(func(h proto.RequestHeader, _ []byte) []byte {
+			asked[h.Op]++
+			return packet(&proto.ReplyHeader{Xid: h.Xid, Code: proto.Unimplemented})
+		})}
+		client := l.client(t)
+		for range 3 {
+			_, err := client.AddWatch(t.Context(), "/a", framework.WatchPersistent, func(zk.Event) {})
+			require.ErrorIs(t, err, framework.ErrWatchUnsupported)
+			_, err = client.Create(t.Context(), "/a", nil, framework.As(framework.Container))
+			require.ErrorIs(t, err, framework.ErrUnimplemented)
+			_, err = client.Create(t.Context(), "/a", nil, framework.TTL(time.Minute))
+			require.ErrorIs(t, err, framework.ErrUnimplemented)
+			require.False(t, retry.Unknown(err))
+			for name, try := range optionalOps(client) {
+				require.ErrorIs(t, try(t.Context()), framework.ErrUnimplemented, name)
 			}
-			assert.EqualValues(t, 1, asked.Load())
-		})
-	}
+		}
+		require.Equal(t, map[proto.Op]int{
+			proto.OpAddWatch: 1, proto.OpCreateContainer: 1, proto.OpCreateTTL: 3,
+			proto.OpCreate2: 1, proto.OpMultiRead: 1, proto.OpGetEphemerals: 1, proto.OpGetChildrenNumber: 1, proto.OpWhoAmI: 1,
+		}, asked)
+	})
 }
 
-// TestAnswersOfAFollowerAloneDoNotProlong has a follower that is cut off from its leader answer what it can by
-// itself: pings, and syncs with a code of its own. Nobody who depends on the session may believe it.
-func TestAnswersOfAFollowerAloneDoNotProlong(t *testing.T) { // issue 10, A6
-	for _, code := range []proto.Code{proto.Throttled, proto.NoAuth} {
+// TestAContainerThatIsABadArgumentIsUnsupported is what a ClickHouse Keeper of 2026 answers.
+func TestAContainerThatIsABadArgumentIsUnsupported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &scripted{welcome: welcome(7, 10*time.Second), answer: fine(func(h proto.RequestHeader, _ []byte) []byte {
+			return packet(&proto.ReplyHeader{Xid: h.Xid, Code: proto.BadArguments})
+		})}
+		client := l.client(t)
+		_, err := client.Create(t.Context(), "/a", nil, framework.As(framework.Container))
+		require.ErrorIs(t, err, framework.ErrUnimplemented)
+		_, err = client.Create(t.Context(), "/a", nil)
+		require.ErrorIs(t, err, zk.ErrBadArguments)
+	})
+}
+
+// TestAnswersOfOneServerAloneDoNotProlong has a server that no majority follows answer what it can by itself: pings, syncs,
+// and writes with a code of its own. Nobody who depends on the session may believe it.
+func TestAnswersOfOneServerAloneDoNotProlong(t *testing.T) { // issue 10, A6
+	for _, code := range []proto.Code{proto.Throttled, proto.RequestTimeout} {
 		synctest.Test(t, func(t *testing.T) {
 			var off atomic.Bool
 			honest := fine(nil)
 			l := &scripted{welcome: welcome(7, 10*time.Second), answer: func(h proto.RequestHeader, body []byte) []byte {
-				if h.Op == proto.OpSync && off.Load() {
+				if beats(h, body) && off.Load() {
 					return packet(&proto.ReplyHeader{Xid: h.Xid, Code: code})
 				}
 				return honest(h, body)
@@ -379,7 +292,7 @@ func TestAnswersOfAFollowerAloneDoNotProlong(t *testing.T) { // issue 10, A6
 			_, err = session.Depend(connstate.Session, func(error) {})
 			require.NoError(t, err)
 			time.Sleep(time.Minute) // virtual time, in which the session must live on
-			require.NoError(t, session.Err(), "the leader answers")
+			require.NoError(t, session.Err(), "writes are committed")
 			off.Store(true)
 			began := time.Now()
 			select {

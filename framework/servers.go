@@ -2,8 +2,12 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
+	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,6 +18,53 @@ import (
 // It is called again before each round over all servers, so it
 // may follow DNS or a registry. It must return when ctx is done. It is Curator's EnsembleProvider.
 type ServerList func(ctx context.Context) ([]string, error)
+
+// ResolveFunc returns the IP addresses of a host name, like [net.Resolver.LookupHost]. It must return when ctx is done.
+type ResolveFunc func(ctx context.Context, host string) ([]string, error)
+
+// target is one address to connect to.
+type target struct {
+	server  string // as the server list has it
+	host    string // of server, for TLS
+	address string // host:port for the dialer: an IP address, or host if the dialer resolves names
+}
+
+// resolve returns all addresses of a server: there may be several members behind one name, and only some of use. Those of
+// the family that lookup prefers come first, each family in random order. Without lookup the dialer resolves names.
+func resolve(ctx context.Context, lookup ResolveFunc, server string) ([]target, error) {
+	address, err := withPort(server)
+	if err != nil {
+		return nil, err
+	}
+	host, port, _ := net.SplitHostPort(address)
+	if _, err := netip.ParseAddr(host); err == nil || lookup == nil {
+		return []target{{server, host, address}}, nil
+	}
+	ips, err := lookup(ctx, host)
+	if err == nil && len(ips) == 0 {
+		err = errors.New("it has no address")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("resolve: %w", err)
+	}
+	targets := make([]target, len(ips))
+	for i, j := range rand.Perm(len(ips)) {
+		targets[i] = target{server, host, net.JoinHostPort(ips[j], port)}
+	}
+	preferred := strings.Contains(ips[0], ":")
+	slices.SortStableFunc(targets, func(a, b target) int {
+		return rank(a, preferred) - rank(b, preferred)
+	})
+	return targets, nil
+}
+
+// rank is 0 for a target of the preferred family, which is IPv6 or not, and 1 for others.
+func rank(t target, v6 bool) int {
+	if strings.HasPrefix(t.address, "[") == v6 {
+		return 0
+	}
+	return 1
+}
 
 // ParseConnectString parses a connect string of Java's clients:
 // "zk1:2181,zk2:2181/app/a" are two servers and the chroot "app/a". Give the latter to

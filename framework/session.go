@@ -40,6 +40,7 @@ type Session struct {
 	telling    int        // calls that tell dependents at this moment
 	calm       *sync.Cond // telling is 0
 	nextLook   time.Time  // when watch looks at the clock again
+	beat       time.Time  // when the last heartbeat was due and sent, if there was a connection
 }
 
 // dependent is somebody who has to know when the session is in trouble.
@@ -96,9 +97,10 @@ func (s *Session) Context() context.Context { return s.ctx }
 //
 // stop ends the dependency. It reports whether it did: false means that tell has been or is being called.
 //
-// While somebody depends on a session, the client confirms it with the leader of the ensemble, and not just
-// with its own server, ten times per timeout. Before that it does not. So if the leader has confirmed nothing
-// for nearly the timeout, Depend returns [ErrSessionLost] although the session may live: try again after a write.
+// While somebody depends on a session, the client confirms it with a majority of the ensemble, and not just with its own
+// server: by a write that changes nothing, at most four times per timeout. An idle client does not. If it has been idle for
+// long, Depend returns [ErrSessionLost] although the session may be alive. Then do any write, such as [Client.CatchUp], and
+// call Depend again.
 //
 // Holds of locks depend on their session by themselves. Depend is for recipes that keep ephemeral nodes of
 // their own.
@@ -112,8 +114,8 @@ func (s *Session) Depend(policy connstate.ErrorPolicy, tell func(cause error)) (
 	// Also when nobody has looked at the clock yet: the process may have been
 	// stopped a moment ago, for longer than the session.
 	due := s.deadline.At(true)
-	// And when it is about to be over, for all we know: our dependence would end it before the leader can confirm it.
-	if !time.Now().Add(s.heartbeat()).Before(due) {
+	// And when it is about to be over, for all we know: our dependence would end it before a write can confirm it.
+	if !time.Now().Add(s.part(3)).Before(due) {
 		s.wake()
 		return nil, ErrSessionLost
 	}
@@ -121,7 +123,7 @@ func (s *Session) Depend(policy connstate.ErrorPolicy, tell func(cause error)) (
 		return nil, ErrSuspended
 	}
 	s.dependents[d] = struct{}{}
-	if look := time.Now().Add(s.heartbeat()); due.Before(s.nextLook) || look.Before(s.nextLook) {
+	if due.Before(s.nextLook) || s.nextBeat().Before(s.nextLook) {
 		s.wake()
 	}
 	return func() bool {
@@ -133,11 +135,16 @@ func (s *Session) Depend(policy connstate.ErrorPolicy, tell func(cause error)) (
 	}, nil
 }
 
-// heartbeat is how often a session is confirmed with the leader while somebody depends on it: ten
-// times per timeout. Three of them are as long as an answer waits for its proof, see [session.Deadline]. If the
-// session counts as lost before its timeout, it is more often by as much. s.mu is held.
-func (s *Session) heartbeat() time.Duration {
-	return s.grant.Timeout * 3 / 32 * time.Duration(s.core.cfg.expirationPercent) / 100
+// part is a number of 32nds of the time after which the session counts as lost. s.mu is held.
+func (s *Session) part(n time.Duration) time.Duration {
+	return s.grant.Timeout * n / 32 * time.Duration(s.core.cfg.expirationPercent) / 100
+}
+
+// nextBeat is when the next heartbeat is due, a write that changes nothing: when it proves the last one, see
+// [session.Deadline]. If the session counts as lost before its timeout, they are more frequent: six times at half of it.
+// s.mu is held.
+func (s *Session) nextBeat() time.Time {
+	return s.deadline.Provable(s.beat).Add(-s.grant.Timeout * 9 / 32 * time.Duration(100-s.core.cfg.expirationPercent) / 60)
 }
 
 // attach notes that a server granted the session (again) on a connection.
@@ -156,7 +163,7 @@ func (s *Session) left() time.Duration {
 	return time.Until(s.deadline.At(s.confirmed()))
 }
 
-// confirmed reports whether the session is confirmed with the leader again and again. s.mu is held.
+// confirmed reports whether the session is confirmed again and again. s.mu is held.
 func (s *Session) confirmed() bool {
 	return len(s.dependents) > 0 || s.core.cfg.expirationPercent < 100
 }
@@ -189,12 +196,12 @@ func (s *Session) answered(a conn.Answer) error {
 	if behind && a.Code == proto.Throttled {
 		return errors.New("the server is too busy to catch up")
 	}
-	if a.Zxid > 0 && (!behind || a.FromLeader) {
+	if a.Zxid > 0 && (!behind || a.Committed) {
 		s.unplaced.Store(false) // the server has applied that of the event as well
 		s.behind.Store(false)
 	}
 	s.seen(a.Zxid)
-	s.deadline.Answered(a.Sent, a.Received, a.FromLeader)
+	s.deadline.Answered(a.Sent, a.Received, a.Committed)
 	return nil
 }
 
@@ -287,21 +294,20 @@ func (s *Session) wake() {
 func (s *Session) watch() {
 	timer := time.NewTimer(s.Timeout())
 	defer timer.Stop()
-	var lastBeat time.Time
 	for {
 		now := time.Now()
 		s.mu.Lock()
 		needed := s.confirmed()
-		interval := s.heartbeat()
 		due := s.deadline.At(needed)
 		look := due
-		beat := needed && !now.Before(lastBeat.Add(interval))
+		next := s.nextBeat()
+		beat := needed && !now.Before(next)
 		if beat {
-			lastBeat = now
+			s.beat = now
+			next = s.nextBeat()
 		}
-		// Also when nobody depends on the session now: the next one to do so need not wake us then.
-		if next := lastBeat.Add(interval); now.Before(next) && next.Before(look) {
-			look = next
+		if now.Before(next) && next.Before(due) {
+			look = next // also when nobody depends on the session now: the next one to do so need not wake us then
 		}
 		s.nextLook = look
 		s.mu.Unlock()

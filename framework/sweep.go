@@ -7,17 +7,20 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/retry"
 )
 
-// sweeper removes the nodes of protected creates that nobody wants any more, because their outcome was
-// not learned. There is one per client, and it runs only while there is something to do.
+// sweeper removes the nodes of creates that nobody wants any more, because their outcome was not learned: of protected
+// creates, and persistent nodes of a fixed name. There is one per client, and it runs only while there is something to do.
 //
 // Such a node may be made yet: a server that stands still can carry a request out long after its
 // connection is gone. So the sweeper looks again and again, with pauses that grow, until nothing can be
 // on its way any more: after the session whose request it was has ended, or after sweepFor.
 type sweeper struct {
 	core *core
-	wake chan struct{} // capacity 1
+	wake wait.Signal // to look at the clock and the sessions again
 
 	mu       sync.Mutex // guards what follows
 	unwanted map[*unwanted]struct{}
@@ -27,14 +30,16 @@ type sweeper struct {
 
 // unwanted is a node that a create may have made, or may make yet. Guarded by sweeper.mu.
 type unwanted struct {
-	session    *Session // whose request it was
-	dir, id    string
-	persistent bool      // it does not go with the session
-	path       string    // of the node, if it is known to be there
-	open       bool      // the create is still waited for
-	began      time.Time // to be unwanted
-	over       time.Time // when the session was first seen to be over
-	next       time.Time // look
+	session    *Session    // whose request it was
+	dir, id    string      // of a protected node
+	fixed      string      // the path of another, or empty
+	wanted     func() bool // whether a node at fixed is wanted now
+	persistent bool        // it does not go with the session
+	path       string      // of the node, if it is known to be there
+	open       bool        // the create is still waited for
+	began      time.Time   // to be unwanted
+	over       time.Time   // when the session was first seen to be over
+	next       time.Time   // look
 }
 
 const (
@@ -43,7 +48,7 @@ const (
 )
 
 func newSweeper(c *core) *sweeper {
-	return &sweeper{core: c, wake: make(chan struct{}, 1), unwanted: make(map[*unwanted]struct{})}
+	return &sweeper{core: c, unwanted: make(map[*unwanted]struct{})}
 }
 
 // expect notes a create that is about to be sent. Close removes its node unless forget is called
@@ -78,15 +83,7 @@ func (s *sweeper) sweep(u *unwanted, path string) {
 		s.running = false
 		s.mu.Unlock()
 	}
-	s.poke()
-}
-
-// poke makes the sweeper look at the clock and the sessions again.
-func (s *sweeper) poke() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.wake.Raise()
 }
 
 func (s *sweeper) run() {
@@ -99,7 +96,7 @@ func (s *sweeper) run() {
 			timer := time.NewTimer(time.Until(next))
 			select {
 			case <-timer.C:
-			case <-s.wake:
+			case <-s.wake.C():
 			case <-s.core.ctx.Done():
 			}
 			timer.Stop()
@@ -112,7 +109,11 @@ func (s *sweeper) run() {
 			}
 			continue
 		}
-		s.look(u.dir)
+		if u.fixed != "" {
+			s.lookAt(u)
+		} else {
+			s.look(u.dir)
+		}
 	}
 }
 
@@ -142,7 +143,7 @@ func (s *sweeper) look(dir string) {
 	now := time.Now()
 	ids := make(map[string]*unwanted)
 	for u := range s.unwanted {
-		if u.dir == dir && !u.open && u.path == "" {
+		if u.fixed == "" && u.dir == dir && !u.open && u.path == "" {
 			ids[u.id] = u
 			if u.over.IsZero() && u.session.Err() != nil {
 				u.over = now
@@ -177,6 +178,43 @@ func (s *sweeper) look(dir string) {
 	}
 }
 
+// lookAt removes the node of a fixed name, unless it is wanted now.
+func (s *sweeper) lookAt(u *unwanted) {
+	c, began := s.core, time.Now()
+	var session *Session // that was asked
+	err := c.persist(c.ctx, func(l *link) error {
+		session = l.session
+		// What was asked in this session before has been carried out by now, or is not any more.
+		if _, err := ask(c.ctx, l, askNothing()); retry.MayPass(err) {
+			return err
+		}
+		stat, err := ask(c.ctx, l, askExists(u.fixed, false))
+		if err != nil || stat.EphemeralOwner != 0 || u.wanted() {
+			return err
+		}
+		_, err = ask(c.ctx, l, askDelete(u.fixed, stat.Version))
+		return err
+	})
+	if c.ctx.Err() != nil {
+		return // it is for last
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if u.over.IsZero() && session != u.session {
+		u.over = began
+	}
+	switch {
+	case errors.Is(err, zk.ErrBadVersion): // somebody has written to it just now
+		u.next = began.Add(firstSweepPause)
+		return
+	case err != nil && !errors.Is(err, zk.ErrNoNode):
+		c.cfg.log.Warn("node stays behind", "path", u.fixed, "reason", err)
+	case session != u.session && !u.done(began):
+		return
+	}
+	delete(s.unwanted, u)
+}
+
 // done reports whether a look that began at now was the last that is needed, and otherwise sets the next.
 func (u *unwanted) done(now time.Time) bool {
 	if u.over.IsZero() {
@@ -206,8 +244,11 @@ func (s *sweeper) last(ctx context.Context, l *link) {
 	s.mu.Lock()
 	s.closed = true
 	ids := make(map[string]map[string]bool) // by dir
+	var fixed []*unwanted
 	for u := range s.unwanted {
-		if u.persistent {
+		if u.fixed != "" {
+			fixed = append(fixed, u)
+		} else if u.persistent {
 			if ids[u.dir] == nil {
 				ids[u.dir] = make(map[string]bool)
 			}
@@ -215,6 +256,12 @@ func (s *sweeper) last(ctx context.Context, l *link) {
 		}
 	}
 	s.mu.Unlock()
+	for _, u := range fixed {
+		stat, err := send(l, last(askExists(u.fixed, false))).waitOnly(ctx)
+		if err == nil && stat.EphemeralOwner == 0 && !u.wanted() {
+			_, _ = send(l, last(askDelete(u.fixed, stat.Version))).waitOnly(ctx)
+		}
+	}
 	for dir, wanted := range ids {
 		list, err := send(l, last(askChildren(dir, false))).waitOnly(ctx)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {

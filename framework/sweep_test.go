@@ -1,16 +1,23 @@
 package framework_test
 
 import (
+	"context"
 	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
+	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
+	"github.com/stretchr/testify/require"
 )
 
 // TestCreateThatIsCarriedOutAtTheEndOfItsSessionLeavesNoNode has a client give its session up early, and the servers, which end
@@ -45,4 +52,161 @@ func TestCreateThatIsCarriedOutAtTheEndOfItsSessionLeavesNoNode(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCloseRemovesWhatAPersistentProtectedCreateLeaves is issue 10, B5.
+func TestCloseRemovesWhatAPersistentProtectedCreateLeaves(t *testing.T) {
+	for name, outage := range map[string]func(*zktest.Server){
+		"the answer is late":  func(*zktest.Server) {},
+		"the answer was lost": (*zktest.Server).CutConnections,
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			client := newClient(t, server)
+			gate := server.BlockReplies(zktest.OnOp(zktest.OpCreate))
+			defer gate.Open()
+			result := make(chan error, 1)
+			go func() {
+				_, err := client.Create(context.Background(), "/n-", nil, framework.As(framework.PersistentSequential), framework.Protected())
+				result <- err
+			}()
+			testbed.Receive(t, gate.Arrived(), "the create")
+			require.NotEmpty(t, server.Tree())
+			outage(server)
+			if name == "the answer was lost" {
+				// The create is repeated, behind the gate.
+				testbed.Eventually(t, func() bool {
+					return strings.Count(server.Tree(), "_c_") >= 1 && client.State() == connstate.Reconnected
+				}, "it is back")
+			}
+			time.AfterFunc(100*time.Millisecond, gate.Open) // while Close waits
+			require.NoError(t, client.Close())
+			err := testbed.Receive(t, result, "the create")
+			if err == nil {
+				require.Equal(t, 1, strings.Count(server.Tree(), "_c_"), "it was faster")
+				return
+			}
+			require.ErrorIs(t, err, framework.ErrClosed)
+			require.Empty(t, server.Tree())
+		})
+	}
+}
+
+// TestCloseRemovesWhatTheServerWouldNotDeleteYet has the caller of a persistent protected create give up, and the server be too busy to
+// delete the node until the client is closed.
+func TestCloseRemovesWhatTheServerWouldNotDeleteYet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var node string
+		var refused, deleted atomic.Int32
+		given := make(chan struct{})
+		l := &scripted{welcome: welcome(7, 10*time.Second), answer: fine(func(h proto.RequestHeader, body []byte) []byte {
+			switch h.Op {
+			case proto.OpCreate:
+				d := proto.NewDecoder(body)
+				node = d.String() + "0000000000"
+				<-given
+				return packet(&proto.ReplyHeader{Xid: h.Xid}, &proto.PathResponse{Path: node})
+			case proto.OpGetChildren2:
+				return packet(&proto.ReplyHeader{Xid: h.Xid}, &proto.ChildrenResponse{Names: []string{node[1:]}})
+			case proto.OpDelete:
+				if refused.Add(1) == 1 {
+					return packet(&proto.ReplyHeader{Xid: h.Xid, Code: proto.Throttled})
+				}
+				deleted.Add(1)
+			}
+			return packet(&proto.ReplyHeader{Xid: h.Xid})
+		})}
+		client := l.client(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		result := make(chan error, 1)
+		go func() {
+			_, err := client.Create(ctx, "/n-", nil, framework.As(framework.PersistentSequential), framework.Protected())
+			result <- err
+		}()
+		synctest.Wait() // it is sent
+		cancel()
+		require.ErrorIs(t, <-result, context.Canceled)
+		close(given)
+		synctest.Wait() // the deletion was refused, and will be repeated
+		require.EqualValues(t, 1, refused.Load())
+		require.NoError(t, client.Close())
+		require.EqualValues(t, 1, deleted.Load())
+	})
+}
+
+// TestManyLostRepliesAreOneSweeper is issue 10, B5: each kept a goroutine that listed the parent for 17 minutes.
+func TestManyLostRepliesAreOneSweeper(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t, framework.WithRetryPolicy(retry.Never()))
+		before := runtime.NumGoroutine()
+		const n = 100
+		for range n {
+			require.NoError(t, client.WaitConnected(t.Context()))
+			server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate))
+			_, err := client.Create(t.Context(), "/n-", nil, framework.As(framework.EphemeralSequential), framework.Protected())
+			require.Error(t, err)
+		}
+		require.NoError(t, client.WaitConnected(t.Context()))
+		time.Sleep(2 * time.Second) // virtual time, in which all must be deleted
+		require.Empty(t, server.Tree())
+		require.LessOrEqual(t, runtime.NumGoroutine(), before+5)
+		server.ResetCounts()
+		time.Sleep(time.Hour) // virtual time: what is counted is the requests of an hour
+		lists := server.Requests().Requests[zktest.OpGetChildren2]
+		require.Positive(t, lists, "it looks again: a server that stands still may make the node yet")
+		require.Less(t, lists, 60)
+		server.ResetCounts()
+		time.Sleep(time.Hour) // virtual time: the next hour, without any
+		require.Zero(t, server.Requests().Requests[zktest.OpGetChildren2], "and comes to an end")
+	})
+}
+
+// TestAPersistentNodeThatMayStillComeGoes has a create of a node with a fixed name not be answered, and be carried out when the session is
+// over for the client, and not yet for the servers.
+func TestAPersistentNodeThatMayStillComeGoes(t *testing.T) {
+	for name, c := range map[string]struct {
+		wanted, closes bool
+		comes          func(server *zktest.Server) error
+		stays          bool
+	}{
+		"persistent":                    {comes: func(s *zktest.Server) error { return s.Create("/n", nil) }},
+		"persistent, the client closes": {closes: true, comes: func(s *zktest.Server) error { return s.Create("/n", nil) }},
+		"wanted by then":                {wanted: true, stays: true, comes: func(s *zktest.Server) error { return s.Create("/n", nil) }},
+		"none":                          {comes: func(*zktest.Server) error { return nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, client := virtual(t, framework.WithSessionTimeout(4*time.Second), framework.WithExpirationPercent(50))
+				session, err := client.Session(t.Context())
+				require.NoError(t, err)
+				server.Freeze(session.ID())
+				<-session.Done()
+				engine.Of(client).MayStillCome(framework.InSession(t.Context(), session), "/n", func() bool { return c.wanted })
+				time.Sleep(3 * time.Second) // virtual time, in which the client has looked for the node in its next session
+				require.NoError(t, c.comes(server))
+				if c.closes {
+					require.NoError(t, client.Close())
+				}
+				time.Sleep(time.Minute) // virtual time, in which it must go
+				require.Equal(t, c.stays, server.Exists("/n"))
+				server.ResetCounts()
+				time.Sleep(time.Hour) // virtual time: what is counted is the requests of an hour
+				require.Zero(t, server.Requests().Requests[zktest.OpExists], "it comes to an end")
+			})
+		})
+	}
+}
+
+// TestOnlyAPersistentNodeMayStillCome: a node of somebody's session is not the one.
+func TestOnlyAPersistentNodeMayStillCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		_, err := client.Create(t.Context(), "/n", nil, framework.As(framework.Ephemeral))
+		require.NoError(t, err)
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		engine.Of(client).MayStillCome(framework.InSession(t.Context(), session), "/n", func() bool { return false })
+		time.Sleep(time.Minute) // virtual time, in which it must not go
+		require.True(t, server.Exists("/n"))
+	})
 }

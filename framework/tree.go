@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -46,13 +48,17 @@ func (c *Client) deleteTree(ctx context.Context, path string) error {
 	}
 }
 
-// CreateOrSet makes a node, or sets the data of the node that exists, whatever its version is. It reports which.
+// CreateOrSet makes a node, or sets the data of the node that exists, whatever its version is. created is true if it is certain
+// that this call has made the node: not if a reply was lost, and the node exists when the create is repeated.
+//
 // Options are those of [Client.Create], except for [Protected] and sequential modes, with which there is nothing
 // to set: they are [ErrBadArgument]. nil data mean the client's default data in both cases. A node that exists
-// keeps its mode and its ACL. It is Curator's create().orSetData().
+// keeps its mode and its ACL. Only an ephemeral node that this call has made in a session that is over by now is deleted and
+// made again. If CreateOrSet fails, and may have made the node or set its data, [retry.Unknown] is true. It is Curator's
+// create().orSetData().
 func (c *Client) CreateOrSet(ctx context.Context, path string, data []byte, opts ...CreateOption) (created bool, err error) {
-	o, err := applied(opts)
-	if err == nil && (o.protected || o.mode == PersistentSequential || o.mode == EphemeralSequential) {
+	var o creation
+	if err = opt.Apply(&o, opts); err == nil && (o.protected || o.mode == PersistentSequential || o.mode == EphemeralSequential) {
 		err = fmt.Errorf("%w: nothing can be set with a protected or sequential name", ErrBadArgument)
 	}
 	if err != nil {
@@ -61,18 +67,68 @@ func (c *Client) CreateOrSet(ctx context.Context, path string, data []byte, opts
 	if data == nil {
 		data = c.core.cfg.data
 	}
+	pinned := sessionOf(ctx)
+	pin := o.mode == Ephemeral && (pinned == nil || pinned.core != c.core)
+	var former []int64 // sessions of this call that are over
+	unknown := false
 	for {
-		_, err := c.Create(ctx, path, data, opts...)
+		in, session := ctx, (*Session)(nil)
+		if pin { // so that we know in which session the node may have been made
+			if session, err = c.core.inSession(ctx); err != nil {
+				return false, opError("create", path, orUnknown(err, unknown))
+			}
+			in = InSession(ctx, session)
+		}
+		_, err = c.Create(in, path, data, opts...)
 		if err == nil {
 			return true, nil
 		}
-		if !errors.Is(err, zk.ErrNodeExists) {
-			return false, err
+		unknown = unknown || retry.Unknown(err)
+		if errors.Is(err, zk.ErrNodeExists) {
+			var again bool
+			if again, err = c.setUnlessOf(in, former, path, data); again {
+				continue
+			}
+			unknown = unknown || retry.Unknown(err)
 		}
-		created = retry.Unknown(err) // an earlier try may have made it
-		if _, err = c.Set(ctx, path, data, -1); !errors.Is(err, zk.ErrNoNode) {
-			return created && err == nil, err
+		if !pin || !errors.Is(err, ErrSessionLost) {
+			return false, orUnknown(err, unknown)
 		}
-		// It was deleted in between.
+		former = append(former, session.ID())
 	}
+}
+
+// setUnlessOf sets the data of a node. If that is an ephemeral node of a former session, it is deleted: the servers would
+// delete it soon. again means that the node must be created (again).
+func (c *Client) setUnlessOf(ctx context.Context, former []int64, path string, data []byte) (again bool, err error) {
+	stat, err := c.Set(ctx, path, data, -1)
+	if err != nil {
+		return errors.Is(err, zk.ErrNoNode), err // it was deleted in between
+	}
+	if !slices.Contains(former, stat.EphemeralOwner) {
+		return false, nil
+	}
+	err = c.Delete(ctx, path, stat.Version)
+	return err == nil || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion), err
+}
+
+// inSession is the session of the connection, for which it waits as an operation does.
+func (c *core) inSession(ctx context.Context) (s *Session, err error) {
+	err = c.repeat(ctx, func(l *link) error {
+		s = l.session
+		return nil
+	}, nil)
+	return s, err
+}
+
+// orUnknown returns err, with [retry.Unknown] true if an earlier request may have been carried out.
+func orUnknown(err error, unknown bool) error {
+	var op *OpError
+	switch {
+	case err == nil || !unknown || retry.Unknown(err):
+		return err
+	case errors.As(err, &op):
+		return opError(op.Op, op.Path, doubtful{op.Err})
+	}
+	return doubtful{err}
 }

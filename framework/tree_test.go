@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -26,7 +28,7 @@ func TestDeleteTree(t *testing.T) { // CUR-CLI-30, CURATOR-430
 	}
 	_, err := client.Create(ctx, "/b", []byte("x"))
 	require.NoError(t, err)
-	for _, fault := range faults {
+	for _, fault := range testbed.Faults {
 		server.Inject(fault, 3, zktest.OnOp(zktest.OpDelete))
 	}
 	require.NoError(t, client.DeleteTree(ctx, "/a"))
@@ -105,7 +107,7 @@ func TestCreateOrSet(t *testing.T) { // CUR-CLI-40
 		_, err = client.CreateOrSet(ctx, "/a", nil, opt)
 		require.ErrorIs(t, err, framework.ErrBadArgument)
 	}
-	for _, fault := range faults {
+	for _, fault := range testbed.Faults {
 		server.Inject(fault, 0, zktest.OnOp(zktest.OpCreate))
 		server.Inject(fault, 0, zktest.OnOp(zktest.OpSetData))
 		_, err = client.CreateOrSet(ctx, "/a/c", []byte(fault.String()))
@@ -140,4 +142,50 @@ func TestCreateOrSetMeetsADelete(t *testing.T) {
 	gate.Open()
 	require.NoError(t, testbed.Receive(t, result, "the answer"))
 	require.Equal(t, "/a \"x\"\n", server.Tree())
+}
+
+// TestCreateOrSetThatFailsAfterACreateIsUnknown: the reply to the create is lost, the next try finds the node, and the set fails for certain: the error says that nothing was
+// carried out, but the node was made by this call.
+func TestCreateOrSetThatFailsAfterACreateIsUnknown(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate))
+	_, err := client.CreateOrSet(testbed.Context(t), "/a", []byte("x"), framework.ACL(zk.WorldACL(zk.PermRead)))
+	require.ErrorIs(t, err, zk.ErrNoAuth)
+	require.Equal(t, "/a \"x\"\n", server.Tree(), "it was made")
+	require.True(t, retry.Unknown(err), "%v: so it may have been carried out", err)
+}
+
+// TestCreateOrSetReportsWhatItKnows: a create that was not answered is repeated, and "created" was true.
+func TestCreateOrSetReportsWhatItKnows(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	require.NoError(t, server.Create("/a", []byte("old")))
+	for _, fault := range testbed.Faults {
+		server.Inject(fault, 0, zktest.OnOp(zktest.OpCreate))
+		created, err := client.CreateOrSet(testbed.Context(t), "/a", []byte(fault.String()))
+		require.NoError(t, err)
+		require.False(t, created)
+		data, err := server.Get("/a")
+		require.NoError(t, err)
+		require.Equal(t, fault.String(), string(data))
+	}
+}
+
+// TestCreateOrSetIsOfTheSessionThatLives: the node that was there was of this call's earlier session.
+func TestCreateOrSetIsOfTheSessionThatLives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory(), zktest.LikeKeeper(zktest.KeeperRecent)) // a reconnect gives another session
+		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(server.DialContext), framework.WithSessionTimeout(10*time.Second))
+		require.NoError(t, err)
+		defer client.Close()
+		server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate))
+		created, err := client.CreateOrSet(t.Context(), "/a", []byte("x"), framework.As(framework.Ephemeral))
+		require.NoError(t, err)
+		require.True(t, created)
+		time.Sleep(time.Minute) // virtual time; the client's session lives
+		data, err := server.Get("/a")
+		require.NoError(t, err)
+		require.Equal(t, "x", string(data))
+	})
 }

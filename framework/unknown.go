@@ -1,11 +1,11 @@
 package framework
 
 import (
+	"context"
 	"errors"
-	"io"
+	"fmt"
+	"slices"
 	"sync"
-	"syscall"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -13,77 +13,84 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// unknownOps are which operations the servers do not know. ZooKeeper says so; ClickHouse Keeper
-// hangs up, which is also what a fault looks like.
+// unknownOps are the operations of which a ZooKeeper server has answered that it does not know them. It closes the
+// connection then, so the client does not ask again.
 type unknownOps struct {
-	mu      sync.Mutex // guards what follows
-	unknown map[proto.Op]bool
-	cuts    map[proto.Op]cuts
+	mu  sync.Mutex // guards ops
+	ops map[proto.Op]bool
 }
 
-// cuts are the connections in a row that ended right after an operation was sent.
-type cuts struct {
-	count int
-	last  *link // it counts once, however many requests it took along
+// optional are the operations that a server may not know. A ClickHouse Keeper is not asked for them: older ones close the
+// connection without an answer, and the session is lost with it.
+var optional = []proto.Op{
+	proto.OpReconfig, proto.OpCreate2, proto.OpCreateContainer, proto.OpCreateTTL, proto.OpMultiRead, proto.OpAddWatch,
+	proto.OpGetEphemerals, proto.OpGetChildrenNumber, proto.OpWhoAmI,
 }
 
-// cutsBeforeUnknown is how often a connection must end right after an operation before the
-// operation is taken for the reason, and promptly is how soon after.
-const (
-	cutsBeforeUnknown = 2
-	promptly          = time.Second
-
-	// shortRequest is how long what the caller gave for a request may be for the end of its connection to say anything
-	// about the operation: a server also hangs up on a request that is too long for its jute.maxbuffer.
-	shortRequest = 4 << 10
-)
-
-// has reports whether the servers do not know op.
-func (u *unknownOps) has(op proto.Op) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.unknown[op]
-}
-
-// suspects reports whether a connection has ended right after op was sent, the last time.
-func (u *unknownOps) suspects(op proto.Op) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.cuts[op].count > 0
-}
-
-// note looks at how an operation has ended that was sent on l with a path and data of length bytes, and reports whether the
-// servers do not know it.
-func (u *unknownOps) note(l *link, op proto.Op, length int, sent time.Time, err error) bool {
-	var unnamed conn.Unnamed
-	unknown := errors.As(err, &unnamed) && proto.Code(unnamed) == proto.Unimplemented || errors.Is(err, zk.ErrBadArguments)
-	cut := errors.Is(err, zk.ErrConnectionClosed) && length <= shortRequest && time.Since(sent) < promptly && hungUp(l.conn.Err())
-	var given unanswered
-	if err != nil && !unknown && !cut && (errors.Is(err, zk.ErrNoServer) || errors.Is(err, zk.ErrConnectionClosed) || errors.As(err, &given)) {
-		return false // says nothing
+// has reports whether the server of l does not know op, as far as the client knows.
+func (u *unknownOps) has(l *link, op proto.Op) bool {
+	if byKeeper(l.conn.Grant) {
+		return slices.Contains(optional, op)
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.unknown == nil {
-		u.unknown, u.cuts = make(map[proto.Op]bool), make(map[proto.Op]cuts)
-	}
-	if cut {
-		if before := u.cuts[op]; before.last != l {
-			u.cuts[op] = cuts{before.count + 1, l}
+	return u.ops[op]
+}
+
+// byKeeper reports whether a ClickHouse Keeper has granted the session: its password is all zeros, since a Keeper restores no
+// session. That of ZooKeeper is random. Keepers of all versions do so, with data from ZooKeeper, too.
+func byKeeper(g conn.Grant) bool {
+	for _, b := range g.Password {
+		if b != 0 {
+			return false
 		}
-		unknown = u.cuts[op].count >= cutsBeforeUnknown
-	} else {
-		delete(u.cuts, op)
-		// A ZooKeeper that is not told to have TTL nodes says so, and the connection stays. It may be told later.
-		unknown = unknown && op != proto.OpCreateTTL
 	}
-	if unknown {
-		u.unknown[op] = true
-	}
-	return u.unknown[op]
+	return true
 }
 
-// hungUp reports whether a connection ended because the server closed it.
-func hungUp(cause error) bool {
-	return errors.Is(cause, io.EOF) || errors.Is(cause, syscall.ECONNRESET) || errors.Is(cause, io.ErrClosedPipe)
+// note looks at how op has ended, and reports whether the server has answered that it does not know it.
+func (u *unknownOps) note(op proto.Op, err error) bool {
+	unknown := errors.Is(err, ErrUnimplemented)
+	if op == proto.OpCreateContainer && errors.Is(err, zk.ErrBadArguments) {
+		unknown = true // a newer Keeper, if it ever restores sessions
+	}
+	// A server that is not told to have TTL nodes, or that runs alone and so cannot be reconfigured, says so, and the connection
+	// stays. Another server, or the same later, may know it.
+	if unknown && op != proto.OpCreateTTL && op != proto.OpReconfig {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if u.ops == nil {
+			u.ops = make(map[proto.Op]bool)
+		}
+		u.ops[op] = true
+	}
+	return unknown
+}
+
+// unimplemented is the error of a server that does not know op, or does not allow it.
+func unimplemented(op proto.Op) error {
+	if op == proto.OpCreateTTL {
+		return fmt.Errorf("the server does not allow TTL nodes (extendedTypesEnabled): %w", ErrUnimplemented)
+	}
+	if op == proto.OpReconfig {
+		return fmt.Errorf("the server runs alone, or has no reconfiguration: %w", ErrUnimplemented)
+	}
+	return fmt.Errorf("the server has no %v: %w", op, ErrUnimplemented)
+}
+
+// askIfKnown is ask, unless the server does not know the operation. The error is [ErrUnimplemented] then.
+func askIfKnown[T any](ctx context.Context, l *link, q question[T]) (T, error) {
+	if !slices.Contains(optional, q.op) {
+		return ask(ctx, l, q)
+	}
+	var none T
+	unknown := &l.session.core.unknownOps
+	if unknown.has(l, q.op) {
+		return none, unimplemented(q.op)
+	}
+	value, err := ask(ctx, l, q)
+	if unknown.note(q.op, err) {
+		return none, unimplemented(q.op)
+	}
+	return value, err
 }

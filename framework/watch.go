@@ -5,15 +5,23 @@ import (
 	"errors"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/internal/clientapi"
+	"github.com/gocurator/curator/internal/wait"
 )
+
+func init() {
+	clientapi.OnFire = func(watch any, f func(event zk.Event, session any)) { watch.(*Watch).shared.onFire(f) }
+}
 
 // Watch tells once that something has happened to a node since it was read. To continue, read again, which sets
 // another watch. Nothing has to be done to give a Watch up: all watches of one kind on one node share one entry,
 // here and on the server. It may fire for a change that the read had already seen.
 //
 // A Watch also fires when the connection is lost, with an event of type [zk.EventNotWatching]. Then read again,
-// since something may have happened while there was no connection. So does the watch of a list of children when
-// the client sets a recursive watch at its path, which may replace it on the server; the event's Err is nil then.
+// since something may have happened while there was no connection. A Watch from [Client.ChildrenW] also fires this way
+// if the same client later sets a recursive watch on that path, because the server may drop the first watch. The
+// event's Err is nil then.
 //
 // All methods are safe for concurrent use.
 type Watch struct {
@@ -26,9 +34,7 @@ func (w *Watch) Done() <-chan struct{} { return w.shared.done }
 
 // Event says what happened. It is the zero Event until Done is closed.
 func (w *Watch) Event() zk.Event {
-	select {
-	case <-w.shared.done:
-	default:
+	if !wait.Closed(w.shared.done) {
 		return zk.Event{}
 	}
 	event := w.shared.event
@@ -43,7 +49,7 @@ func askWatched[T any](ctx context.Context, l *link, key watchKey, q func(real s
 	shared, armed, request := ws.begin(key)
 	question := q(key.path, request)
 	if !armed {
-		question.settle = func(err error) { ws.settle(key, shared, err == nil) }
+		question.done = func(_ T, err error) { ws.settle(key, shared, err == nil) }
 	}
 	x := send(l, question)
 	ws.order.Unlock()
@@ -59,7 +65,7 @@ func (ws *watches) askExists(ctx context.Context, path string) (stat *zk.Stat, s
 	wThere, armedThere, requestThere := ws.begin(there)
 	wGone, armedGone, requestGone := ws.begin(gone)
 	q := askExists(path, requestThere || requestGone)
-	q.settle = func(err error) {
+	q.done = func(_ *zk.Stat, err error) {
 		if !armedThere {
 			ws.settle(there, wThere, err == nil)
 		}

@@ -1,11 +1,10 @@
 package framework
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
-
-	"github.com/gocurator/curator/internal/proto"
 )
 
 // watches are all watches of one link: those that fire once, and those that stay.
@@ -32,6 +31,7 @@ type watches struct {
 	mu       sync.Mutex // guards what follows; not held while a function of a user is called
 	byNode   map[watchKey]*sharedWatch
 	standing map[string]*standing // by path on the server
+	watched  []*watchedLink
 	ended    bool
 }
 
@@ -66,17 +66,36 @@ type watchKey struct {
 
 // sharedWatch is what all watches of one kind on one node have in common.
 type sharedWatch struct {
+	in    *watches
 	done  chan struct{}
 	event zk.Event // set before done is closed
 
 	// Guarded by watches.mu.
 	armed   bool // the server has it
 	setting int  // calls that are about to arm it
+	funcs   []func(zk.Event, any)
 }
 
+// fire ends the watch. in.mu is held, unless nobody else knows of it yet.
 func (w *sharedWatch) fire(event zk.Event) {
 	w.event = event
 	close(w.done)
+	for _, f := range w.funcs {
+		f(event, w.in.link.session)
+	}
+	w.funcs = nil
+}
+
+// onFire is [clientapi.OnFire].
+func (w *sharedWatch) onFire(f func(zk.Event, any)) {
+	w.in.mu.Lock()
+	defer w.in.mu.Unlock()
+	select {
+	case <-w.done:
+		f(w.event, w.in.link.session)
+	default:
+		w.funcs = append(w.funcs, f)
+	}
 }
 
 // begin returns the watch that a call is about to arm, whether it is armed already, and whether the
@@ -89,7 +108,7 @@ func (ws *watches) begin(key watchKey) (w *sharedWatch, armed, request bool) {
 	defer ws.mu.Unlock()
 	w = ws.byNode[key]
 	if w == nil {
-		w = &sharedWatch{done: make(chan struct{})}
+		w = &sharedWatch{in: ws, done: make(chan struct{})}
 		if ws.ended {
 			w.fire(notWatching(key.path))
 			return w, true, false
@@ -224,7 +243,29 @@ func (ws *watches) servesLocked(path string) bool {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(ws.watched, func(w *watchedLink) bool { return w.change(path, 0, 0) != 0 })
+}
+
+// forget ends the events of w, and reports whether that is new.
+func (ws *watches) forget(w *watchedLink) bool {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	n := len(ws.watched)
+	ws.watched = slices.DeleteFunc(ws.watched, func(other *watchedLink) bool { return other == w })
+	return len(ws.watched) < n && !ws.ended
+}
+
+// removeStandard takes the watches that fire once from the server, unless somebody needs one. Then it returns nil.
+func (ws *watches) removeStandard(path string) *exchange[nothing] {
+	ws.order.Lock()
+	defer ws.order.Unlock()
+	ws.mu.Lock()
+	needed := ws.standing[path] != nil || ws.servesLocked(path)
+	ws.mu.Unlock()
+	if needed {
+		return nil
+	}
+	return send(ws.link, askRemoveWatch(path))
 }
 
 // remove takes a persistent watch from the server, unless somebody needs it by now.
@@ -241,16 +282,10 @@ func (ws *watches) remove(s *standing) {
 		ws.order.Unlock()
 		return
 	}
-	c := ws.link.session.core
-	if c.unknownOps.has(proto.OpRemoveWatches) {
-		ws.order.Unlock()
-		return // it stays until the connection ends, and is not listened to
-	}
 	x := send(ws.link, askRemoveWatch(s.path))
 	ws.order.Unlock()
 	// That there is none (-121) is fine as well.
-	_, err := x.wait(c.ctx, ws.link)
-	c.unknownOps.note(ws.link, proto.OpRemoveWatches, len(s.path), x.sent, err)
+	_, _ = x.wait(ws.link.session.core.ctx, ws.link)
 }
 
 // notify runs on the connection's goroutine. Those that stay are told first.
@@ -269,10 +304,6 @@ func (ws *watches) notify(event zk.Event) {
 	switch event.Type {
 	case zk.EventNodeCreated:
 		ws.fireLocked(event, watchGone)
-		if s := ws.standing[event.Path]; s != nil && s.asked {
-			// From a ClickHouse Keeper it may be a child that was created.
-			ws.fireLocked(event, watchChildren)
-		}
 	case zk.EventNodeDataChanged:
 		ws.fireLocked(event, watchData, watchGone)
 	case zk.EventNodeChildrenChanged:
@@ -287,6 +318,12 @@ func (ws *watches) notify(event zk.Event) {
 
 // fireLocked ends watches of some kinds on one node. ws.mu is held.
 func (ws *watches) fireLocked(event zk.Event, kinds ...watchKind) {
+	for _, w := range ws.watched {
+		w.fire(event, kinds)
+	}
+	if len(ws.watched) > 0 {
+		ws.reviewLocked(event.Path)
+	}
 	for _, kind := range kinds {
 		key := watchKey{event.Path, kind}
 		if w := ws.byNode[key]; w != nil {

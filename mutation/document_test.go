@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestListInTheDocument: each mutation that docs/RELIABILITY.md lists is made, and caught by the test named there; and each
+// TestListInTheDocument: each mutation that docs/TRACK.md lists is made, and caught by the test named there; and each
 // that is made is listed.
 func TestListInTheDocument(t *testing.T) {
-	text, err := os.ReadFile("../docs/RELIABILITY.md")
+	text, err := os.ReadFile("../docs/TRACK.md")
 	require.NoError(t, err)
 	_, list, found := strings.Cut(string(text), "| the library is broken like this |")
 	require.True(t, found)

@@ -115,14 +115,20 @@ func find(words []word, err error) string {
 	return "other"
 }
 
-// State returns a word for a state: "connected", "suspended", "reconnected", "lost", "read_only", or "none" for
-// the zero State.
+// Condition is [State] without how it came about: connstate.Reconnected is "connected", too. It is for gauges, which would
+// otherwise count no connected client after the first reconnect.
+func Condition(s connstate.State) string {
+	if s == connstate.Reconnected {
+		s = connstate.Connected
+	}
+	return State(s)
+}
+
+// State returns a word for a state: "connected", "suspended", "reconnected", "lost", or "none" for the zero
+// State.
 func State(s connstate.State) string {
-	switch s {
-	case 0:
+	if s == 0 {
 		return "none"
-	case connstate.ReadOnly:
-		return "read_only"
 	}
 	return s.String()
 }

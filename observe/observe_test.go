@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
@@ -74,11 +73,13 @@ func TestLossesAreAllCausesButOne(t *testing.T) {
 func TestWordsForStates(t *testing.T) {
 	for state, want := range map[connstate.State]string{
 		0: "none", connstate.Connected: "connected", connstate.Suspended: "suspended",
-		connstate.Reconnected: "reconnected", connstate.Lost: "lost", connstate.ReadOnly: "read_only",
+		connstate.Reconnected: "reconnected", connstate.Lost: "lost",
 	} {
 		assert.Equal(t, want, observe.State(state))
-		assert.Equal(t, state != connstate.ReadOnly, slices.Contains(observe.States(), state), "the client never says read-only")
+		assert.Contains(t, observe.States(), state)
 	}
+	assert.Equal(t, "connected", observe.Condition(connstate.Reconnected), "a gauge counts it with the others")
+	assert.Equal(t, "lost", observe.Condition(connstate.Lost))
 }
 
 func TestWordsForKinds(t *testing.T) {

@@ -5,8 +5,10 @@ const (
 	aheadFile = "recipes/lock/ahead.go"
 	viewFile  = "recipes/lock/internal/queueview/view.go"
 	eventFile = "recipes/lock/internal/queueview/events.go"
+	viewsFile = "recipes/lock/internal/queueview/views.go"
 	leaseFile = "recipes/lock/lease.go"
 	againFile = "recipes/lock/again.go"
+	cacheFile = "recipes/cache/loop.go"
 	nodeFile  = "recipes/node/keeper.go"
 )
 
@@ -14,8 +16,8 @@ var bugs = []planted{
 	{"one holder too many", []edit{{"recipes/lock/driver.go", "if i < maxLeases {", "if i <= maxLeases {"}}},
 	{"a woken waiter holds without looking again", []edit{{
 		entryFile,
-		"if err := e.await(ctx, children, turn.Watch, changed); err != nil { // 4\n\t\t\t\treturn nil, err\n\t\t\t}",
-		"if err := e.await(ctx, children, turn.Watch, changed); err != nil {\n\t\t\t\treturn nil, err\n\t\t\t}\n\t\t\treturn newHold(ctx, e)",
+		"err = e.await(ctx, children, turn.Watch, leases, changed) // 4",
+		"if err := e.await(ctx, children, turn.Watch, leases, changed); err != nil {\n\t\t\t\treturn nil, err\n\t\t\t}\n\t\t\treturn newHold(ctx, e)",
 	}}},
 	{"whoever waits for the one ahead takes it for the only one", []edit{{aheadFile, "if e.ahead == 1 && !isClosed(e.own.Done()) {", "if !isClosed(e.own.Done()) {"}}},
 	{"whoever waits for the only one ahead does not look whether its own node is there", []edit{{aheadFile, "if e.ahead == 1 && !isClosed(e.own.Done()) {", "if e.ahead == 1 {"}}},
@@ -23,7 +25,7 @@ var bugs = []planted{
 	{"a view may miss nodes that were created", []edit{
 		{viewFile, "c.number == number)", "c.number <= number)"}, {viewFile, "c.number < number // children", "c.number < -2 // children"},
 	}},
-	{"a view outlives its connection", []edit{{eventFile, "End: func() { v.end(disconnected) }", "End: func() {}"}}},
+	{"a view outlives its connection", []edit{{viewsFile, "case <-l.Down():", "case <-make(chan struct{}):"}}},
 	{"a view takes the events for the end of nodes that it may not read", []edit{
 		{viewFile, "if !c.told {\n\t\t\treturn nil, false", "if !c.told && c.number < -1 {\n\t\t\treturn nil, false"},
 	}},
@@ -32,8 +34,8 @@ var bugs = []planted{
 		{eventFile, "int64((uint32(stat.Cversion) + uint32(stat.NumChildren)) / 2)", "(int64(stat.Cversion) + int64(stat.NumChildren)) / 2"},
 	}},
 	{"the list of a view is read before its watch is set", []edit{
-		{"framework/watchchildren.go", "\tif err := w.add(ctx); err != nil {\n\t\treturn nil, err\n\t}\n", ""},
-		{"framework/watchchildren.go", "\treturn w.Remove, nil\n", "\tif err := w.add(ctx); err != nil {\n\t\treturn nil, err\n\t}\n\treturn w.Remove, nil\n"},
+		{viewsFile, "\tremove := l.Watch(v.path, engine.Tree, v.event, func(err error) { watched <- err })\n", ""},
+		{viewsFile, "\terr = <-watched\n", "\tremove := l.Watch(v.path, engine.Tree, v.event, func(err error) { watched <- err })\n\terr = <-watched\n"},
 	}},
 	{"the node is deleted before the holder is told", []edit{
 		{leaseFile, "\tl.finish(ErrReleased)\n\tif l.tellEnded", "\tdefer l.finish(ErrReleased)\n\tif l.tellEnded"},
@@ -48,7 +50,7 @@ var bugs = []planted{
 		{"internal/session/deadline.go", "d.keep(sample{sent, received})", "d.keep(sample{received, received})"},
 	}},
 	{"whoever has the number after one that we released holds", []edit{
-		{entryFile, "\tjoined := false\n\tfor {", "\tjoined := false\n\tif last, ok := lastReleased.Load(e.queue); ok && last.(int64)+1 == queueview.Number(e.name) {\n\t\treturn newHold(ctx, e)\n\t}\n\tfor {"},
+		{entryFile, "\tfor {\n\t\tleases, changed", "\tif last, ok := lastReleased.Load(e.queue); ok && last.(int64)+1 == queueview.Number(e.name) {\n\t\treturn newHold(ctx, e)\n\t}\n\tfor {\n\t\tleases, changed"},
 		{entryFile, "\tif err == nil {\n\t\te.queue.rewind(ctx, e.path)", "\tif err == nil && e.lease != nil {\n\t\tlastReleased.Store(e.queue, queueview.Number(e.name))\n\t}\n\tif err == nil {\n\t\te.queue.rewind(ctx, e.path)"},
 		{entryFile, "func newEntry(", "var lastReleased sync.Map\n\nfunc newEntry("},
 	}},
@@ -74,20 +76,20 @@ var bugs = []planted{
 	{"a reader that was a writer has a token of its own", []edit{
 		{"recipes/rwlock/rwlock.go", "\t\tlockapi.SetToken(ctx, stat.Czxid)\n", "\t\tlockapi.SetToken(ctx, stat.Czxid*0)\n"},
 	}},
-	{"a failed AcquireN keeps some leases", []edit{{"recipes/semaphore/semaphore.go", "\tlockapi.Leave(all...)\n", ""}}},
+	{"a failed AcquireN keeps some leases", []edit{{"recipes/semaphore/semaphore.go", "func leave(holds []*lock.Hold) { lockapi.Leave(given(holds)...) }", "func leave([]*lock.Hold) {}"}}},
 	{"nobody watches a holder's node", []edit{{leaseFile, "if e.inView() == nil {\n\t\te.watch(watchAfter)", "if false {\n\t\te.watch(watchAfter)"}}},
 	{"a session is counted from the answer to its connect request", []edit{
 		{"framework/session.go", "s.deadline.Attached(g.Timeout, sent)", "s.deadline.Attached(g.Timeout, time.Now())"},
 	}},
 	{"a server that is behind what events have told need not catch up", []edit{
-		{"framework/connect.go", "case session.behind.Load():", "case session == nil:"},
+		{"framework/connect.go", "if session.behind.Load() || session.depended() {", "if session.depended() {"},
 	}},
 	{"a requeue goes on although its node is gone", []edit{{
 		againFile, "next, err := q.join(hints, session, v, true)\n",
 		"next, err := q.join(hints, session, v, true)\n\tif errors.Is(err, zk.ErrNoNode) {\n\t\tnext, err = q.join(framework.InSession(ctx, session), session, v, true)\n\t}\n",
 	}}},
 	{"a requeue holds without looking", []edit{
-		{againFile, "h, err := next.hold(framework.InSession(ctx, session), true)", "h, err := newHold(ctx, next)"},
+		{againFile, "h, err := e.hold(framework.InSession(ctx, e.session), true)", "h, err := newHold(ctx, e)"},
 	}},
 	{"a requeue that fails leaves its node", []edit{{againFile, "return nil, old.notReplaced(ctx, err)", "old.removed()\n\t\treturn nil, err"}}},
 	{"a requeue with a local hand-off takes a suspended lease for a good one", []edit{{againFile, "\tif err := h.Release(); err != nil {\n\t\treturn err\n\t}\n\tl.mu.Lock()\n\tdefer l.mu.Unlock()\n\treturn l.lost\n", "\treturn h.Release()\n"}}},
@@ -102,36 +104,30 @@ var bugs = []planted{
 		{againFile, "\tl.removed()\n\treturn responses[:len(ops)], nil", "\t_ = l.remove(e.session.Context())\n\treturn responses[:len(ops)], nil"},
 	}},
 	{"a message to a holder is not looked for again after a lost connection", []edit{
-		{"recipes/revocable/revocable.go", "continue // out of reach; whether that is trouble is for the session to say", "return"},
+		{"recipes/revocable/revocable.go", "\t\tif err != nil {\n\t\t\treturn nil, err\n\t\t}\n\t\t// The first version", "\t\tif err != nil {\n\t\t\treturn nil, nil\n\t\t}\n\t\t// The first version"},
 	}},
-	{"a cache takes whatever it reads", []edit{
-		{"recipes/cache/read.go", "return n != nil && n.value.compare(&r.value.stat) > 0", "return false && n == nil"},
-		{"recipes/cache/read.go", "newer := old.compare(&v.stat) < 0", "newer := old.compare(&v.stat) != 0"},
+	{"a cache takes whatever it reads", []edit{{cacheFile, "if n != nil && n.value.compare(&v.stat) > 0 {", "if n != nil && false {"}}},
+	{"a cache applies events about what the load has not reached", []edit{
+		{cacheFile, "	case !l.reached(n): // the load will come to it\n", ""},
+		{cacheFile, "!root && !l.reached(l.c.tree.parent(m.path))", "!root && l.c.tree.parent(m.path) == nil"},
 	}},
-	{"a child of a new parent is found below the old one", []edit{
-		{"recipes/cache/event.go", "l.doubt(n, l.want(e.Path, ask{node: true}, nil))", "l.want(e.Path, ask{node: true}, nil)"},
-	}},
-	{"a cache reads without catching up", []edit{{"recipes/cache/epoch.go", "\t\terr = c.client.CatchUp(e.ctx)\n", "\t\terr = nil\n"}}},
-	{"a cache does not read again on a new connection", []edit{{"recipes/cache/loop.go", "ask{node: true, list: true, deep: true}, []*wait{load})", "ask{node: true, list: l.c.resyncs == 0, deep: l.c.resyncs == 0}, []*wait{load})"}}},
+	{"a cache reads without catching up", []edit{{cacheFile, "if err = engine.Ask(c.ctx, link.CatchUp); err != nil {", "if err != nil {"}}},
+	{"a cache does not read again on a new connection", []edit{{cacheFile, "number: c.loops,", "number: 1,"}}},
 	{"a node of an old session is taken for the kept one", []edit{
-		{nodeFile, "return stat.EphemeralOwner == k.session.ID()\n", "return stat.EphemeralOwner == k.session.ID() || k.former(stat.EphemeralOwner)\n"},
+		{nodeFile, "return stat.EphemeralOwner == k.session.ID()\n", "return k.status().sessions[stat.EphemeralOwner]\n"},
 	}},
-	{"a kept node seems to be there after its session", []edit{{nodeFile, "d.told, k.present = true, false\n", "d.told = true\n"}}},
-	{"a kept node has the data of its beginning when it is made again", []edit{{"recipes/node/write.go", "k.czxid, k.written, k.touched = stat.Czxid, k.made, time.Now()", "k.czxid, k.written, k.touched = stat.Czxid, k.wanted(), time.Now()"}}},
-	{"a kept node that may be there is not deleted", []edit{{"recipes/node/leave.go", "if !k.ours(stat) {\n", "if !k.kept {\n\t\treturn nil\n\t}\n\tif !k.ours(stat) {\n"}}},
-	{"a Keep takes the node of another Keep of the client", []edit{{"recipes/node/claim.go", "\tcase c == nil:\n\t\tr.byKey[key] =", "\tcase c == nil || c.holder != n:\n\t\tr.byKey[key] ="}}},
-	{"a Keep makes a node before it has claimed the path", []edit{{
-		"recipes/node/create.go",
-		"return k.choose(ctx) // it must be claimed before it is made",
-		"if err := k.choose(ctx); !errors.Is(err, errAgain) {\n\t\t\treturn err\n\t\t}",
-	}}},
+	{"a kept node seems to be there after its session", []edit{{nodeFile, "d.ended.Store(true)\n\t\t\ts.present = false\n", "d.ended.Store(true)\n"}}},
+	{"a kept node has the data of its beginning when it is made again", []edit{
+		{nodeFile, "k.stat.Czxid, k.stat.Czxid, k.made, time.Now()", "k.stat.Czxid, k.stat.Czxid, k.status().want, time.Now()"},
+	}},
+	{"a kept node that may be there is not deleted", []edit{{"recipes/node/leave.go", "err != nil || !found ||", "err != nil || !found || !k.kept ||"}}},
+	{"a Keep takes the node of another Keep of the client", []edit{{"recipes/node/leave.go", "\t\tif !found {\n", "\t\tif !found || v != nil {\n"}}},
 	{"a deletion by a closed Keep is repeated although it may be done", []edit{
 		{"recipes/node/leave.go", "clientapi.Hints{Once: true}", "clientapi.Hints{}"},
 	}},
 	{"a closed Node is present until its goroutine comes to it", []edit{
-		{"recipes/node/node.go", "\t\tn.stop(ErrClosed)\n\t\tn.present = false\n", "\t\tn.stop(ErrClosed)\n"},
-		{nodeFile, "d.told, k.present = true, false\n", "d.told, k.present = true, k.present && k.ctx.Err() != nil\n"},
-		{nodeFile, "\tleft := k.leave()\n", "\tk.missing(ErrClosed)\n\tleft := k.leave()\n"},
+		{"recipes/node/node.go", "\t\tn.stop(ErrClosed)\n\t\ts.present = false\n", "\t\tn.stop(ErrClosed)\n"},
+		{nodeFile, "d.ended.Store(true)\n\t\t\ts.present = false\n", "d.ended.Store(true)\n\t\t\ts.present = s.present && k.ctx.Err() != nil\n"},
+		{nodeFile, "\tgone := k.leave()\n", "\tk.missing(ErrClosed)\n\tgone := k.leave()\n"},
 	}},
-	{"a group takes an older list", []edit{{"recipes/node/follow.go", "if stat.Pzxid < g.pzxid ||", "if false && stat.Pzxid < g.pzxid ||"}}},
 }

@@ -20,7 +20,7 @@ type keeperPlan struct {
 	Name       string // below keptPath; several may want the same
 	Member     bool   // of a group: node.Join
 	Protected  bool
-	Sequential bool
+	Sequential bool // with Protected only
 	Replace    bool // another's node is replaced
 }
 
@@ -36,6 +36,7 @@ func drawKeeper(random *rand.Rand, i, clients int) keeperPlan {
 		k.Member = true
 	default:
 		k.Protected, k.Sequential = random.IntN(2) == 0, random.IntN(2) == 0
+		k.Protected = k.Protected || k.Sequential
 	}
 	k.Replace = k.Name != rival && random.IntN(3) == 0
 	return k

@@ -242,9 +242,13 @@ func TestEveryFaultHits(t *testing.T) {
 			for i := range 8 {
 				s.Faults = append(s.Faults, fault{At: time.Duration(i+1) * time.Second, Kind: kind, For: time.Second, Target: i})
 			}
-			r := simulate(t, s, false)
-			require.Empty(t, r.wrong)
-			require.Positive(t, r.counts["fault: "+kind.String()])
+			hits := 0
+			for ; hits == 0 && s.Seed <= 10; s.Seed++ { // some kinds need a holder whose server leads
+				r := simulate(t, s, false)
+				require.Empty(t, r.wrong)
+				hits = r.counts["fault: "+kind.String()]
+			}
+			require.Positive(t, hits)
 		})
 	}
 }

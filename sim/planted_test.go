@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gocurator/curator/internal/testlevel"
 	"github.com/stretchr/testify/require"
 )
 
 var (
-	mutations    = flag.Bool("sim.mutations", false, "put bugs back one by one, and say after how many worlds each is found")
 	mutationName = flag.String("sim.mutation", "", "only those whose name has this expression")
 	mutationTime = flag.Duration("sim.mutation-time", 5*time.Minute, "give up a bug after this time")
 )
@@ -40,9 +40,7 @@ type edit struct{ file, old, new string }
 // TestPlantedBugs builds this package with each bug in turn, and runs worlds until one fails. It fails for a bug that
 // cannot be planted any more, not for one that is not found: docs/SIMULATION.md has the table.
 func TestPlantedBugs(t *testing.T) {
-	if !*mutations {
-		t.Skip("LEFT OUT: make sim-mutations runs it")
-	}
+	testlevel.Need(t, testlevel.Nightly)
 	root, err := filepath.Abs("..")
 	require.NoError(t, err)
 	for _, b := range bugs {

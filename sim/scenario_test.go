@@ -100,6 +100,7 @@ const (
 	revokeHolder
 	loseCreate
 	revokeFar
+	replaceLeader
 	faultKinds
 )
 
@@ -107,7 +108,7 @@ var faultNames = [faultKinds]string{
 	"member paused", "member stopped", "member cut off", "member lags", "connections cut", "link frozen", "session frozen",
 	"connections refused", "session ended", "node deleted", "containers reaped", "reply lost", "request failed", "reads throttled",
 	"sequence near its end", "holder isolated", "holder's follower cut off", "holder's node deleted", "holder asked to release",
-	"create and session lost", "holder asked while out of reach",
+	"create and session lost", "holder asked while out of reach", "holder's leader replaced",
 }
 
 func (k faultKind) String() string { return faultNames[k] }
@@ -130,7 +131,7 @@ func (f fault) String() string {
 var weights = [faultKinds]int{
 	pauseMember: 4, stopMember: 4, cutOffMember: 5, lagMember: 4, cutConnections: 5, freezeMember: 3, freezeSession: 5, refuseConnections: 1,
 	expireSession: 6, deleteNode: 5, reapContainers: 8, loseReply: 8, failRequest: 3, throttle: 1, jumpSequence: 1,
-	isolateHolder: 2, cutOffHolder: 2, deleteHolder: 2, revokeHolder: 2, loseCreate: 2, revokeFar: 2,
+	isolateHolder: 2, cutOffHolder: 2, deleteHolder: 2, revokeHolder: 2, loseCreate: 2, revokeFar: 2, replaceLeader: 4,
 }
 
 // totalWeight is the sum of weights.

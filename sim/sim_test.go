@@ -80,7 +80,10 @@ func TestWorlds(t *testing.T) {
 	wg.Wait()
 	t.Logf("\n%s", all.table(time.Since(began)))
 	for _, f := range all.failures {
-		t.Errorf("seed %d (%s): %s\n%s", f.scenario.Seed, f.scenario.Recipe, strings.Join(f.wrong, "\n"), cutDown(t, f.scenario))
+		t.Errorf("seed %d (%s): %s", f.scenario.Seed, f.scenario.Recipe, strings.Join(f.wrong, "\n"))
+		if *cut {
+			t.Log(cutDown(t, f.scenario))
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -74,6 +75,8 @@ func (w *world) trapOf(f fault) *trap {
 	case revokeFar:
 		t.suits = func(h *held) bool { return h.revoked != nil && h.trusting }
 		t.run = w.revokeFar
+	case replaceLeader:
+		t.run = func(h *held) bool { return w.replaceLeader(f, h) }
 	default:
 		return nil
 	}
@@ -136,17 +139,46 @@ func (w *world) cutOff(h *held) bool {
 	if err != nil {
 		return false
 	}
-	for _, member := range w.cluster.Members() {
-		if member == leader || !slices.ContainsFunc(member.Sessions(), func(s zktest.Session) bool { return s.ID == h.session && s.Connected }) {
-			continue
-		}
-		w.check(w.cluster.Partition(member))
-		h.ends(2*h.timeout + w.SyncTimeout)
-		time.Sleep(2 * time.Second) // virtual time
-		w.cluster.Heal()
-		return true
+	member, err := w.cluster.MemberOf(h.session)
+	if err != nil || member == leader {
+		return false
 	}
-	return false
+	w.check(w.cluster.Partition(member))
+	h.ends(2*h.timeout + w.SyncTimeout)
+	time.Sleep(2 * time.Second) // virtual time
+	w.cluster.Heal()
+	return true
+}
+
+// replaceLeader cuts a leader and a holder that is connected to it off from the other members, until these have elected
+// another leader, and for longer than the session. The old leader answers until it looks for its followers: meanwhile
+// its clients lose their connections, and some come back to it.
+func (w *world) replaceLeader(f fault, h *held) bool {
+	old, err := w.cluster.MemberOf(h.session)
+	if leader, noLeader := w.cluster.Leader(); err != nil || noLeader != nil || old != leader || len(w.cluster.Members()) == 1 {
+		return false
+	}
+	w.check(w.cluster.Partition(old))
+	defer w.cluster.Heal()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*w.SyncTimeout)
+	defer cancel()
+	if _, err := w.cluster.WaitLeader(ctx); err != nil {
+		return false // of another fault
+	}
+	w.monitor.note("another member leads")
+	for _, member := range w.cluster.Members() {
+		if member != old {
+			member.Freeze(h.session)
+		}
+	}
+	defer w.thaw(h.session)
+	for range f.N {
+		time.Sleep(time.Duration(100+f.Target) * time.Millisecond) // virtual time
+		old.CutConnections()
+	}
+	h.ends(2*h.timeout + 4*time.Second)
+	time.Sleep(2 * time.Second) // the next one comes
+	return true
 }
 
 // deleteNodeOf deletes a holder's node by hand. After a while the holder must know.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/zktest"
 )
@@ -47,6 +48,7 @@ type watcher struct {
 	mu     sync.Mutex            // guards what follows
 	told   map[string]zk.Stat    // by path, the newest that the changes have told
 	mirror map[string]cache.Node // what the changes add up to
+	loaded bool                  // they have said that all that was there has come
 }
 
 func (w *world) newWatcher(i int, plan watcherPlan) (*watcher, error) {
@@ -55,7 +57,7 @@ func (w *world) newWatcher(i int, plan watcherPlan) (*watcher, error) {
 		opts = append(opts, cache.Depth(plan.Depth))
 	}
 	if plan.Standard {
-		opts = append(opts, cache.StandardWatches())
+		opts = append(opts, engine.StandardWatches.(cache.Option))
 	}
 	if plan.NoData {
 		opts = append(opts, cache.WithoutData())
@@ -118,6 +120,13 @@ func (x *watcher) change(ch cache.Change) {
 	x.monitor.count("changes in a cache")
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if ch.Kind == cache.Loaded {
+		if x.loaded {
+			x.monitor.fail("cache is wrong", "%s: loaded twice", x.name)
+		}
+		x.loaded = true
+		return
+	}
 	last, there := x.mirror[ch.Path]
 	wrong := ""
 	switch {
@@ -199,6 +208,9 @@ func (x *watcher) differs() string {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if !x.loaded {
+		return "the changes have not said that all has been loaded"
+	}
 	for what, nodes := range map[string]map[string]cache.Node{"the copy": got, "the changes": x.mirror} {
 		for path, n := range nodes {
 			if _, ok := want[path]; !ok {

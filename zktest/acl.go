@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,7 +62,7 @@ func (i identity) matches(who identity) bool {
 }
 
 // fixACL checks a list that a client sent, and replaces "auth" by who the client is.
-func fixACL(list []proto.ACL, who []identity) (fixed []proto.ACL, valid bool) {
+func (c *config) fixACL(list []proto.ACL, who []identity) (fixed []proto.ACL, valid bool) {
 	for _, a := range list {
 		switch a.Scheme {
 		case "world":
@@ -72,7 +73,7 @@ func fixACL(list []proto.ACL, who []identity) (fixed []proto.ACL, valid bool) {
 		case "auth":
 			known := false
 			for _, w := range who {
-				if w.scheme == "digest" {
+				if w.scheme == "digest" || w.scheme == "sasl" {
 					known = true
 					fixed = addNew(fixed, proto.ACL{Perms: a.Perms, Scheme: w.scheme, ID: w.id})
 				}
@@ -85,8 +86,13 @@ func fixACL(list []proto.ACL, who []identity) (fixed []proto.ACL, valid bool) {
 				return nil, false
 			}
 			fixed = addNew(fixed, a)
+		case "sasl":
+			if c.saslUsers == nil || a.ID == "" {
+				return nil, false
+			}
+			fixed = addNew(fixed, a)
 		case "ip":
-			if !validIP(a.ID) {
+			if !c.validIP(a.ID) {
 				return nil, false
 			}
 			fixed = addNew(fixed, a)
@@ -115,17 +121,18 @@ func javaSplit(s, sep string) []string {
 	return parts
 }
 
-// validIP checks an IPv4 address, with or without the length of a prefix.
-func validIP(id string) bool {
+// validIP checks an IPv4 address, in 3.9 also an IPv6 address, with or without the length of a prefix.
+func (c *config) validIP(id string) bool {
 	address, prefix, found := strings.Cut(id, "/")
-	if net.ParseIP(address).To4() == nil {
+	ip, err := netip.ParseAddr(address)
+	if err != nil || ip.Is6() && (c.version < V3_9 || strings.ContainsAny(address, ".%")) {
 		return false
 	}
 	if !found {
 		return true
 	}
 	bits, err := strconv.Atoi(prefix)
-	return err == nil && bits >= 0 && bits <= 32
+	return err == nil && bits >= 0 && bits <= ip.BitLen()
 }
 
 // user is the name in an identity, without the hash of the password.

@@ -89,7 +89,7 @@ func (c *conn) handle(record []byte) bool {
 	}
 	op := Op(head.Op)
 	request, body := decode(c.session.id, op, &d)
-	if !s.pass(request) || !op.writes() && !c.await(c.pending) {
+	if !s.pass(request) || !s.takesZxid(op, body) && !c.await(c.pending) {
 		return false
 	}
 	hits, gates, tampers := s.hits(request), s.replyGates(request), s.tampering(request)
@@ -130,9 +130,11 @@ func (c *conn) carryOut(q *call, body proto.Record) {
 	s, op := c.server, q.request.Op
 	_, bad := body.(malformed)
 	switch {
+	case c.barred(op):
+		q.answer(0, result{code: proto.SessionClosedRequireSASL, hangUp: true})
 	case op == OpCreateContainer && !s.cfg.containers:
 		q.answer(-1, unknownOp)
-	case op == OpReconfig && bad: // the only one that is read before a zxid is taken for it
+	case op.writes() && !s.takesZxid(op, body):
 		q.answer(s.tree.zxid, result{code: proto.MarshallingError})
 	case op.writes() || op == OpCloseSession:
 		s.submit(&entry{session: c.session.id, who: c.who, op: op, body: body, origin: q, at: s})
@@ -148,13 +150,36 @@ func (c *conn) carryOut(q *call, body proto.Record) {
 	}
 }
 
+// takesZxid reports whether a request is a transaction. What cannot be understood is none, if the server reads it first.
+func (s *Server) takesZxid(op Op, body proto.Record) bool {
+	bad, isBad := body.(malformed)
+	switch {
+	case op == OpMulti && s.cfg.version >= V3_9:
+		ops := []proto.MultiOp(nil)
+		if isBad {
+			body = bad.Record
+		}
+		if m, ok := body.(*proto.MultiRequest); ok {
+			ops = m.Ops
+		}
+		if isBad && len(ops) > 0 {
+			ops = ops[:len(ops)-1] // that is where it cannot be understood
+		}
+		_, zxid := acceptsMulti(ops)
+		return zxid
+	case isBad && op != OpMulti && (op == OpReconfig || s.cfg.version >= V3_9):
+		return false
+	}
+	return op.writes()
+}
+
 // unknownOp answers an operation that the server does not know.
 var unknownOp = result{code: proto.Unimplemented, hangUp: true}
 
 // reply answers a request, or does what a fault wants instead. Server.mu is held.
 func (q *call) reply(zxid int64, res result) {
 	c, s, op := q.conn, q.conn.server, q.request.Op
-	if op == OpAuth {
+	if op == OpAuth || op == OpSASL {
 		zxid = 0 // as real servers have it
 		if res.code == proto.MarshallingError {
 			// Real servers carry this one out where they read, and there what
@@ -181,5 +206,5 @@ func (q *call) reply(zxid int64, res result) {
 	} else {
 		q.send(header.Append(proto.Begin(16)))
 	}
-	q.goesOn = op != OpCloseSession && res.code != proto.AuthFailed && !res.hangUp
+	q.goesOn = op != OpCloseSession && res.code != proto.AuthFailed && res.code != proto.SessionClosedRequireSASL && !res.hangUp
 }

@@ -6,6 +6,9 @@ package zktest
 func (s *Server) ClearFaults() {
 	s.mu.Lock()
 	gates := s.gates
+	for _, l := range s.listeners {
+		l.frozen = false
+	}
 	s.gates = nil
 	s.injections, s.delays, s.tampers = nil, nil, nil
 	s.refusing, s.leaderless = false, false

@@ -20,7 +20,7 @@ var errNotMember = errors.New("zktest: the server is not a member of this cluste
 // Cluster is several servers in this process that behave as a ZooKeeper ensemble does towards its
 // clients. All methods are safe for concurrent use. The package's documentation says what they do.
 //
-// Its members are servers, with all handles of a [Server]: [Server.Stop] and [Server.Restart] end a
+// Its members are servers, with all faults of a [Server]: [Server.Stop] and [Server.Restart] end a
 // member's process and start it again with its data, [Server.Pause] and [Server.Resume] stop and continue
 // it, [Server.Freeze] cuts its clients off.
 type Cluster struct {
@@ -262,6 +262,23 @@ func (c *Cluster) ExpireSession(id int64) error {
 	}
 	c.term.receive(&entry{op: OpCloseSession, session: id})
 	return nil
+}
+
+// MemberOf returns the member that the client of a session is connected to. The error is [ErrNoSession] if there is none:
+// the session is over, its client is not connected, or no member has applied the beginning of the session.
+func (c *Cluster) MemberOf(session int64) (*Server, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var last *conn // it may have moved, and an earlier member may not have noticed
+	for _, m := range c.members {
+		if s := m.sessions[session]; s != nil && s.conn != nil && (last == nil || s.conn.since.After(last.since)) {
+			last = s.conn
+		}
+	}
+	if last == nil {
+		return nil, ErrNoSession
+	}
+	return last.server, nil
 }
 
 // ReapContainers has the leader check containers and TTL nodes now, as it does by itself from time to

@@ -63,14 +63,14 @@ func (c *Cluster) elect() {
 	})
 }
 
-// decide gives a leader to the members that look for one. Those that find none look again when it
-// changes who reaches whom.
+// decide gives a leader to the members that look for one. They join a leader only if a majority follows it: the votes
+// of its followers count, not what it says itself. Those that find none look again when it changes who reaches whom.
 func (c *Cluster) decide() {
 	var sides [2][]*member
 	for _, m := range c.members {
 		switch {
 		case m.term != nil || !m.runs():
-		case c.term != nil && !c.term.over && c.term.leader.reaches(m):
+		case c.term != nil && !c.term.over && c.term.followed() && c.term.leader.reaches(m):
 			c.term.join(m)
 		case m.apart:
 			sides[1] = append(sides[1], m)
@@ -111,6 +111,7 @@ func (c *Cluster) begin(voters []*member) {
 			t.join(m)
 		}
 	}
+	c.after(c.upTo(c.cfg.tick), t.checkMajority) // a real leader's ticks are not those in which sessions end
 }
 
 // halfTick has followers report which sessions they have heard, and leaders end those whose time has

@@ -203,3 +203,50 @@ func TestClusterLikeKeeper(t *testing.T) {
 		}
 	}, zktest.LikeKeeper(zktest.KeeperRecent))
 }
+
+func TestMemberOfASession(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		first, second := c.Members()[0], c.Members()[1]
+		_, err := c.MemberOf(1)
+		require.ErrorIs(t, err, zktest.ErrNoSession)
+		a := raw(t, first, nil)
+		is := func(want *zktest.Server) {
+			t.Helper()
+			member, err := c.MemberOf(a.id)
+			require.NoError(t, err)
+			require.Same(t, want, member)
+		}
+		is(first)
+		time.Sleep(time.Second)
+		moved := raw(t, second, a)
+		is(second)
+		require.NoError(t, moved.conn.Close())
+		require.NoError(t, a.conn.Close())
+		time.Sleep(time.Second)
+		_, err = c.MemberOf(a.id)
+		require.ErrorIs(t, err, zktest.ErrNoSession, "it lives, but nobody is connected")
+	})
+}
+
+// TestAFrozenSessionDoesNotFreezeItsClient has a client ask for a new session while its old one is frozen.
+func TestAFrozenSessionDoesNotFreezeItsClient(t *testing.T) {
+	virtual(t, 1, func(t *testing.T, c *zktest.Cluster) {
+		s := c.Members()[0]
+		a := raw(t, s, nil)
+		s.Freeze(a.id)
+		ping(t, raw(t, s, nil))
+		conn, err := s.Dial("", "", 0)
+		require.NoError(t, err)
+		defer conn.Close()
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Hour)))
+		go func() {
+			time.Sleep(5 * time.Second)
+			s.Thaw(a.id)
+		}()
+		began := time.Now()
+		again, err := dialRaw(conn, a, 10*time.Second)
+		require.NoError(t, err)
+		require.Equal(t, a.id, again.id)
+		require.Equal(t, 5*time.Second, time.Since(began), "no answer until then")
+	})
+}

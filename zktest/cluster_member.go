@@ -228,12 +228,7 @@ func (m *member) look() {
 func (m *member) resumed() {
 	m.schedule()
 	m.cluster.review()
-	c := m.cluster
-	switch {
-	case m.leads():
-		t := m.term
-		c.after(c.upTo(c.cfg.tick/2), t.checkMajority)
-	case m.link != nil && m.link.ended:
+	if c := m.cluster; m.link != nil && m.link.ended {
 		m.noticeEnd(m.link, c.upTo(c.cfg.tick/2))
 	}
 }

@@ -92,13 +92,11 @@ func (l *link) look() {
 	l.blocked = blocked
 }
 
-// drop ends the link. The leader notices soon if a majority does not follow any more.
+// drop ends the link. The leader looks for its followers with checkMajority only.
 func (l *link) drop() {
 	t := l.term
-	c := t.cluster
 	l.ended = true
 	t.links = slices.DeleteFunc(t.links, func(other *link) bool { return other == l })
-	c.after(c.upTo(c.cfg.tick/2), t.checkMajority)
 }
 
 // reaches is the number of members that the leader reaches, with itself; 0 if it does not run.
@@ -115,10 +113,17 @@ func (t *term) reaches() int {
 	return n
 }
 
-// checkMajority has the leader give up if no majority follows.
+// followed reports whether a majority follows, whether or not messages reach it now.
+func (t *term) followed() bool { return 1+len(t.links) >= t.cluster.majority() }
+
+// checkMajority has the leader give up if no majority follows. As a real leader, it looks once per tick. Between two
+// looks it answers pings, reads, syncs and resumed sessions of its own clients, even if it has been replaced.
 func (t *term) checkMajority() {
-	if !t.over && t.leader.runs() && 1+len(t.links) < t.cluster.majority() {
+	if !t.over && t.leader.runs() && !t.followed() {
 		t.leader.look()
+	}
+	if !t.over {
+		t.cluster.after(t.cluster.cfg.tick, t.checkMajority)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 type conn struct {
 	server   *Server
 	net      net.Conn
+	from     *Listener     // nil: it came in at the server's own address, or in memory
 	done     chan struct{} // closed when the server has given the connection up
 	once     sync.Once
 	in       queue    // requests
@@ -36,6 +37,7 @@ type conn struct {
 	// Guarded by Server.mu.
 	peer    int64 // the session that the client asked for or got, for frozen links
 	session *session
+	sasl    saslExchange
 	who     []identity // where it comes from, then who it has said that it is
 	watches watches
 	over    bool     // nobody serves it any more
@@ -52,9 +54,9 @@ type conn struct {
 	lastZxid int64
 }
 
-// accept serves a connection, unless the server does not take any.
-func (s *Server) accept(n net.Conn) error {
-	c := &conn{server: s, net: n, done: make(chan struct{}), in: newQueue(), out: newQueue(), watches: newWatches(), since: time.Now()}
+// accept serves a connection that came in at from, unless the server does not take any.
+func (s *Server) accept(n net.Conn, from *Listener) error {
+	c := &conn{server: s, net: n, from: from, done: make(chan struct{}), in: newQueue(), out: newQueue(), watches: newWatches(), since: time.Now()}
 	host, _, err := net.SplitHostPort(n.RemoteAddr().String())
 	if err != nil {
 		host = "127.0.0.1" // a pipe
@@ -249,7 +251,7 @@ func (c *conn) welcome(q *call, h proto.ConnectRequest, code proto.Code) {
 	case !q.fault.answers():
 		c.cut()
 	default:
-		q.send(greeting(h, sess))
+		q.send(s.cfg.greeting(h, sess))
 		q.goesOn = sess != nil
 	}
 }
@@ -258,10 +260,13 @@ func (c *conn) welcome(q *call, h proto.ConnectRequest, code proto.Code) {
 const handshakeSize = 37
 
 // greeting is the answer to a handshake. A session that is over is answered with zeros.
-func greeting(h proto.ConnectRequest, sess *session) []byte {
+func (c *config) greeting(h proto.ConnectRequest, sess *session) []byte {
 	r := proto.ConnectResponse{Password: make([]byte, 16), HasReadOnly: h.HasReadOnly}
 	if sess != nil {
-		r.Timeout, r.Session, r.Password = milliseconds(sess.timeout), sess.id, password(sess.id)
+		r.Timeout, r.Session = milliseconds(sess.timeout), sess.id
+		if c.keeper == 0 {
+			r.Password = password(sess.id)
+		}
 	}
 	return r.Append(proto.Begin(handshakeSize))
 }

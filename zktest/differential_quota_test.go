@@ -3,8 +3,6 @@ package zktest_test
 import (
 	"flag"
 	"fmt"
-	"io"
-	"net"
 	"regexp"
 	"strings"
 	"testing"
@@ -30,7 +28,7 @@ func TestQuotasAreThoseOfARealServer(t *testing.T) {
 
 // compareQuotas compares our server with one at this address. Both are new.
 func compareQuotas(t *testing.T, address string) {
-	ours := zktest.NewServer(t, zktest.WithEnforcedQuotas(), zktest.WithSuperDigest(zktest.Digest("super:secret")))
+	ours := zktest.NewServer(t, zktest.WithVersion(imageVersion(t, address)), zktest.WithEnforcedQuotas(), zktest.WithSuperDigest(zktest.Digest("super:secret")))
 	run := 0
 	rapid.Check(t, func(t *rapid.T) {
 		run++
@@ -177,16 +175,6 @@ func super(t *testing.T, address, credentials string) (seen []string) {
 // wordsOf prints four-letter words in a state that is the same on both servers, but for ids,
 // times and addresses.
 func wordsOf(t *testing.T, address string) (seen []string) {
-	ask := func(word string) string {
-		conn, err := net.Dial("tcp", address)
-		require.NoError(t, err)
-		defer conn.Close()
-		_, err = io.WriteString(conn, word)
-		require.NoError(t, err)
-		text, err := io.ReadAll(conn)
-		require.NoError(t, err)
-		return string(text)
-	}
 	c := at(t, address, nil)
 	mustCreate(t, c, "/words", 0)
 	mustCreate(t, c, "/words/owned", 1)
@@ -201,8 +189,8 @@ func wordsOf(t *testing.T, address string) (seen []string) {
 	require.NoError(t, err)
 	own := fmt.Sprintf("%#x", c.id)
 	volatile := regexp.MustCompile(`\w{3} \w{3} \d\d [\d:]+ \S+ \d{4}|=?0x[0-9a-f]+|\d+(?:\.\d+){3}:\d+|\d+ expire|\(\d+\)/\(\d+\)|=\d+`)
-	for _, word := range []string{"ruok", "isro", "wchs", "wchc", "wchp", "crst", "srst", "dump", "cons"} {
-		text := strings.ReplaceAll(ask(word), own, "ours")
+	for _, word := range []string{"ruok", "isro", "wchs", "wchc", "wchp", "crst", "srst", "dump", "cons", "gtmk"} {
+		text := strings.ReplaceAll(wordAt(t, address, word), own, "ours")
 		lines := map[string]bool{} // in any order, and other sessions may still be there
 		for line := range strings.Lines(text) {
 			lines[volatile.ReplaceAllString(line, "…")] = true

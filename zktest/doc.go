@@ -5,7 +5,7 @@
 //	server := zktest.NewServer(t) // closed when the test ends
 //	conn, _, err := zk.Connect([]string{server.Addr()}, 10*time.Second)
 //
-// # Handles
+// # Faults and controls
 //
 // A test makes it fail as real servers do: it ends a session ([Server.ExpireSession]), fails the nth request
 // before or after it is applied ([Server.Inject]), delays a request ([Server.Block]), freezes the network
@@ -27,6 +27,9 @@
 // Besides TCP it has an in-memory network: use [WithInMemory], and let the client dial with [Server.Dial] or
 // [Server.DialContext]. Then it works inside a testing/synctest bubble, where an hour of waiting takes no time.
 // Elsewhere [Server.Advance] advances the server's clock.
+//
+// Give every wait in a bubble a deadline. A server has timers, and so has a client that is connected or tries to connect.
+// So a test that waits for something that never comes is not a deadlock for synctest: its time goes on for ever.
 //
 // # A cluster
 //
@@ -55,10 +58,36 @@
 //     are lost; their clients got no answer. Sessions get their whole time again.
 //   - A member that is paused or partitioned is given up after the time of [WithSyncTimeout]. Until it notices itself, it
 //     serves its clients with old data, but commits nothing.
+//   - A leader looks for its followers once per tick. For up to a tick after they have elected another one, it answers
+//     pings, reads, syncs, and sessions that come back, without asking anybody. Only the answer to a write proves that
+//     a majority follows.
 //
-// The members have all handles of a server: [Server.Stop] and [Server.Restart] (data and log are kept),
+// The members have all faults of a server: [Server.Stop] and [Server.Restart] (data and log are kept),
 // [Server.Pause] and [Server.Resume], [Server.Freeze], [Server.Inject] and so on. [Cluster.Partition] and
-// [Cluster.Heal] change which members reach each other. All random choices come from [WithSeed].
+// [Cluster.Heal] change which members reach each other, and [Cluster.MemberOf] says which one serves a session. All random choices come from [WithSeed].
+//
+// # Versions
+//
+// A server is like ZooKeeper 3.9.6, or with [WithVersion] like 3.8.0:
+//
+//	what a client sees                                3.8.0                       3.9.6
+//	zxid in the header of an event                    -1                          of the transaction; -1 after setWatches
+//	several watches on one path of a connection       the later one replaces      all are kept
+//	list of children below a recursive watch          not told                    told by a watch of its own
+//	removeWatches, checkWatches of kinds 4 and 5      marshalling error (-5)      persistent, recursive watches
+//	the same of kinds 1 and 2                         whatever mode               only watches that fire once
+//	exists of a node that the client may not read     stat                        no auth (-102)
+//	setWatches for a change of such a node            event                       nothing, and no watch
+//	multi: create with a bad mode                     fails in its part           marshalling error
+//	multi: create with the mode of a TTL node         the same when its turn comes  the same, whatever is before
+//	multi: create with null for its access list       fails in its part           marshalling error without a zxid
+//	multi: create2, createContainer                   made by the mode            made by the operation; answer with stat
+//	a transaction that cannot be read                 uses up a zxid              does not, but for multi
+//	access list with an IPv6 address                  invalid (-114)              allowed
+//	deleteContainer                                   bad arguments (-8)          the connection is cut
+//
+// A real leader of 3.9.6 that gets the multi with null, or cannot read a transaction, gives it the number of the one before, and
+// the ensemble does not go on from there. A [Cluster] does.
 //
 // # Other servers
 //
@@ -69,15 +98,16 @@
 // # What it is not
 //
 // Reconfiguration is answered as by a standalone ZooKeeper: as disabled, or as unimplemented with
-// [WithReconfig]. SASL and X.509 authentication are refused, and only clients can have a chroot. Nothing is
+// [WithReconfig]. Of SASL there is DIGEST-MD5 only, with [WithSASL]. X.509 authentication is refused, and only clients can
+// have a chroot. Nothing is
 // written to disk, nothing is throttled, and the number of connections has no limit. Otherwise it does what
-// ZooKeeper 3.8 does, and a test compares the two. A cluster has no observers, read-only members or weights.
+// the real one of its version does, and a test compares the two. A cluster has no observers, read-only members or weights.
 // These differ, too:
 //
 //   - Quotas are counted, and enforced with [WithEnforcedQuotas]. A soft quota that is exceeded
 //     is not logged, and the root cannot have one.
 //   - There is a super user only with [WithSuperDigest].
-//   - Of the four-letter words gtmk, hash, lead, orst and stmk are refused. The latencies in
+//   - Of the four-letter words hash, lead, orst and stmk are refused. The latencies in
 //     stat, cons and mntr are always 0, mntr has a part of a real server's rows, envi has
-//     nothing of Java, and dirs counts no bytes.
+//     Go's version as java.version and nothing else of Java, and dirs counts no bytes.
 package zktest

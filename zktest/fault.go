@@ -25,7 +25,8 @@ const (
 
 	// LoseWakeup applies the request and withholds the answer, and all that follows on the connection, until the
 	// server receives another request, of whatever client: a handshake or a ping will do. ZooKeeper 3.6.0 to 3.8.0
-	// does that now and then (ZOOKEEPER-4537). There a commit of the ensemble helps as well, here it does not.
+	// does that now and then (ZOOKEEPER-4537). A real server also
+	// goes on when the ensemble commits a write of another client; this one does not.
 	LoseWakeup
 )
 

@@ -11,12 +11,15 @@ import (
 var words = map[string]func(s *Server) string{
 	"ruok": func(*Server) string { return "imok" },
 	"isro": func(*Server) string { return "rw" },
-	"srvr": func(s *Server) string { return version() + s.serverText() },
-	"stat": func(s *Server) string { return version() + "Clients:\n" + s.clientsText(false) + "\n" + s.serverText() },
+	"gtmk": func(*Server) string { return "306" }, // of the trace that real servers write by default
+	"srvr": func(s *Server) string { return s.versionText() + s.serverText() },
+	"stat": func(s *Server) string {
+		return s.versionText() + "Clients:\n" + s.clientsText(false) + "\n" + s.serverText()
+	},
 	"mntr": (*Server).monitorText,
 	"conf": (*Server).configText,
 	"cons": func(s *Server) string { return s.clientsText(true) + "\n" },
-	"envi": func(*Server) string { return environmentText() },
+	"envi": func(s *Server) string { return s.environmentText() },
 	"dirs": func(*Server) string { return "datadir_size: 0\nlogdir_size: 0\n" },
 	"dump": (*Server).dumpText,
 	"wchs": (*Server).watchSummary,
@@ -27,11 +30,11 @@ var words = map[string]func(s *Server) string{
 }
 
 // wordsUnknown are those that a real server knows beside these, for its own trace.
-var wordsUnknown = []string{"gtmk", "hash", "lead", "orst", "stmk"}
+var wordsUnknown = []string{"hash", "lead", "orst", "stmk"}
 
 // WithWords lists the four-letter words that are answered, as 4lw.commands.whitelist does. "*",
-// which is the default, stands for all: conf, cons, crst, dirs, dump, envi, isro, mntr, ruok,
-// srst, srvr, stat, wchc, wchp and wchs. The others are answered with a refusal.
+// which is the default, stands for all: conf, cons, crst, dirs, dump, envi, gtmk, isro, mntr,
+// ruok, srst, srvr, stat, wchc, wchp and wchs. The others are answered with a refusal.
 func WithWords(list ...string) Option {
 	return func(c *config) error {
 		for _, word := range list {
@@ -61,11 +64,13 @@ func (s *Server) word(word string) string {
 	return answer(s)
 }
 
-// serverVersion says whose behaviour it is. The date is in the form that go-zookeeper's
+// fullVersion says whose behaviour it is. The date is in the form that go-zookeeper's
 // FLWSrvr can read, which is not today's.
-const serverVersion = "3.8.0-zktest, built on 01/01/2026 00:00 UTC"
+func (s *Server) fullVersion() string {
+	return s.cfg.version.String() + "-zktest, built on 01/01/2026 00:00 UTC"
+}
 
-func version() string { return "Zookeeper version: " + serverVersion + "\n" }
+func (s *Server) versionText() string { return "Zookeeper version: " + s.fullVersion() + "\n" }
 
 func (s *Server) serverText() string {
 	var b strings.Builder
@@ -129,7 +134,7 @@ func (o Op) short() string {
 func (s *Server) monitorText() string {
 	var b strings.Builder
 	row := func(name string, value any) { fmt.Fprintf(&b, "zk_%s\t%v\n", name, value) }
-	row("version", serverVersion)
+	row("version", s.fullVersion())
 	row("server_state", s.mode())
 	row("num_alive_connections", len(s.conns))
 	row("outstanding_requests", s.outstanding())

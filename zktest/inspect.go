@@ -61,13 +61,13 @@ func (s *Server) Stat(path string) (Stat, error) {
 	return n.public(), nil
 }
 
-// Tree returns all nodes with their data, one line each, in order, without ZooKeeper's own.
+// Tree returns all nodes with their data, one line each, in order, without the server's own.
 func (s *Server) Tree() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var b strings.Builder
 	for _, path := range slices.Sorted(maps.Keys(s.tree.nodes)) {
-		if path == "/" || path == "/zookeeper" || below(path, "/zookeeper") {
+		if s.tree.own(path) || below(path, "/zookeeper") {
 			continue
 		}
 		n := s.tree.nodes[path]

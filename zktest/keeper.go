@@ -12,13 +12,13 @@ import (
 type KeeperAge int
 
 const (
-	// KeeperOld is a Keeper of 2022. It knows the operations of ZooKeeper 3.4, without
+	// KeeperOld is a Keeper of 2022 (before 22.10). It has no /keeper. It knows the operations of ZooKeeper 3.4, without
 	// setWatches: no create2, checkWatches, removeWatches, reconfig, containers, TTL nodes,
 	// multiRead, setWatches2 or addWatch.
 	KeeperOld KeeperAge = iota + 1
 
 	// KeeperRecent is a Keeper of 2025. It does not know createContainer, createTTL,
-	// getEphemerals, getAllChildrenNumber and whoAmI.
+	// getEphemerals, getAllChildrenNumber, whoAmI and SASL.
 	KeeperRecent
 
 	// KeeperNew is a Keeper of the second half of 2026. It answers a request for a container
@@ -31,10 +31,10 @@ const (
 var keeperUnknown = map[KeeperAge][]Op{
 	KeeperOld: {
 		OpCreate2, OpReconfig, OpCheckWatches, OpRemoveWatches, OpCreateContainer, Op(proto.OpDeleteContainer), OpCreateTTL, OpMultiRead,
-		OpSetWatches, OpGetEphemerals, OpGetChildrenNumber, OpSetWatches2, OpAddWatch, OpWhoAmI,
+		OpSetWatches, OpGetEphemerals, OpGetChildrenNumber, OpSetWatches2, OpAddWatch, OpWhoAmI, OpSASL,
 	},
-	KeeperRecent: {OpCreateContainer, Op(proto.OpDeleteContainer), OpCreateTTL, OpGetEphemerals, OpGetChildrenNumber, OpWhoAmI},
-	KeeperNew:    {Op(proto.OpDeleteContainer), OpGetEphemerals, OpGetChildrenNumber, OpWhoAmI},
+	KeeperRecent: {OpCreateContainer, Op(proto.OpDeleteContainer), OpCreateTTL, OpGetEphemerals, OpGetChildrenNumber, OpWhoAmI, OpSASL},
+	KeeperNew:    {Op(proto.OpDeleteContainer), OpGetEphemerals, OpGetChildrenNumber, OpWhoAmI, OpSASL},
 }
 
 // LikeKeeper makes a server that differs from ZooKeeper as ClickHouse Keeper does:
@@ -44,7 +44,9 @@ var keeperUnknown = map[KeeperAge][]Op{
 //   - A session is never restored. A client that asks for one gets a new session with another id. The old
 //     session ends when its time has passed, and then its ephemeral nodes are deleted.
 //   - The event of a recursive watch carries the path of the watch, not that of the node.
-//   - The configuration is at /keeper/config, and there is no /zookeeper.
+//   - The password of every session is 16 zeros.
+//   - There is no /zookeeper. Keepers after 2022 have /keeper/api_version, /keeper/feature_flags and, with the
+//     configuration, /keeper/config. A Keeper with the data of a ZooKeeper has both: make /zookeeper with [Server.Create].
 //
 // [Server.RefuseSessions] is a Keeper without a leader.
 func LikeKeeper(age KeeperAge) Option {
@@ -74,6 +76,9 @@ func WithUnknownOps(ops ...Op) Option {
 
 // knows reports whether a request and all its parts are known to the server.
 func (c *config) knows(r Request) bool {
+	if r.Op == Op(proto.OpDeleteContainer) && c.version >= V3_9 {
+		return false // only servers send it, and to themselves
+	}
 	return !slices.Contains(c.unknown, r.Op) && !slices.ContainsFunc(r.Parts, func(part Request) bool {
 		return slices.Contains(c.unknown, part.Op)
 	})
@@ -107,6 +112,13 @@ func (c *config) asServed(h proto.ConnectRequest) proto.ConnectRequest {
 	return h
 }
 
+// keeperPaths are a Keeper's own nodes below /keeper, and what they hold. The address is filled in later.
+var keeperPaths = map[string]string{
+	"/keeper/api_version":   "2",    // lists with filters, reads of several nodes
+	"/keeper/feature_flags": "\xff", // a bit for each, the highest first; the eighth is persistent watches
+	"/keeper/config":        "",
+}
+
 // keeperRefuses is how a Keeper answers a create that ZooKeeper would carry out, or ok.
 func (x *txn) keeperRefuses(path string, mode Mode) proto.Code {
 	if x.tree.cfg.keeper != KeeperNew {
@@ -125,7 +137,7 @@ func (x *txn) keeperRefuses(path string, mode Mode) proto.Code {
 
 // keeperConfig fills in a Keeper's configuration, now that the address is known. s.mu is held.
 func (s *Server) keeperConfig() {
-	if s.cfg.keeper == 0 {
+	if s.cfg.keeper <= KeeperOld {
 		return
 	}
 	s.tree.nodes["/keeper/config"].data = []byte(keeperLine(1, s.addr))
@@ -133,7 +145,7 @@ func (s *Server) keeperConfig() {
 
 // keeperConfig is that of a cluster: a line for each member. The lock is held.
 func (c *Cluster) keeperConfig() {
-	if c.cfg.keeper == 0 {
+	if c.cfg.keeper <= KeeperOld {
 		return
 	}
 	var lines []string

@@ -159,15 +159,51 @@ func TestKeeperTellsThePathOfARecursiveWatch(t *testing.T) {
 	}
 }
 
-func TestKeeperKeepsItsConfigurationElsewhere(t *testing.T) {
-	s := zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperOld))
-	data, err := s.Get("/keeper/config")
-	require.NoError(t, err)
-	require.Equal(t, fmt.Sprintf("server.1=%s;participant;1", s.Addr()), string(data))
+func TestAKeepersOwnNodes(t *testing.T) {
+	for age, want := range map[zktest.KeeperAge][]string{
+		zktest.KeeperOld:    nil,
+		zktest.KeeperRecent: {"keeper"},
+		zktest.KeeperNew:    {"keeper"},
+	} {
+		s := zktest.NewServer(t, zktest.LikeKeeper(age))
+		children, err := s.Children("/")
+		require.NoError(t, err)
+		require.Equal(t, want, children)
+		require.Empty(t, s.Tree(), "they are not shown")
+		if age == zktest.KeeperOld {
+			continue
+		}
+		children, err = s.Children("/keeper")
+		require.NoError(t, err)
+		require.Equal(t, []string{"api_version", "config", "feature_flags"}, children)
+		data, err := s.Get("/keeper/config")
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprintf("server.1=%s;participant;1", s.Addr()), string(data))
+		data, err = s.Get("/keeper/api_version")
+		require.NoError(t, err)
+		require.Equal(t, "2", string(data))
+		for _, path := range []string{"/keeper", "/keeper/api_version", "/keeper/config"} {
+			require.Error(t, s.Delete(path), path)
+		}
+	}
+}
+
+// TestAKeeperWithTheDataOfAZooKeeper has what clickhouse-keeper-converter takes along: all nodes, those below /zookeeper, too.
+func TestAKeeperWithTheDataOfAZooKeeper(t *testing.T) {
+	s := zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperRecent))
+	require.NoError(t, s.Create("/zookeeper/config", []byte("server.1=old:2888:3888:participant")))
 	children, err := s.Children("/")
 	require.NoError(t, err)
-	require.Equal(t, []string{"keeper"}, children)
-	require.False(t, s.Exists("/zookeeper/config"))
+	require.Equal(t, []string{"keeper", "zookeeper"}, children)
+}
+
+// TestAKeeperGivesNoPassword: ZooKeeper's is random.
+func TestAKeeperGivesNoPassword(t *testing.T) {
+	zeros := make([]byte, 16)
+	for _, age := range []zktest.KeeperAge{zktest.KeeperOld, zktest.KeeperRecent, zktest.KeeperNew} {
+		require.Equal(t, zeros, raw(t, zktest.NewServer(t, zktest.LikeKeeper(age)), nil).pass)
+	}
+	require.NotEqual(t, zeros, raw(t, zktest.NewServer(t), nil).pass)
 }
 
 func TestSessionsAreRefusedAsByAKeeperWithoutALeader(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 type Listener struct {
 	server *Server
 	tls    *tls.Config
+	frozen bool // guarded by Server.mu
 
 	// Taken after Server.mu.
 	mu       sync.Mutex // guards what follows
@@ -83,6 +84,21 @@ func (l *Listener) Restart() error {
 	return l.open()
 }
 
+// Freeze stops the traffic of the address in both directions without closing a connection, as a network that drops
+// packets, see [Server.Freeze]. New connections are accepted and get no answer.
+func (l *Listener) Freeze() { l.freeze(true) }
+
+// Thaw ends what [Listener.Freeze] began. Delayed traffic arrives now.
+func (l *Listener) Thaw() { l.freeze(false) }
+
+func (l *Listener) freeze(frozen bool) {
+	s := l.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.frozen = frozen
+	s.flowChanged()
+}
+
 // open listens, if nothing keeps it from that.
 func (l *Listener) open() error {
 	l.mu.Lock()
@@ -130,9 +146,9 @@ func (l *Listener) take(listener net.Listener) {
 		case !known: // closed meanwhile
 			_ = n.Close()
 		case l.tls != nil:
-			_ = l.server.accept(tls.Server(c, l.tls)) // closed if refused: the client hears of it
+			_ = l.server.accept(tls.Server(c, l.tls), l) // closed if refused: the client hears of it
 		default:
-			_ = l.server.accept(c)
+			_ = l.server.accept(c, l)
 		}
 	}
 }

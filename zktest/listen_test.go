@@ -210,3 +210,36 @@ func TestTheClockMovesOn(t *testing.T) {
 		over(t, c)
 	})
 }
+
+// TestAClientOfAFrozenAddressReachesNothing freezes one client of two, and each session that it asks for.
+func TestAClientOfAFrozenAddressReachesNothing(t *testing.T) {
+	s := zktest.NewServer(t)
+	l, err := s.Listen("127.0.0.1:0", nil)
+	require.NoError(t, err)
+	frozen, other := at(t, l.Addr(), nil), at(t, s.Addr(), nil)
+	l.Freeze()
+	b := create("/n", 0)
+	xid, request := frozen.request(opCreate, b)
+	require.NoError(t, frozen.write(request))
+	again, err := net.Dial("tcp", l.Addr())
+	require.NoError(t, err)
+	t.Cleanup(func() { again.Close() })
+	answered := make(chan error, 1)
+	go func() {
+		_, err := dialRaw(again, nil, 10*time.Second)
+		answered <- err
+	}()
+	for range 20 {
+		ping(t, other)
+	}
+	require.False(t, s.Exists("/n"))
+	require.Len(t, s.Sessions(), 2)
+	require.Empty(t, answered)
+	l.Thaw()
+	_, err = frozen.answer(xid)
+	require.NoError(t, err)
+	require.NoError(t, <-answered)
+	l.Freeze()
+	s.ClearFaults()
+	ping(t, frozen)
+}

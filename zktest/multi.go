@@ -5,6 +5,11 @@ import "github.com/gocurator/curator/internal/proto"
 // multi carries all operations or none. Its own code is OK, unless it cannot be understood; that of
 // the operation which failed is among the results.
 func (x *txn) multi(ops []proto.MultiOp) (proto.Record, proto.Code) {
+	if x.tree.cfg.version >= V3_9 {
+		if accepted, _ := acceptsMulti(ops); !accepted {
+			return nil, proto.MarshallingError
+		}
+	}
 	results := make([]proto.MultiResult, 0, len(ops))
 	failed, failure := -1, proto.OK
 	for i, op := range ops {
@@ -37,6 +42,26 @@ func (x *txn) multi(ops []proto.MultiOp) (proto.Record, proto.Code) {
 	return &proto.MultiResponse{Results: results}, proto.OK
 }
 
+// acceptsMulti reports whether 3.9 carries these operations out, which it checks before the first one, and whether it takes a
+// zxid for them.
+func acceptsMulti(ops []proto.MultiOp) (accepted, zxid bool) {
+	for _, op := range ops {
+		m, creates := op.Body.(*proto.CreateRequest)
+		if !creates || op.Op == proto.OpCreateTTL {
+			continue
+		}
+		switch mode := Mode(m.Flags); {
+		case !mode.valid():
+			return false, true
+		case m.ACL == nil:
+			return false, false
+		case mode.ttl():
+			return false, true
+		}
+	}
+	return true, true
+}
+
 // multiPart is one operation of a multi.
 func (x *txn) multiPart(op proto.MultiOp) (proto.MultiResult, proto.Code) {
 	kind, called := Op(op.Op), op.Op
@@ -52,8 +77,10 @@ func (x *txn) multiPart(op proto.MultiOp) (proto.MultiResult, proto.Code) {
 			return proto.MultiResult{}, proto.MarshallingError
 		case mode.ttl():
 			called = proto.OpCreate2
-		default:
+		case x.tree.cfg.version < V3_9, kind == OpCreateTTL:
 			kind, called = OpCreate, proto.OpCreate
+		case kind != OpCreate:
+			called = proto.OpCreate2 // and it stays what was asked for
 		}
 	}
 	body, code := x.operation(kind, op.Body)

@@ -10,7 +10,7 @@ import (
 // zk.Dialer. While the server is stopped or refuses connections it returns an error.
 func (s *Server) Dial(string, string, time.Duration) (net.Conn, error) {
 	client, server := net.Pipe()
-	if err := s.accept(server); err != nil {
+	if err := s.accept(server, nil); err != nil {
 		_ = client.Close()
 		return nil, err
 	}
@@ -43,7 +43,9 @@ func (s *Server) RefuseConnections(refuse bool) {
 
 // Freeze stops the traffic of these sessions, or of all if none is named, in both directions without closing a
 // connection, as a network that drops packets. The server's clock runs on, so sessions end, and their clients
-// are not told. New connections are accepted, and get no answer. [Server.Thaw] ends it.
+// are not told. A new connection is accepted and gets no answer: any, or, if sessions are named, one that asks for one of
+// these. A client that asks for a new session instead gets one. To freeze a client whatever session it has, let it dial
+// an address of its own, and use [Listener.Freeze]. [Server.Thaw] ends it.
 func (s *Server) Freeze(sessions ...int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +109,7 @@ func (s *Server) resume() {
 
 // blocked reports whether nothing passes between the server and c's client now. s.mu is held.
 func (s *Server) blocked(c *conn) bool {
-	return s.frozenAll || !s.paused.IsZero() || s.frozen[c.peer]
+	return s.frozenAll || !s.paused.IsZero() || s.frozen[c.peer] || c.from != nil && c.from.frozen
 }
 
 // flowChanged wakes who waits for a link, and hears what arrived meanwhile. s.mu is held.

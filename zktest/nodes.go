@@ -145,7 +145,8 @@ var everyRight = []identity{super}
 // own reports whether a node is the server's own.
 func (t *tree) own(path string) bool {
 	if t.cfg.keeper != 0 {
-		return path == "/" || path == "/keeper" || path == "/keeper/config"
+		_, below := keeperPaths[path]
+		return path == "/" || t.cfg.keeper > KeeperOld && (path == "/keeper" || below)
 	}
 	return special[path]
 }

@@ -18,17 +18,21 @@ type config struct {
 	minTimeout    time.Duration
 	maxTimeout    time.Duration
 	containerScan time.Duration
+	neverUsed     time.Duration // 0: such containers stay
 	containers    bool
 	ttlNodes      bool
 	maxFrame      int
 	cluster       clusterConfig
 	latency       time.Duration
 	keeper        KeeperAge // 0: ZooKeeper
+	version       Version
 	unknown       []Op
 	words         []string
 	superDigest   string
 	quotas        bool
 	reconfig      bool
+	saslUsers     map[string]string // nil: no SASL
+	requireSASL   bool
 }
 
 // configure applies options to the defaults.
@@ -49,6 +53,17 @@ func configure(opts []Option) (config, error) {
 		if err := opt(&cfg); err != nil {
 			return config{}, err
 		}
+	}
+	if err := cfg.checkSASL(); err != nil {
+		return config{}, err
+	}
+	switch {
+	case cfg.keeper != 0 && cfg.version != 0:
+		return config{}, errors.New("zktest: WithVersion is for ZooKeeper, not for LikeKeeper")
+	case cfg.keeper != 0:
+		cfg.version = V3_8 // where LikeKeeper does not say otherwise
+	case cfg.version == 0:
+		cfg.version = newest
 	}
 	if cfg.minTimeout == 0 {
 		cfg.minTimeout, cfg.maxTimeout = 2*cfg.tick, 20*cfg.tick
@@ -97,6 +112,12 @@ func WithSessionTimeouts(shortest, longest time.Duration) Option {
 // has passed, are deleted. The default is a minute, as in ZooKeeper.
 func WithContainerCheckInterval(d time.Duration) Option {
 	return positive("container check interval", d, func(c *config) { c.containerScan = d })
+}
+
+// WithMaxNeverUsed sets how old a container gets that never had a child, as znode.container.maxNeverUsedIntervalMs does: the next
+// check deletes it then. By default it stays, as in ZooKeeper.
+func WithMaxNeverUsed(d time.Duration) Option {
+	return positive("age of containers that were never used", d, func(c *config) { c.neverUsed = d })
 }
 
 // WithoutContainers makes a server that does not know containers, like ZooKeeper 3.4: it answers

@@ -8,8 +8,8 @@ import (
 )
 
 // ReapContainers checks containers and TTL nodes now, as the server does periodically (see
-// [WithContainerCheckInterval]): it deletes a container that is empty and once had a child, and a TTL node that
-// is empty and was not changed for its TTL. It also deletes nodes that become empty by that, which otherwise
+// [WithContainerCheckInterval]): it deletes a container that is empty and once had a child or is older than [WithMaxNeverUsed]
+// allows, and a TTL node that is empty and was not changed for its TTL. It also deletes nodes that become empty by that, which otherwise
 // wait for the next check.
 func (s *Server) ReapContainers() {
 	if s.member != nil {
@@ -39,11 +39,12 @@ func (t *tree) reapDue(now time.Time) []string {
 		if len(n.children) > 0 {
 			continue
 		}
-		// A container that never had a child is spared: its first one may be about
+		// A container that never had a child is spared, at least for a while: its first one may be about
 		// to come.
-		used := n.container && n.stat.Cversion > 0
-		expired := n.ttl > 0 && now.Sub(time.UnixMilli(n.stat.Mtime)) > n.ttl
-		if used || expired {
+		used, age := n.container && n.stat.Cversion > 0, now.Sub(time.UnixMilli(n.stat.Mtime))
+		unused := n.container && t.cfg.neverUsed > 0 && age > t.cfg.neverUsed
+		expired := n.ttl > 0 && age > n.ttl
+		if used || unused || expired {
 			due = append(due, path)
 		}
 	}

@@ -35,6 +35,7 @@ const ( // The types are written out so that go doc lists the constants with the
 	OpMultiRead         Op = Op(proto.OpMultiRead)
 	OpAuth              Op = Op(proto.OpAuth)
 	OpSetWatches        Op = Op(proto.OpSetWatches)
+	OpSASL              Op = Op(proto.OpSASL)
 	OpGetEphemerals     Op = Op(proto.OpGetEphemerals)
 	OpGetChildrenNumber Op = Op(proto.OpGetChildrenNumber)
 	OpSetWatches2       Op = Op(proto.OpSetWatches2)
@@ -59,7 +60,7 @@ func (o Op) creates() bool {
 // housekeeping is what clients send by themselves, at times that nobody can predict.
 func (o Op) housekeeping() bool {
 	switch o {
-	case OpPing, OpAuth, OpSetWatches, OpSetWatches2, OpConnect, OpCloseSession:
+	case OpPing, OpAuth, OpSASL, OpSetWatches, OpSetWatches2, OpConnect, OpCloseSession:
 		return true
 	}
 	return false
@@ -157,7 +158,7 @@ func (r Request) String() string {
 	return b.String()
 }
 
-// malformed stands for the body of a request that could not be decoded.
+// malformed is the body of a request that could not be decoded, as far as it was understood; nil if its kind is not known.
 type malformed struct{ proto.Record }
 
 // decode takes a request apart. What is malformed is described as far as it could be understood.
@@ -168,7 +169,7 @@ func decode(session int64, op Op, d *proto.Decoder) (Request, proto.Record) {
 	}
 	request := describe(session, op, body)
 	if d.Err() != nil {
-		return request, malformed{}
+		return request, malformed{body}
 	}
 	return request, body
 }

@@ -33,6 +33,8 @@ func (c *conn) read1(op Op, body proto.Record) (proto.Record, proto.Code) {
 		return c.multiRead(r.Ops)
 	case *proto.AuthRequest:
 		return nil, c.auth(r)
+	case *proto.SASLToken:
+		return c.authenticate(r.Token)
 	case *proto.SetWatchesRequest:
 		return nil, c.setWatches(r)
 	case *proto.WatchRequest:
@@ -75,7 +77,7 @@ func (c *conn) look(op Op, path string, sets bool) (proto.Record, proto.Code) {
 		}
 		return nil, proto.NoNode
 	}
-	if op != OpExists && !allowed(n.acl, permRead, c.who) {
+	if (op != OpExists || c.server.cfg.version >= V3_9) && !allowed(n.acl, permRead, c.who) {
 		return nil, proto.NoAuth
 	}
 	if sets && (op == OpGetChildren || op == OpGetChildren2) {

@@ -58,6 +58,7 @@ type Server struct {
 	watching    watchIndex
 	sessions    map[int64]*session
 	lastSession int64
+	challenges  int // of SASL that were sent
 	tracker     *tracker
 	conns       map[*conn]struct{}
 	addr        string
@@ -304,7 +305,7 @@ func (s *Server) listen(addr string) error {
 			if err != nil {
 				return
 			}
-			if err := s.accept(c); err != nil {
+			if err := s.accept(c, nil); err != nil {
 				continue // closed by accept: the client hears of it
 			}
 		}

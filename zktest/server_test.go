@@ -342,6 +342,19 @@ func TestContainersAndTTLNodesAreReaped(t *testing.T) {
 	})
 }
 
+func TestContainersThatWereNeverUsedAreReaped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithContainerCheckInterval(time.Second), zktest.WithMaxNeverUsed(10*time.Second))
+		r, err := raw(t, s, nil).call(opCreateContainer, create("/c", 4))
+		require.NoError(t, err)
+		require.Zero(t, r.code)
+		time.Sleep(9 * time.Second)
+		require.True(t, s.Exists("/c"))
+		time.Sleep(3 * time.Second)
+		require.False(t, s.Exists("/c"))
+	})
+}
+
 func ptr(b buffer) *buffer { return &b }
 
 func TestSequenceNumbersEnd(t *testing.T) {
@@ -425,7 +438,8 @@ func TestOldServersDoNotKnowContainers(t *testing.T) {
 func TestBadOptionsAreRefused(t *testing.T) {
 	for name, opt := range map[string]zktest.Option{
 		"nil": nil, "tick": zktest.WithTick(0), "timeouts": zktest.WithSessionTimeouts(2, 1), "buffer": zktest.WithMaxBuffer(1),
-		"interval": zktest.WithContainerCheckInterval(-1), "address": zktest.WithAddr("nowhere"),
+		"interval": zktest.WithContainerCheckInterval(-1), "address": zktest.WithAddr("nowhere"), "version": zktest.WithVersion(9),
+		"age": zktest.WithMaxNeverUsed(0),
 	} {
 		_, err := zktest.Start(opt)
 		assert.Error(t, err, name)

@@ -134,7 +134,7 @@ func (s *Server) apply(e *entry) {
 		ended = s.sessions[e.session]
 		delete(s.sessions, e.session)
 	}
-	s.notify(res.events)
+	s.notify(e.zxid, res.events)
 	if e.origin != nil && e.at == s {
 		e.origin.answer(e.zxid, res)
 	} else if ended != nil && ended.conn != nil {

@@ -139,9 +139,14 @@ func newTree(cfg config) *tree {
 		reapable:   make(map[string]*node),
 		cfg:        cfg,
 	}
+	if cfg.keeper == KeeperOld {
+		return t
+	}
 	if cfg.keeper != 0 {
 		t.attach("/keeper", &node{data: []byte{}, acl: openACL})
-		t.attach("/keeper/config", &node{data: []byte{}, acl: openACL})
+		for path, data := range keeperPaths {
+			t.attach(path, &node{data: []byte(data), acl: openACL})
+		}
 		return t
 	}
 	for _, path := range []string{"/zookeeper", "/zookeeper/quota", "/zookeeper/config"} {

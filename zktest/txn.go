@@ -68,7 +68,7 @@ func (x *txn) create(m newNode, who []identity) (string, proto.Code) {
 		return "", proto.BadArguments
 	}
 	dir, _ := split(path)
-	list, valid := fixACL(m.acl, who)
+	list, valid := x.tree.cfg.fixACL(m.acl, who)
 	if !valid {
 		return "", proto.InvalidACL
 	}
@@ -207,7 +207,7 @@ func (x *txn) setACL(path string, list []proto.ACL, version int32, who []identit
 	if !validPath(path) {
 		return Stat{}, proto.BadArguments
 	}
-	list, valid := fixACL(list, who)
+	list, valid := x.tree.cfg.fixACL(list, who)
 	if !valid {
 		return Stat{}, proto.InvalidACL
 	}

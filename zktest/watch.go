@@ -28,24 +28,25 @@ type event struct {
 	acl  []proto.ACL // of the node: who may not read it is not told
 }
 
-// watchMode says how long a watch lasts and how far it reaches.
-type watchMode int
+// watchModes say how long the watches of a path last and how far they reach. There is at least one.
+type watchModes int
 
 const (
-	watchOnce watchMode = iota
+	watchOnce watchModes = 1 << iota
 	watchPersistent
 	watchRecursive
+	watchAny watchModes = 1<<iota - 1
 )
 
 // watches are one connection's, of one kind. They end with the connection; clients set
 // them again. Guarded by Server.mu.
 type watches struct {
-	data     map[string]watchMode // also exists
-	children map[string]watchMode
+	data     map[string]watchModes // also exists
+	children map[string]watchModes
 }
 
 func newWatches() watches {
-	return watches{data: make(map[string]watchMode), children: make(map[string]watchMode)}
+	return watches{data: make(map[string]watchModes), children: make(map[string]watchModes)}
 }
 
 // watchIndex finds the connections that watch a path, so that an event costs nothing for all
@@ -76,27 +77,44 @@ func put(index map[string]map[*conn]struct{}, path string, c *conn, belongs bool
 	}
 }
 
-// watch sets a watch: in c.watches.data, c.watches.children, or both.
-func (c *conn) watch(path string, mode watchMode, tables ...map[string]watchMode) {
+// watch sets a watch: in c.watches.data, c.watches.children, or both. In 3.8 the later watch of a path replaces the earlier one.
+func (c *conn) watch(path string, mode watchModes, tables ...map[string]watchModes) {
 	for _, table := range tables {
-		table[path] = mode
+		if c.server.cfg.version >= V3_9 {
+			table[path] |= mode
+		} else {
+			table[path] = mode
+		}
 	}
 	c.index(path)
 }
 
-// unwatch removes a watch.
-func (c *conn) unwatch(path string, tables ...map[string]watchMode) {
-	for _, table := range tables {
+// watchLonger sets a watch that lasts. What happens to children is known to a recursive watch anyway.
+func (c *conn) watchLonger(path string, mode watchModes) {
+	if mode == watchRecursive && c.server.cfg.version >= V3_9 {
+		c.watch(path, mode, c.watches.data)
+	} else {
+		c.watch(path, mode, c.watches.data, c.watches.children)
+	}
+}
+
+// unwatch removes watches of a path that have one of these modes. It reports whether there were any.
+func (c *conn) unwatch(path string, table map[string]watchModes, modes watchModes) bool {
+	removed := table[path] & modes
+	if left := table[path] &^ modes; left != 0 {
+		table[path] = left
+	} else {
 		delete(table, path)
 	}
 	c.index(path)
+	return removed != 0
 }
 
 // unwatchAll removes all watches of a connection that has ended.
 func (c *conn) unwatchAll() {
 	w := c.watches
 	c.watches = newWatches()
-	for _, table := range []map[string]watchMode{w.data, w.children} {
+	for _, table := range []map[string]watchModes{w.data, w.children} {
 		for path := range table {
 			c.index(path)
 		}
@@ -108,23 +126,23 @@ func (c *conn) index(path string) {
 	data, onData := c.watches.data[path]
 	_, onChildren := c.watches.children[path]
 	put(c.server.watching.direct, path, c, onData || onChildren)
-	put(c.server.watching.recursive, path, c, onData && data == watchRecursive)
+	put(c.server.watching.recursive, path, c, onData && data&watchRecursive != 0)
 }
 
 // fire reports whether a connection is to be told of what happened to a path that it watches, and
 // drops the watches that are used up.
 func (c *conn) fire(e event) (told bool) {
-	look := func(table map[string]watchMode) {
-		mode, found := table[e.path]
+	look := func(table map[string]watchModes) {
+		modes, found := table[e.path]
 		if !found {
 			return
 		}
-		if e.kind == eventChildren && mode == watchRecursive {
+		if e.kind == eventChildren && modes == watchRecursive {
 			return // it is told of the child itself
 		}
 		told = true
-		if mode == watchOnce {
-			c.unwatch(e.path, table)
+		if modes&watchOnce != 0 {
+			c.unwatch(e.path, table, watchOnce)
 		}
 	}
 	if e.kind != eventChildren {
@@ -137,12 +155,15 @@ func (c *conn) fire(e event) (told bool) {
 }
 
 // notify tells all watches of a transaction's events, each connection once of each. s.mu is held.
-func (s *Server) notify(events []event) {
+func (s *Server) notify(zxid int64, events []event) {
+	if s.cfg.version < V3_9 {
+		zxid = noZxid
+	}
 	for _, e := range events {
 		s.watching.told++
 		for c := range s.watching.direct[e.path] {
 			if c.fire(e) {
-				s.tellOnce(c, e, e.path)
+				s.tellOnce(c, zxid, e, e.path)
 			}
 		}
 		if e.kind == eventChildren || len(s.watching.recursive) == 0 {
@@ -151,21 +172,21 @@ func (s *Server) notify(events []event) {
 		for path := e.path; path != "/"; {
 			path, _ = split(path)
 			for c := range s.watching.recursive[path] {
-				s.tellOnce(c, e, s.cfg.told(e, path))
+				s.tellOnce(c, zxid, e, s.cfg.told(e, path))
 			}
 		}
 	}
 }
 
 // tellOnce tells c of an event, with this path, unless that was done, or c may not know.
-func (s *Server) tellOnce(c *conn, e event, path string) {
+func (s *Server) tellOnce(c *conn, zxid int64, e event, path string) {
 	if c.told == s.watching.told {
 		return
 	}
 	c.told = s.watching.told
 	// A watch is used up even if its owner may not be told.
 	if allowed(e.acl, permRead, c.who) {
-		c.sendEvent(e.kind, path)
+		c.sendEvent(zxid, e.kind, path)
 	}
 }
 
@@ -174,9 +195,12 @@ func below(path, root string) bool {
 	return root == "/" || strings.HasPrefix(path, root+"/")
 }
 
+// noZxid is in the header of an event that does not name its transaction.
+const noZxid = -1
+
 // sendEvent tells the client of an event. Server.mu is held.
-func (c *conn) sendEvent(kind eventType, path string) {
-	header := proto.ReplyHeader{Xid: proto.XidEvent, Zxid: -1}
+func (c *conn) sendEvent(zxid int64, kind eventType, path string) {
+	header := proto.ReplyHeader{Xid: proto.XidEvent, Zxid: zxid}
 	event := proto.WatcherEvent{Type: int32(kind), State: proto.StateConnected, Path: path}
 	s := c.server
 	s.counts.WatchEventsSent++
@@ -186,7 +210,7 @@ func (c *conn) sendEvent(kind eventType, path string) {
 
 // addWatch sets a watch that lasts.
 func (c *conn) addWatch(r *proto.WatchRequest) (proto.Record, proto.Code) {
-	var mode watchMode
+	var mode watchModes
 	switch r.Kind {
 	case proto.WatchPersistent:
 		mode = watchPersistent
@@ -195,7 +219,7 @@ func (c *conn) addWatch(r *proto.WatchRequest) (proto.Record, proto.Code) {
 	default:
 		return nil, proto.MarshallingError
 	}
-	c.watch(r.Path, mode, c.watches.data, c.watches.children)
+	c.watchLonger(r.Path, mode)
 	return &proto.ErrorResponse{}, proto.OK
 }
 
@@ -205,16 +229,16 @@ func (c *conn) setWatches(r *proto.SetWatchesRequest) proto.Code {
 	for _, path := range r.Data {
 		switch n := nodes.node(path); {
 		case n == nil:
-			c.sendEvent(eventDeleted, path)
+			c.sendEvent(noZxid, eventDeleted, path)
 		case n.stat.Mzxid > r.Zxid:
-			c.sendEvent(eventChanged, path)
+			c.sendMissed(n, eventChanged, path)
 		default:
 			c.watch(path, watchOnce, c.watches.data)
 		}
 	}
 	for _, path := range r.Exist {
-		if nodes.node(path) != nil {
-			c.sendEvent(eventCreated, path)
+		if n := nodes.node(path); n != nil {
+			c.sendMissed(n, eventCreated, path)
 		} else {
 			c.watch(path, watchOnce, c.watches.data)
 		}
@@ -222,41 +246,68 @@ func (c *conn) setWatches(r *proto.SetWatchesRequest) proto.Code {
 	for _, path := range r.Child {
 		switch n := nodes.node(path); {
 		case n == nil:
-			c.sendEvent(eventDeleted, path)
+			c.sendEvent(noZxid, eventDeleted, path)
 		case n.stat.Pzxid > r.Zxid:
-			c.sendEvent(eventChildren, path)
+			c.sendMissed(n, eventChildren, path)
 		default:
 			c.watch(path, watchOnce, c.watches.children)
 		}
 	}
 	for _, path := range r.Persistent {
-		c.watch(path, watchPersistent, c.watches.data, c.watches.children)
+		c.watchLonger(path, watchPersistent)
 	}
 	for _, path := range r.Recursive {
-		c.watch(path, watchRecursive, c.watches.data, c.watches.children)
+		c.watchLonger(path, watchRecursive)
 	}
 	return proto.OK
 }
 
+// sendMissed tells of what has happened to a node before a watch of it is set again. Server.mu is held.
+func (c *conn) sendMissed(n *node, kind eventType, path string) {
+	if c.server.cfg.version < V3_9 || allowed(n.acl, permRead, c.who) {
+		c.sendEvent(noZxid, kind, path)
+	}
+}
+
 // dropWatches removes watches, or only says whether there are any to remove.
 func (c *conn) dropWatches(op Op, r *proto.WatchRequest) proto.Code {
-	if r.Kind < proto.WatcherChildren || r.Kind > proto.WatcherAny {
+	data, children, known := watchAny, watchAny, true
+	switch {
+	case r.Kind == proto.WatcherAny:
+	case c.server.cfg.version < V3_9: // all modes of one table
+		known = r.Kind == proto.WatcherChildren || r.Kind == proto.WatcherData
+		if r.Kind == proto.WatcherChildren {
+			data = 0
+		} else {
+			children = 0
+		}
+	default: // one mode
+		data, children, known = watchesOfKind(r.Kind)
+	}
+	if !known {
 		return proto.MarshallingError
 	}
-	_, data := c.watches.data[r.Path]
-	_, children := c.watches.children[r.Path]
-	data = data && r.Kind != proto.WatcherChildren
-	children = children && r.Kind != proto.WatcherData
-	if !data && !children {
+	if c.watches.data[r.Path]&data == 0 && c.watches.children[r.Path]&children == 0 {
 		return proto.NoWatcher
 	}
 	if op == OpRemoveWatches {
-		if data {
-			c.unwatch(r.Path, c.watches.data)
-		}
-		if children {
-			c.unwatch(r.Path, c.watches.children)
-		}
+		c.unwatch(r.Path, c.watches.data, data)
+		c.unwatch(r.Path, c.watches.children, children)
 	}
 	return proto.OK
+}
+
+// watchesOfKind says which modes 3.9 removes from each table.
+func watchesOfKind(kind int32) (data, children watchModes, known bool) {
+	switch kind {
+	case proto.WatcherChildren:
+		return 0, watchOnce, true
+	case proto.WatcherData:
+		return watchOnce, 0, true
+	case proto.WatcherPersistent:
+		return watchPersistent, watchPersistent, true
+	case proto.WatcherRecursive:
+		return watchRecursive, 0, true
+	}
+	return 0, 0, false
 }

@@ -20,6 +20,8 @@ type rawClient struct {
 	xid     int32
 	seen    int64    // the last zxid that it says it has seen, when it connects
 	events  []string // since the last look
+
+	printZxid func(zxid int64) string // of events; nil: they are printed without
 }
 
 // dialRaw opens a connection and a new session, or goes on with an old one.
@@ -104,7 +106,11 @@ func (c *rawClient) answer(xid int32) (reply, error) {
 		if got == -1 {
 			kind := r.int()
 			r.int() // state
-			c.events = append(c.events, fmt.Sprintf("event %d %s", kind, r.text()))
+			e := fmt.Sprintf("event %d %s", kind, r.text())
+			if c.printZxid != nil {
+				e += " zxid " + c.printZxid(zxid)
+			}
+			c.events = append(c.events, e)
 			continue
 		}
 		if got != xid {

@@ -17,7 +17,7 @@ func (s *Server) connsInOrder() []*conn {
 }
 
 // environmentText has the lines of a real server's environment that mean something here.
-func environmentText() string {
+func (s *Server) environmentText() string {
 	var b strings.Builder
 	b.WriteString("Environment:\n")
 	row := func(name, value string) { fmt.Fprintf(&b, "%s=%s\n", name, value) }
@@ -26,8 +26,9 @@ func environmentText() string {
 	dir, _ := os.Getwd()
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
-	row("zookeeper.version", serverVersion)
+	row("zookeeper.version", s.fullVersion())
 	row("host.name", cmp.Or(host, "localhost"))
+	row("java.version", runtime.Version()) // some clients want the row
 	row("java.io.tmpdir", os.TempDir())
 	row("os.name", runtime.GOOS)
 	row("os.arch", runtime.GOARCH)

@@ -16,7 +16,12 @@ import (
 // word asks a server for a four-letter word.
 func word(t *testing.T, s *zktest.Server, word string) string {
 	t.Helper()
-	conn, err := net.Dial("tcp", s.Addr())
+	return wordAt(t, s.Addr(), word)
+}
+
+func wordAt(t *testing.T, address, word string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
 	require.NoError(t, err)
 	defer conn.Close()
 	_, err = io.WriteString(conn, word)
@@ -77,9 +82,10 @@ func TestWordsReset(t *testing.T) {
 }
 
 func TestEnvironmentTellsTheVersion(t *testing.T) {
+	require.Regexp(t, `^Environment:\nzookeeper.version=3\.8\.0-\S+, built on `, word(t, zktest.NewServer(t, zktest.WithVersion(zktest.V3_8)), "envi"))
 	text := word(t, zktest.NewServer(t), "envi")
-	require.Regexp(t, `^Environment:\nzookeeper.version=3\.8\.0-\S+, built on `, text)
-	for _, line := range []string{"host.name=.+", "os.name=.+", "user.dir=.+", `os.memory.total=\d+MB`} {
+	require.Regexp(t, `^Environment:\nzookeeper.version=3\.9\.6-\S+, built on `, text)
+	for _, line := range []string{"java.version=.+", "host.name=.+", "os.name=.+", "user.dir=.+", `os.memory.total=\d+MB`} {
 		require.Regexp(t, "(?m)^"+line+"$", text)
 	}
 	require.Regexp(t, `^datadir_size: \d+\nlogdir_size: \d+\n$`, word(t, zktest.NewServer(t), "dirs"))
@@ -94,6 +100,7 @@ func TestWordsCanBeRefused(t *testing.T) {
 	}
 	all := zktest.NewServer(t, zktest.WithWords("*"))
 	require.Equal(t, "imok", word(t, all, "ruok"))
+	require.Equal(t, "306", word(t, all, "gtmk"))
 	none := zktest.NewServer(t, zktest.WithWords())
 	require.Contains(t, word(t, none, "srvr"), "whitelist")
 	_, err := zktest.Start(zktest.WithWords("srvr", "xxxx"))

@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/wait"
 )
 
 var (
@@ -39,7 +40,7 @@ type Conn struct {
 
 	down  chan struct{} // closed when the connection is of no more use
 	done  chan struct{} // closed when all is over
-	more  chan struct{} // capacity 1: there is something in outbox
+	more  wait.Signal   // there is something in outbox
 	loops sync.WaitGroup
 
 	lookTimer *time.Timer // fires when it is time for nudge; c.mu is held to set it
@@ -49,6 +50,7 @@ type Conn struct {
 	mu         sync.Mutex // guards what follows
 	inFlight   fifo[sent]
 	pings      fifo[sent]
+	auths      fifo[sent]
 	unanswered int // bytes of those
 	nudges     bool
 	looking    bool          // lookTimer runs
@@ -72,13 +74,14 @@ type Handlers struct {
 	// Event is for each event of a watch. zxid is that of its transaction; not positive if the server did not say.
 	Event func(event zk.Event, zxid int64)
 
-	Nudge bool // send nudges: see the package comment
+	Nudge      bool // send nudges: see the package comment
+	MaxRequest int  // bytes; a longer request gets ErrTooLong and is not sent. 0 is any
 }
 
 // Answer is what a reply tells about the session.
 type Answer struct {
 	Sent, Received time.Time // not later than the first byte left; not earlier than the last came
-	FromLeader     bool      // see [proto.Code.FromLeader]
+	Committed      bool      // see [proto.Code.Committed]
 	Zxid           int64     // of the last transaction that the server knew of; not positive if it did not say
 	Code           proto.Code
 }
@@ -98,7 +101,7 @@ type Handler interface {
 	// nil if the server carried the request out; then body has the answer, and is valid until Reply
 	// returns. Otherwise err is what the server said (see [CodeError]), zk.ErrNoServer if the
 	// request was not sent, and an error that wraps zk.ErrConnectionClosed if the connection ended before the
-	// answer came.
+	// answer came. It is ErrTooLong if the request was not sent for that.
 	//
 	// Only in one case is Reply called twice: if body.Err is not nil when it returns, the answer is malformed, and the
 	// connection ends. Then Reply must have told nobody. It is called again when the connection has ended.
@@ -199,6 +202,10 @@ const maxDirect = 4 << 10
 // Send sends a request, now if that cannot take long, or else as soon as the writing goroutine
 // comes to it. It does not block. Requests of one goroutine are sent in the order of its calls.
 func (c *Conn) Send(r *Request) {
+	if err := c.tooLong(r); err != nil {
+		r.Handler.Reply(nil, err)
+		return
+	}
 	c.mu.Lock()
 	if c.failed || c.draining && !r.Last && r.Op != proto.OpPing {
 		c.mu.Unlock()
@@ -217,10 +224,7 @@ func (c *Conn) Send(r *Request) {
 	if !c.roomy || len(c.outbox) > 0 || c.unanswered+len(r.Frame) > maxDirect || !c.out.TryLock() {
 		c.outbox = append(c.outbox, r)
 		c.mu.Unlock()
-		select {
-		case c.more <- struct{}{}:
-		default:
-		}
+		c.more.Raise()
 		return
 	}
 	c.number(r)
@@ -237,10 +241,14 @@ func (c *Conn) Send(r *Request) {
 // before it is written, because it must not be later than the server's.
 func (c *Conn) number(r *Request) {
 	s := sent{op: r.Op, at: time.Now(), size: len(r.Frame), handler: r.Handler}
-	if r.Op == proto.OpPing {
+	switch r.Op {
+	case proto.OpPing:
 		s.xid = proto.XidPing
 		c.pings.push(s)
-	} else {
+	case proto.OpAuth:
+		s.xid = proto.XidAuth
+		c.auths.push(s)
+	default:
 		c.lastXid = max(c.lastXid+1, 1) // it turns negative at the end
 		s.xid = c.lastXid
 		c.inFlight.push(s)

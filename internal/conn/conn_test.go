@@ -3,6 +3,7 @@ package conn
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/retry"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -153,7 +155,7 @@ func TestRepliesAndEventsComeInTheOrderOfTheWire(t *testing.T) {
 	require.Equal(t, []string{"EventNodeDeleted /a", "reply", "EventNodeDeleted /a", "reply"}, order)
 	require.Len(t, answers, 2)
 	for _, a := range answers {
-		require.True(t, a.FromLeader)
+		require.True(t, a.Committed)
 		require.EqualValues(t, 5, a.Zxid)
 		require.False(t, a.Sent.Before(before) || a.Received.Before(a.Sent) || a.Received.After(time.Now()))
 	}
@@ -220,6 +222,30 @@ func TestPingsMayBeAnsweredEarly(t *testing.T) {
 		p.reply(h.Xid, proto.NoNode)
 		require.ErrorIs(t, <-waits, zk.ErrNoNode)
 	})
+}
+
+func TestCredentialsMayBeAnsweredEarlyAndAreToldOfTheEnd(t *testing.T) {
+	c, p := open(t, 10*time.Second, Handlers{})
+	r, waits := deletion()
+	c.Send(r)
+	h, _ := p.next()
+	credentials := func() told {
+		answered := make(told, 1)
+		c.Send(&Request{Op: proto.OpAuth, Frame: Begin(0), Handler: answered})
+		auth, _ := p.next()
+		require.Equal(t, proto.RequestHeader{Xid: proto.XidAuth, Op: proto.OpAuth}, auth)
+		return answered
+	}
+	accepted := credentials()
+	p.reply(proto.XidAuth, proto.OK)
+	require.NoError(t, <-accepted)
+	p.reply(h.Xid, proto.NoNode)
+	require.ErrorIs(t, <-waits, zk.ErrNoNode)
+	first, second := credentials(), credentials()
+	p.reply(proto.XidAuth, proto.AuthFailed)
+	p.Close()
+	require.ErrorIs(t, <-first, zk.ErrAuthFailed)
+	require.ErrorIs(t, <-second, zk.ErrConnectionClosed)
 }
 
 func TestAPingEachThirdAndSilenceForTwoThirdsIsTheEnd(t *testing.T) {
@@ -334,10 +360,16 @@ func TestClosingTheSessionGivesUpWithItsContext(t *testing.T) {
 func TestCodes(t *testing.T) {
 	require.NoError(t, CodeError(proto.OK))
 	require.Equal(t, zk.ErrNoNode, CodeError(proto.NoNode))
-	require.EqualError(t, CodeError(proto.ConnectionLoss), "unknown error: -4", "package retry knows this text")
-	var u Unnamed
-	require.True(t, errors.As(CodeError(proto.Throttled), &u))
-	require.Equal(t, proto.Throttled, proto.Code(u))
+	require.ErrorIs(t, fmt.Errorf("get: %w", CodeError(proto.Throttled)), ServerError(proto.Throttled))
+	require.EqualError(t, CodeError(proto.QuotaExceeded), "zk: quota exceeded (-125)")
+	require.EqualError(t, CodeError(-99), "zk: code -99 (-99)")
+	for code, want := range map[proto.Code]retry.Verdict{
+		proto.ConnectionLoss: retry.Lost, proto.OperationTimeout: retry.Lost, proto.RequestTimeout: retry.Lost,
+		proto.Throttled: retry.Refused, proto.QuotaExceeded: retry.Answered, proto.RuntimeInconsistency: retry.Answered,
+		proto.NotReadOnly: retry.Answered, -99: retry.Answered,
+	} {
+		require.Equal(t, want, retry.Judge(fmt.Errorf("get: %w", CodeError(code))), code)
+	}
 }
 
 // FuzzServer has a server say anything at all: in the handshake, in reply to credentials, and later.

@@ -12,7 +12,7 @@
 //
 // One goroutine reads. It calls the handlers of replies and events itself, one at a time, in the
 // order in which the server sent them; so they must not block. Replies must come in the order of the
-// requests, pings apart, which have a number of their own. A reply that belongs to no request, or
+// requests, pings and credentials apart, which have numbers of their own. A reply that belongs to no request, or
 // to another one than the oldest, ends the connection: what follows could not be trusted.
 //
 // # Writing
@@ -36,10 +36,9 @@
 // unanswered, and nothing has come from the server, for 50 ms, or for 20 times what writes take
 // on this connection if that is more. The average begins with the time of the handshake.
 //
-// None is sent while any sync is unanswered, be it a nudge, a heartbeat of the session or the user's. So a request gets at
-// most one, and so does a connection to a server that does not answer at all. Heartbeats in their turn are left out
-// while a nudge is unanswered ([Conn.Syncing]): a slow leader has to answer one at a time, as without nudges. For the
-// session's deadline a nudge is what each sync is: a request with its times, in which the leader took part.
+// None is sent while any sync is unanswered, be it a nudge or the user's. So a request gets at most one, and so does a
+// connection to a server that does not answer at all. For the session's deadline a nudge is a request like any other: it
+// proves nothing.
 //
 // A ping would wake the server as well. But it may be answered before what was sent earlier, while the answer to a
 // sync says that nothing waits any more. And on a follower the leader's answer to the sync comes after the commits before it,

@@ -6,6 +6,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/retry"
 )
 
 // codes are the errors of go-zookeeper, which has them by number too, but for itself.
@@ -26,17 +27,27 @@ var codes = map[proto.Code]error{
 	proto.ReconfigDisabled:        zk.ErrReconfigDisabled,
 }
 
-// CodeError says what a server said, in go-zookeeper's words: its error value if it has one, and otherwise an
-// [Unnamed].
+// CodeError says what a server said: go-zookeeper's error value if it has one, and otherwise a [ServerError].
 func CodeError(code proto.Code) error {
 	if err, found := codes[code]; found {
 		return err
 	}
-	return Unnamed(code)
+	return ServerError(code)
 }
 
-// Unnamed is the error of a code for which go-zookeeper has no error value.
-type Unnamed proto.Code
+// ServerError is the error of a code for which go-zookeeper has no error value. Two of the same code are equal.
+type ServerError proto.Code
 
-// Error is the text that go-zookeeper has for it, which others compare with, and the code's name.
-func (u Unnamed) Error() string { return fmt.Sprintf("unknown error: %d", int32(u)) }
+// Error is the name of the code, and its number.
+func (e ServerError) Error() string { return fmt.Sprintf("zk: %v (%d)", proto.Code(e), int32(e)) }
+
+// Verdict is for [retry.Judge].
+func (e ServerError) Verdict() retry.Verdict {
+	switch proto.Code(e) {
+	case proto.ConnectionLoss, proto.OperationTimeout, proto.RequestTimeout:
+		return retry.Lost
+	case proto.Throttled:
+		return retry.Refused
+	}
+	return retry.Answered
+}

@@ -15,7 +15,7 @@ func (c *Conn) write() {
 	var frames []byte
 	for {
 		select {
-		case <-c.more:
+		case <-c.more.C():
 		case <-c.down:
 			return
 		}
@@ -130,7 +130,7 @@ func (c *Conn) dispatch(d *proto.Decoder) error {
 	if err != nil {
 		return err
 	}
-	if err := c.handlers.Answered(Answer{s.at, received, header.Code.FromLeader(s.op), header.Zxid, header.Code}); err != nil {
+	if err := c.handlers.Answered(Answer{s.at, received, header.Code.Committed(s.op), header.Zxid, header.Code}); err != nil {
 		c.refused, c.refusal = s.handler, err
 		return err
 	}
@@ -151,8 +151,11 @@ func (c *Conn) answered(xid int32, received time.Time) (sent, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	queue := &c.inFlight
-	if xid == proto.XidPing {
-		queue = &c.pings // it may be answered before what was sent earlier
+	switch xid { // of what may be answered before requests that were sent earlier
+	case proto.XidPing:
+		queue = &c.pings
+	case proto.XidAuth:
+		queue = &c.auths
 	}
 	oldest, found := queue.front()
 	if !found {
@@ -167,7 +170,7 @@ func (c *Conn) answered(xid int32, received time.Time) (sent, error) {
 	switch {
 	case s.op == proto.OpSync:
 		c.syncs--
-	case s.op.ThroughLeader():
+	case s.op.IsWrite():
 		c.learn(received.Sub(s.at))
 	}
 	return s, nil
@@ -179,16 +182,16 @@ func (c *Conn) fail() {
 		c.refused.Reply(nil, fmt.Errorf("%w: %w", zk.ErrConnectionClosed, c.refusal))
 	}
 	c.mu.Lock()
-	inFlight, unsent := c.inFlight, c.outbox
-	c.inFlight, c.pings, c.outbox, c.failed = fifo[sent]{}, fifo[sent]{}, nil, true
+	unanswered := []fifo[sent]{c.inFlight, c.auths}
+	unsent := c.outbox
+	c.inFlight, c.pings, c.auths, c.outbox, c.failed = fifo[sent]{}, fifo[sent]{}, fifo[sent]{}, nil, true
 	c.mu.Unlock()
-	for {
-		s, found := inFlight.front()
-		if !found {
-			break
+	for i := range unanswered {
+		queue := &unanswered[i]
+		for s, found := queue.front(); found; s, found = queue.front() {
+			s.handler.Reply(nil, zk.ErrConnectionClosed)
+			queue.pop()
 		}
-		s.handler.Reply(nil, zk.ErrConnectionClosed)
-		inFlight.pop()
 	}
 	for _, r := range unsent {
 		r.Handler.Reply(nil, zk.ErrNoServer)

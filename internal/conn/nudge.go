@@ -58,10 +58,3 @@ func (c *Conn) nudge() {
 		c.Send(&Request{Op: proto.OpSync, Frame: r.Append(Begin(5)), Handler: noted{}, Last: true})
 	}
 }
-
-// Syncing reports whether a sync has not been answered yet.
-func (c *Conn) Syncing() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.syncs > 0
-}

@@ -65,7 +65,7 @@ func TestARequestThatIsForgottenGetsANudge(t *testing.T) {
 	})
 }
 
-// TestASyncGetsNoNudge: heartbeats are syncs, and a slow leader must not get twice as many.
+// TestASyncGetsNoNudge: it is one itself, and a slow leader must not get twice as many.
 func TestASyncGetsNoNudge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := openNudging(t)

@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,8 +12,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/gocurator/curator/internal/ctxerr"
 	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/wait"
 )
 
 var (
@@ -28,13 +29,28 @@ var (
 // without bound.
 const maxFrame = 256 << 20
 
+// maxGrant is the longest timeout that we keep although we asked for less. Servers grant more than was asked for only if
+// that is below their minimum, which is two ticks, 4 s, unless they are told otherwise. Less than the grant is safe: the
+// session counts as lost too early, never too late. Without this a grant of 24 days keeps us from the next session as long.
+const maxGrant = 10 * time.Minute
+
 // Hello is what a client says in the handshake.
 type Hello struct {
 	Session  int64 // 0: a new one
 	Password []byte
 	Timeout  time.Duration
 	LastZxid int64 // a server that knows less than we have seen refuses
+	SASL     *SASL // nil: none
 	Auths    []Auth
+}
+
+// SASL is an exchange with which the client authenticates itself.
+type SASL struct {
+	Name  string // of the mechanism
+	First []byte // token
+	// Next returns the answer to a token of the server. done means that the exchange succeeds with the server's reply to answer,
+	// or at once if answer is nil.
+	Next func(token []byte) (answer []byte, done bool, err error)
 }
 
 // Auth are credentials.
@@ -45,12 +61,12 @@ type Auth struct {
 
 // Grant is what a server says of a session.
 type Grant struct {
-	Session  int64 // not 0
-	Timeout  time.Duration
+	Session  int64         // not 0
+	Timeout  time.Duration // at most what was asked for, or ten minutes if that is more
 	Password []byte
 }
 
-// Open makes the handshake on nc and presents credentials. When it fails it closes nc, and the
+// Open makes the handshake on nc, and presents credentials: SASL first. When it fails it closes nc, and the
 // error wraps that of ctx if ctx ended before. Other errors are [ErrExpired], [ErrRefused],
 // zk.ErrAuthFailed and those of the network.
 func Open(ctx context.Context, nc net.Conn, hello Hello) (*Conn, error) {
@@ -60,7 +76,6 @@ func Open(ctx context.Context, nc net.Conn, hello Hello) (*Conn, error) {
 		roomy: isSocket(nc),
 		down:  make(chan struct{}),
 		done:  make(chan struct{}),
-		more:  make(chan struct{}, 1),
 
 		lookTimer: time.NewTimer(time.Hour),
 	}
@@ -72,11 +87,14 @@ func Open(ctx context.Context, nc net.Conn, hello Hello) (*Conn, error) {
 		}
 	})
 	err := c.handshake(hello)
+	if err == nil && hello.SASL != nil {
+		err = c.exchange(hello.SASL)
+	}
 	if err == nil {
 		err = c.authenticate(hello.Auths)
 	}
 	if !stop() {
-		err = errors.Join(ctxerr.Of(ctx), err)
+		err = errors.Join(wait.Err(ctx), err)
 	}
 	if err != nil {
 		_ = nc.Close()
@@ -111,7 +129,11 @@ func (c *Conn) handshake(hello Hello) error {
 	var reply proto.ConnectResponse
 	d := proto.NewDecoder(frame)
 	reply.Decode(&d)
-	return c.accept(reply, d.Err())
+	if err := c.accept(reply, d.Err()); err != nil {
+		return err
+	}
+	c.Grant.Timeout = min(c.Grant.Timeout, max(hello.Timeout, maxGrant))
+	return nil
 }
 
 // accept checks what a server grants.
@@ -132,6 +154,53 @@ func (c *Conn) accept(reply proto.ConnectResponse, err error) error {
 	c.usual = c.heard.at().Sub(c.Sent) // a session is granted by the leader: as good as a write
 	c.Grant = Grant{reply.Session, time.Duration(reply.Timeout) * time.Millisecond, reply.Password}
 	return nil
+}
+
+// exchange authenticates the client with SASL.
+func (c *Conn) exchange(s *SASL) error {
+	answer, last := s.First, false
+	for {
+		token, err := c.sayToken(s.Name, answer)
+		if err != nil || last {
+			return err
+		}
+		if answer, last, err = s.Next(token); err != nil {
+			return fmt.Errorf("SASL %s: %w: %w", s.Name, zk.ErrAuthFailed, err)
+		}
+		if last && answer == nil {
+			return nil
+		}
+	}
+}
+
+// sayToken sends a token of SASL, and returns the server's.
+func (c *Conn) sayToken(mechanism string, token []byte) ([]byte, error) {
+	c.lastXid++ // nobody else uses it yet
+	header := proto.RequestHeader{Xid: c.lastXid, Op: proto.OpSASL}
+	request := proto.SASLToken{Token: token}
+	if _, err := c.nc.Write(proto.Seal(request.Append(header.Append(proto.Begin(64 + len(token)))))); err != nil {
+		return nil, fmt.Errorf("SASL %s: %w", mechanism, err)
+	}
+	frame, err := c.frames.Next()
+	if err != nil {
+		return nil, fmt.Errorf("SASL %s: %w", mechanism, err)
+	}
+	var reply proto.ReplyHeader
+	var said proto.SASLToken
+	d := proto.NewDecoder(frame)
+	reply.Decode(&d)
+	switch {
+	case d.Err() != nil || reply.Xid != c.lastXid:
+		return nil, fmt.Errorf("SASL %s: %w: an answer to something else (xid %d)", mechanism, ErrRefused, reply.Xid)
+	case reply.Code == proto.AuthFailed:
+		return nil, fmt.Errorf("SASL %s: %w", mechanism, zk.ErrAuthFailed)
+	case reply.Code != proto.OK:
+		return nil, fmt.Errorf("SASL %s: %w: %w", mechanism, zk.ErrAuthFailed, CodeError(reply.Code))
+	}
+	if said.Decode(&d); d.Err() != nil {
+		return nil, fmt.Errorf("SASL %s: %w: %w", mechanism, ErrRefused, d.Err())
+	}
+	return bytes.Clone(said.Token), nil // the frame is the reader's
 }
 
 // authenticate presents credentials, one after the other.

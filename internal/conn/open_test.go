@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/internal/proto"
@@ -35,6 +36,28 @@ func TestTheHandshakeAsksForTheSessionAndTakesTheGrant(t *testing.T) {
 	require.Equal(t, Grant{7, 4 * time.Second, make([]byte, 16)}, c.Grant)
 	require.False(t, c.Sent.Before(before))
 	require.Equal(t, proto.ConnectRequest{LastZxid: 99, Timeout: 10000, Session: 7, Password: []byte("0123456789abcdef"), HasReadOnly: true}, <-asked)
+}
+
+// TestAGrantIsCapped: we keep what we asked for, and what a server with a long minimum grants.
+func TestAGrantIsCapped(t *testing.T) {
+	for _, c := range []struct{ asked, granted, kept time.Duration }{
+		{10 * time.Second, 4 * time.Second, 4 * time.Second},
+		{time.Second, 10 * time.Minute, 10 * time.Minute},
+		{time.Second, 24 * 24 * time.Hour, 10 * time.Minute},
+		{time.Hour, time.Hour, time.Hour},
+		{time.Hour, 2 * time.Hour, time.Hour},
+	} {
+		near, far := net.Pipe()
+		go func() {
+			_, _ = proto.ReadFrame(far, 1<<20)
+			_, _ = far.Write(grant(c.granted))
+			far.Close()
+		}()
+		opened, err := Open(t.Context(), near, Hello{Timeout: c.asked})
+		require.NoError(t, err)
+		require.Equal(t, c.kept, opened.Grant.Timeout)
+		near.Close()
+	}
 }
 
 func TestABadWelcomeIsAnError(t *testing.T) {
@@ -108,6 +131,81 @@ func TestCredentialsThatAreRefused(t *testing.T) {
 		require.ErrorIs(t, err, c.want, name)
 		require.Equal(t, proto.AuthRequest{Scheme: "digest", Cred: []byte("u:p")}, <-asked)
 		near.Close()
+	}
+}
+
+func TestASASLExchangeEndsAsTheMechanismAndTheServerSay(t *testing.T) {
+	token := func(text string) []byte { // the server's, in frames with the numbers of the requests
+		return (&proto.SASLToken{Token: []byte(text)}).Append(nil)
+	}
+	type reply struct {
+		code proto.Code
+		body []byte
+	}
+	refuse := errors.New("wrong")
+	// The client says first, one, two, ..., and is done with the number that last names.
+	for name, c := range map[string]struct {
+		replies []reply
+		next    func(n int, token string) ([]byte, bool, error)
+		asked   []string
+		want    error
+	}{
+		"done without a last word": {[]reply{{body: token("a")}, {body: token("b")}}, func(n int, _ string) ([]byte, bool, error) {
+			if n == 2 {
+				return nil, true, nil
+			}
+			return []byte("one"), false, nil
+		}, []string{"first", "one"}, nil},
+		"done with a last word, which is answered": {[]reply{{body: token("a")}, {body: token("")}}, func(int, string) ([]byte, bool, error) {
+			return []byte("one"), true, nil
+		}, []string{"first", "one"}, nil},
+		"refused by the server":    {[]reply{{code: proto.AuthFailed}}, nil, []string{"first"}, zk.ErrAuthFailed},
+		"refused where it is must": {[]reply{{code: proto.SessionClosedRequireSASL}}, nil, []string{"first"}, ServerError(proto.SessionClosedRequireSASL)},
+		"refused by the mechanism": {[]reply{{body: token("a")}}, func(int, string) ([]byte, bool, error) { return nil, false, refuse }, []string{"first"}, refuse},
+		"half a token":             {[]reply{{body: []byte{0, 0, 0, 9}}}, nil, []string{"first"}, ErrRefused},
+		"hanging up is no refusal": {nil, nil, []string{"first"}, io.EOF},
+	} {
+		near, far := net.Pipe()
+		asked := make(chan []string, 1)
+		go func() {
+			defer far.Close()
+			_, _ = proto.ReadFrame(far, 1<<20)
+			_, _ = far.Write(grant(time.Second))
+			var got []string
+			for i := 0; ; i++ {
+				f, err := proto.ReadFrame(far, 1<<20)
+				if err != nil {
+					break
+				}
+				var h proto.RequestHeader
+				var r proto.SASLToken
+				d := proto.NewDecoder(f)
+				h.Decode(&d)
+				r.Decode(&d)
+				assert.Equal(t, proto.RequestHeader{Xid: int32(i + 1), Op: proto.OpSASL}, h, name)
+				got = append(got, string(r.Token))
+				if i >= len(c.replies) {
+					break
+				}
+				said := c.replies[i]
+				_, _ = far.Write(proto.Seal(append((&proto.ReplyHeader{Xid: h.Xid, Code: said.code}).Append(proto.Begin(64)), said.body...)))
+			}
+			asked <- got
+		}()
+		n := 0
+		_, err := Open(t.Context(), near, Hello{Timeout: time.Second, SASL: &SASL{Name: "TEST", First: []byte("first"), Next: func(token []byte) ([]byte, bool, error) {
+			n++
+			return c.next(n, string(token))
+		}}})
+		require.ErrorIs(t, err, c.want, name)
+		if err != nil {
+			require.ErrorContains(t, err, "SASL TEST: ", name)
+		}
+		if errors.Is(err, refuse) || errors.Is(err, ServerError(proto.SessionClosedRequireSASL)) {
+			require.ErrorIs(t, err, zk.ErrAuthFailed, name)
+		}
+		near.Close()
+		require.Equal(t, c.asked, <-asked, name)
 	}
 }
 

@@ -28,3 +28,14 @@ var ExpectDeletion func(hold any, cause error)
 // out of reach, and for others not long, however many holds there are; what is left to do goes on in the background. Each
 // of holds is a *lock.Hold. Package lock sets the variable.
 var Leave func(holds ...any)
+
+// Silence has no observer be told of a *lock.Queue that is a detail of a recipe. It must be called before the queue is used.
+var Silence func(queue any)
+
+// Observed tells the observer of an acquire of a *lock.Queue, for a recipe that needs several steps for it. obtain returns the
+// holds, each a *lock.Hold; what it acquires of this queue with its context is not reported again. The error is that of obtain, or
+// why a hold was lost while the observer was told: then all have been given back. Package lock sets the variable.
+var Observed func(ctx context.Context, queue any, obtain func(context.Context) ([]any, error)) error
+
+// Name sets what a lease of a *lock.Queue is called in the log, instead of "lock". It must be called before the queue is used.
+var Name func(queue any, noun string)

@@ -9,10 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/internal/model"
+	"github.com/gocurator/curator/internal/testlevel"
 )
 
 var (
-	states = flag.Int("model.states", 60_000, "states of each world, at most")
+	states = flag.Int("model.states", testlevel.Pick(60_000, 60_000, 1_000_000), "states of each world, at most")
 	limit  = flag.Duration("model.time", time.Minute, "time for each world, at most")
 )
 
@@ -50,6 +51,7 @@ var worlds = map[string]model.Config{
 }
 
 func TestRuleHolds(t *testing.T) {
+	testlevel.Need(t, testlevel.Nightly)
 	for name, cfg := range worlds {
 		t.Run(name, func(t *testing.T) {
 			r := model.Explore(&cfg, *states, *limit)
@@ -62,6 +64,7 @@ func TestRuleHolds(t *testing.T) {
 // TestEachConditionIsNeeded leaves one condition out at a time, in a world in which that shows: two hold, or somebody waits
 // for ever.
 func TestEachConditionIsNeeded(t *testing.T) {
+	testlevel.Need(t, testlevel.Nightly)
 	for weaken, c := range map[model.Weaken]struct {
 		world model.Config
 		bad   string

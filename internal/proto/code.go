@@ -61,19 +61,19 @@ func (c Code) String() string {
 	return "code " + strconv.Itoa(int(c))
 }
 
-// FromLeader reports whether the answer to op with this code shows that the leader has dealt with the request.
+// Committed reports whether the answer to op with this code shows that a majority of the ensemble has committed a
+// transaction for the request. A write that the leader refuses is committed as well, as a transaction that changes
+// nothing.
 //
-// A follower answers some requests by itself, before the leader has seen them: a throttled one
-// (-127) and, with enableEagerACLCheck, one that is not allowed (-102) or has an invalid ACL
-// (-114). So besides success only those codes count that need the leader's state of the
-// nodes; a code that is missing here only delays the proof until the next answer.
-func (c Code) FromLeader(op Op) bool {
-	if !op.ThroughLeader() {
-		return false
-	}
+// A server answers some writes alone: a throttled one (-127) and, with enableEagerACLCheck, one that is not allowed
+// (-102) or has an invalid ACL (-114); a multi is not checked there. So besides success only those codes count that need
+// the leader's state of the nodes. A code that is missing here only delays the proof until the next answer.
+func (c Code) Committed(op Op) bool {
 	switch c {
 	case OK, NoNode, BadVersion, NodeExists, NotEmpty:
-		return true
+		return op.IsWrite()
+	case NoAuth:
+		return op == OpMulti
 	}
 	return false
 }

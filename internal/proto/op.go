@@ -60,10 +60,11 @@ func (o Op) String() string {
 	return "op " + strconv.Itoa(int(o))
 }
 
-// ThroughLeader reports whether only the leader of an ensemble can carry the operation out.
-func (o Op) ThroughLeader() bool {
+// IsWrite reports whether the operation is a write: the ensemble carries it out, or refuses it, by a transaction that a
+// majority has committed. A sync is none: a leader answers it alone.
+func (o Op) IsWrite() bool {
 	switch o {
-	case OpCreate, OpDelete, OpSetData, OpSetACL, OpSync, OpMulti, OpCreate2, OpReconfig, OpCreateContainer, OpCreateTTL:
+	case OpCreate, OpDelete, OpSetData, OpSetACL, OpMulti, OpCreate2, OpReconfig, OpCreateContainer, OpCreateTTL:
 		return true
 	}
 	return false

@@ -40,6 +40,7 @@ func records() []Record {
 		&SetDataRequest{"/a", []byte{}, 2},
 		&SetACLRequest{"/a", acl, 2},
 		&AuthRequest{0, "digest", []byte("u:p")},
+		&SASLToken{[]byte("x")},
 		&SetWatchesRequest{Zxid: 9, Data: []string{"/a"}, Exist: []string{"/b", "/c"}, Child: []string{}},
 		&SetWatchesRequest{9, []string{"/a"}, []string{}, []string{}, true, []string{"/p"}, []string{"/q", "/r"}},
 		&WatchRequest{"/a", WatchRecursive},
@@ -99,7 +100,7 @@ func TestBodiesOfRequests(t *testing.T) {
 		kinds[kind] = append(kinds[kind], op)
 	}
 	for kind, want := range map[string][]Op{
-		"none":              {OpPing, OpDeleteContainer, OpSASL, OpWhoAmI, OpConnect, OpCloseSession, OpError},
+		"none":              {OpPing, OpDeleteContainer, OpWhoAmI, OpConnect, OpCloseSession, OpError},
 		"PathRequest":       {OpGetACL, OpSync, OpGetEphemerals, OpGetChildrenNumber},
 		"ReadRequest":       {OpExists, OpGetData, OpGetChildren, OpGetChildren2},
 		"CreateRequest":     {OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL},
@@ -110,6 +111,7 @@ func TestBodiesOfRequests(t *testing.T) {
 		"ReconfigRequest":   {OpReconfig},
 		"WatchRequest":      {OpCheckWatches, OpRemoveWatches, OpAddWatch},
 		"AuthRequest":       {OpAuth},
+		"SASLToken":         {OpSASL},
 		"SetWatchesRequest": {OpSetWatches, OpSetWatches2},
 	} {
 		assert.ElementsMatch(t, want, kinds[kind], kind)
@@ -231,15 +233,17 @@ func TestMultiRefusesWhatItDoesNotKnow(t *testing.T) {
 	require.ErrorIs(t, d.Err(), ErrMalformed)
 }
 
-func TestOnlyAnswersThatNeedTheLeaderProveIt(t *testing.T) {
+func TestOnlyAnswersToWritesShowThatAMajorityHasCommitted(t *testing.T) {
 	for _, code := range []Code{OK, NoNode, BadVersion, NodeExists, NotEmpty} {
-		assert.True(t, code.FromLeader(OpCreate), code)
-		assert.False(t, code.FromLeader(OpGetData), "any server answers a read")
-		assert.False(t, code.FromLeader(OpPing))
+		assert.True(t, code.Committed(OpCreate), code)
+		assert.False(t, code.Committed(OpGetData), "any server answers a read")
+		assert.False(t, code.Committed(OpPing))
+		assert.False(t, code.Committed(OpSync), "a leader that was replaced answers a sync")
 	}
 	for _, code := range []Code{Throttled, NoAuth, InvalidACL, SessionMoved, BadArguments, -999} {
-		assert.False(t, code.FromLeader(OpCreate), code)
+		assert.False(t, code.Committed(OpCreate), code)
 	}
+	assert.True(t, NoAuth.Committed(OpMulti), "only the leader looks whether the client may")
 }
 
 func TestFrames(t *testing.T) {

@@ -26,6 +26,8 @@ func NewRequest(op Op) Record {
 		return new(WatchRequest)
 	case OpAuth:
 		return new(AuthRequest)
+	case OpSASL:
+		return new(SASLToken)
 	case OpSetWatches:
 		return new(SetWatchesRequest)
 	case OpSetWatches2:
@@ -144,6 +146,15 @@ func (r *AuthRequest) Append(b []byte) []byte {
 
 // Decode implements [Record].
 func (r *AuthRequest) Decode(d *Decoder) { r.Type, r.Scheme, r.Cred = d.Int32(), d.String(), d.Bytes() }
+
+// SASLToken is a step of a SASL exchange, in either direction: a request, or its answer.
+type SASLToken struct{ Token []byte }
+
+// Append implements [Record].
+func (r *SASLToken) Append(b []byte) []byte { return AppendBytes(b, r.Token) }
+
+// Decode implements [Record].
+func (r *SASLToken) Decode(d *Decoder) { r.Token = d.Bytes() }
 
 // SetWatchesRequest is the body of setWatches and, with Persistent, setWatches2.
 type SetWatchesRequest struct {

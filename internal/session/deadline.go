@@ -14,34 +14,34 @@ import (
 //
 //	sent + timeout   of the last request that was answered
 //
-// provided that the leader answered, since only the leader ends sessions. A follower notes which sessions it
-// has heard, and reports them with its answer to the leader's next ping, every half tick. A follower that is
-// cut off from the leader still answers pings and reads for some ticks, while the leader hears nothing and ends
-// the session.
+// provided that the leader has heard it, since only the leader ends sessions, and that it still was the leader then.
+// A follower notes which sessions it has heard, and reports them with its answer to the leader's next ping, every half
+// tick. A follower that is cut off from the leader still answers pings and reads for some ticks. So does a leader that
+// its followers have replaced, which also answers syncs and grants a session that a client goes on with. It answers no
+// write: a write is answered when a majority has committed it.
 //
-//	request ──> follower              answered by the follower: it has noted us
-//	            follower ──> leader   within half a tick: it passes that on
-//	request ──> follower ──> leader   answered by the leader: it has what was passed on,
-//	                                  since what a follower sends arrives in order
+//	request ──> follower                answered by the follower: it has noted us
+//	            follower ──> leader     within half a tick: it passes that on
+//	write   ──> follower ──> leader     the leader has what was passed on, since what a follower sends arrives in order
+//	                         leader ──> majority   they have acknowledged the write: nobody had replaced the leader
 //
-// So in strict mode a request counts only when it is proven: a second request was sent at least 9/32 of the
-// timeout after the first was answered, the leader took part in the second, and it was answered. By default a
-// server grants no timeout shorter than two of its ticks, so 9/32 of it is at least half a tick. The rest
-// leaves room for a leader's ping that is late: a sixteenth of a tick, 125 ms by default, with a timeout of two
-// ticks, and half a tick and more with four.
+// So in strict mode a request counts only when it is proven: a write was sent at least 9/32 of the timeout after the
+// request was answered, and was committed. By default a server grants no timeout shorter than two of its ticks, so 9/32
+// of it is at least half a tick. The rest leaves room for a leader's ping that is late: a sixteenth of a tick, 125 ms by
+// default, with a timeout of two ticks, and half a tick and more with four.
 //
-// The connect request of a new session counts at once, since the leader creates the session. One that goes on with
-// a session counts when the leader has answered a later request on the same connection. A follower passes it on to
-// the leader, too, but the leader's answer names the session and not the connection. So a follower that has been
-// asked before, on a connection that ended meanwhile, may take the answer to the earlier request for one to this,
-// which the leader need not have heard.
+// A leader that comes later gives each session its whole timeout from when it begins. One of the majority that
+// acknowledged the write has to follow it, and did so after that. So it begins after the write was sent.
 //
-// The price of strict mode: if the leader answers every 3/32 of the timeout, the latest proven request was sent
-// no longer ago than
+// The connect request of a new session counts at once, since a majority has committed the new session. One that goes on
+// with a session counts when a later write on the same connection was committed.
 //
-//	timeout*3/8 + the longest pause between requests, or timeout/16 if that is more
+// The price of strict mode: a write that is sent 9/32 of the timeout after the last one was answered proves that one. If
+// writes follow each other so, see Provable, the latest proven request was sent no longer ago than
 //
-// and two round trips: 15/32 of the timeout if there are no other requests.
+//	timeout*5/8 + three round trips
+//
+// which is 9/32 twice, and the spacing of the requests that are remembered.
 //
 // # Suspended machines
 //
@@ -61,7 +61,6 @@ type Deadline struct {
 	timeout time.Duration
 	last    time.Time // sent, of the last request that was answered
 	proven  time.Time // sent, of the last request that is proven
-	joined  time.Time // sent, of the last connect request that goes on with the session
 	samples [samples]sample
 	first   int // of the ring
 	count   int
@@ -115,15 +114,17 @@ func (d *Deadline) Attached(timeout time.Duration, sent time.Time) {
 	if d.wake(); sent.Before(d.woke) {
 		return
 	}
-	// The follower may never have reported what is unproven on the old connection. It need not be removed: it
-	// was sent before this request, so it adds nothing to what proves this one.
-	d.last, d.joined = later(d.last, sent), sent
+	// What is unproven on the old connection was sent before this request, so it adds nothing. Any later write proves
+	// this request, as if it had been answered long ago.
+	d.last = later(d.last, sent)
+	d.first, d.count = 0, 0
+	d.keep(sample{sent, sent.Add(-d.ripe())})
 }
 
-// Answered notes that a request sent at sent was answered at received, and whether the leader took part in it,
-// as in writes and syncs, but not in reads and pings. sent must not be later than the moment at which the first
-// byte was sent, nor received earlier than the moment at which the answer was read.
-func (d *Deadline) Answered(sent, received time.Time, viaLeader bool) {
+// Answered notes that a request sent at sent was answered at received, and whether it was a write that the ensemble has
+// committed. sent must not be later than the moment at which the first byte was sent, nor received earlier than the
+// moment at which the answer was read.
+func (d *Deadline) Answered(sent, received time.Time, committed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if received.Sub(d.looked) >= lookEvery {
@@ -134,7 +135,7 @@ func (d *Deadline) Answered(sent, received time.Time, viaLeader bool) {
 		return
 	}
 	d.last = later(d.last, sent)
-	if viaLeader {
+	if committed {
 		d.prove(sent)
 	}
 	d.keep(sample{sent, received})
@@ -148,16 +149,13 @@ func (d *Deadline) wake() {
 	}
 	d.slept += more
 	d.woke = time.Now()
-	d.last, d.proven, d.joined = d.last.Add(-more), d.proven.Add(-more), d.joined.Add(-more)
+	d.last, d.proven = d.last.Add(-more), d.proven.Add(-more)
 	d.first, d.count = 0, 0
 }
 
-// prove counts the connect request, and all requests that were answered long enough before sent.
+// prove counts all requests that were answered long enough before sent.
 func (d *Deadline) prove(sent time.Time) {
-	if !sent.Before(d.joined) {
-		d.proven = later(d.proven, d.joined)
-	}
-	for d.count > 0 && sent.Sub(d.at(0).answered) >= d.timeout/32*forward {
+	for d.count > 0 && sent.Sub(d.at(0).answered) >= d.ripe() {
 		d.proven = later(d.proven, d.at(0).sent)
 		d.drop()
 	}
@@ -180,6 +178,9 @@ func (d *Deadline) keep(s sample) {
 	d.count++
 }
 
+// ripe is for how long a request must have been answered before a write that proves it.
+func (d *Deadline) ripe() time.Duration { return d.timeout / 32 * forward }
+
 // at returns the i-th oldest sample.
 func (d *Deadline) at(i int) *sample { return &d.samples[(d.first+i)%samples] }
 
@@ -200,6 +201,19 @@ func (d *Deadline) At(strict bool) time.Time {
 		heard = d.proven
 	}
 	return heard.Add((d.timeout - d.timeout/margin) / 100 * d.percent)
+}
+
+// Provable returns the earliest instant at which a write can be sent to prove a request that was sent at from or later. If
+// none was answered yet, that is when it would prove one that was sent and answered at from.
+func (d *Deadline) Provable(from time.Time) time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range d.count {
+		if s := d.at(i); !s.sent.Before(from) {
+			return s.answered.Add(d.ripe())
+		}
+	}
+	return from.Add(d.ripe())
 }
 
 func later(a, b time.Time) time.Time {

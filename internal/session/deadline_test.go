@@ -27,7 +27,7 @@ func TestDeadlineCountsFromWhenTheRequestWasSent(t *testing.T) {
 	require.Equal(t, attached.Add(time.Second), d.At(false), "not from when the answer came")
 }
 
-func TestStrictDeadlineDoesNotTrustAFollower(t *testing.T) {
+func TestStrictDeadlineCountsWhatAWriteHasProven(t *testing.T) {
 	d := session.NewDeadline(timeout, zero, 100)
 	attached := d.At(true)
 	for s := time.Second; s < 9*time.Second; s += time.Second {
@@ -57,7 +57,7 @@ func TestReconnectConfirmsTheSession(t *testing.T) {
 	require.Equal(t, at(19600*time.Millisecond), d.At(true), "the answer may be that to an earlier connect request")
 	d.Answered(at(4*time.Second), at(6*time.Second), true)
 	d.Answered(at(6*time.Second), at(6*time.Second), false)
-	require.Equal(t, at(19600*time.Millisecond), d.At(true), "only the leader's answer to a later request proves it")
+	require.Equal(t, at(19600*time.Millisecond), d.At(true), "only a later write proves it")
 	d.Answered(at(6*time.Second), at(6*time.Second), true)
 	require.Equal(t, at(5*time.Second+19600*time.Millisecond), d.At(true), "what the old server noted is not proven by the new one")
 }
@@ -93,7 +93,7 @@ func TestDeadlineTakesAnyNumbers(t *testing.T) {
 		instant := rapid.Map(duration, at)
 		d := session.NewDeadline(duration.Draw(t, "timeout"), instant.Draw(t, "sent"), rapid.Int().Draw(t, "percent"))
 		for range rapid.IntRange(0, 50).Draw(t, "answers") {
-			d.Answered(instant.Draw(t, "sent"), instant.Draw(t, "received"), rapid.Bool().Draw(t, "via leader"))
+			d.Answered(instant.Draw(t, "sent"), instant.Draw(t, "received"), rapid.Bool().Draw(t, "write"))
 			if rapid.IntRange(0, 9).Draw(t, "attach") == 0 {
 				d.Attached(duration.Draw(t, "timeout"), instant.Draw(t, "sent"))
 			}
@@ -168,13 +168,13 @@ func (e *ensemble) nextPing() {
 }
 
 // request plays a request that reaches the follower then. It says when the follower answers;
-// not, if it needs the leader's answer and gets none. Requests do not overlap.
-func (e *ensemble) request(arrives time.Duration, viaLeader bool) (answers time.Duration, ok bool) {
+// not, if it needs the leader and gets no answer. Requests do not overlap.
+func (e *ensemble) request(arrives time.Duration, write bool) (answers time.Duration, ok bool) {
 	for e.ping.arrives <= arrives {
 		e.nextPing()
 	}
 	e.noted = true
-	if !viaLeader {
+	if !write {
 		return arrives, true
 	}
 	asked := e.toLeader(arrives)
@@ -211,14 +211,14 @@ func TestStrictDeadlineIsNeverLaterThanTheLeaders(t *testing.T) {
 		now := time.Duration(0)
 		for range 200 {
 			sent := now + span(0, timeout/3).Draw(t, "pause")
-			viaLeader := rapid.Bool().Draw(t, "via leader")
-			answers, ok := e.request(sent+span(0, timeout/16).Draw(t, "there"), viaLeader)
+			write := rapid.Bool().Draw(t, "write")
+			answers, ok := e.request(sent+span(0, timeout/16).Draw(t, "there"), write)
 			if !ok {
 				now = sent
 				continue // the client may go on with reads
 			}
 			now = answers + span(0, timeout/16).Draw(t, "back")
-			d.Answered(at(sent), at(now), viaLeader)
+			d.Answered(at(sent), at(now), write)
 			if due := d.At(true).Sub(zero); due > e.expires(now) {
 				t.Fatalf("at %v the strict deadline is %v, the leader's %v", now, due, e.expires(now))
 			}
@@ -226,33 +226,68 @@ func TestStrictDeadlineIsNeverLaterThanTheLeaders(t *testing.T) {
 	})
 }
 
-// Who is careful must not lose sessions that live: the bound is the one that Deadline states.
-func TestProvenIsNotLongAgoWhileTheLeaderAnswers(t *testing.T) {
+// A leader that its followers have replaced answers everything but writes. The next one gives each session its whole timeout from
+// when it begins, which may be the moment after the last write was committed.
+func TestAReplacedLeaderProvesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		const beat = timeout * 3 / 32
-		longest := span(time.Millisecond, beat).Draw(t, "longest pause")
+		d := session.NewDeadline(timeout, zero, 100)
+		replaced := span(0, 4*timeout).Draw(t, "replaced")
+		now := time.Duration(0)
+		for range 100 {
+			sent := now + span(0, timeout/3).Draw(t, "pause")
+			arrives := sent + span(0, timeout/16).Draw(t, "there")
+			now = arrives + span(0, timeout/16).Draw(t, "back")
+			switch rapid.IntRange(0, 5).Draw(t, "request") {
+			case 0:
+				d.Attached(timeout, at(sent))
+			case 1, 2:
+				if arrives <= replaced {
+					d.Answered(at(sent), at(now), true)
+				}
+			default:
+				d.Answered(at(sent), at(now), false)
+			}
+			if due := d.At(true); due.After(at(replaced + timeout)) {
+				t.Fatalf("at %v the strict deadline is %v, the next leader's %v", now, due.Sub(zero), replaced+timeout)
+			}
+		}
+	})
+}
+
+// Who is careful must not lose sessions that live: the bound is the one that Deadline states.
+func TestProvenIsNotLongAgoWhileWritesAreCommitted(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		longest := span(time.Millisecond, timeout/3).Draw(t, "longest pause")
 		roundTrip := span(0, timeout/16).Draw(t, "round trip")
-		bound := timeout*9/32 + beat + max(longest, timeout/16) + 2*roundTrip
+		bound := timeout*5/8 + 3*roundTrip
 		d := session.NewDeadline(timeout, zero, 100)
 		attached := d.At(true)
-		now, lastBeat := time.Duration(0), time.Duration(0)
+		now, beat := time.Duration(0), time.Duration(0)
+		d.Answered(zero, at(roundTrip), true) // the first heartbeat
 		for range rapid.IntRange(1, 300).Draw(t, "requests") {
 			sent := now + span(0, longest).Draw(t, "pause")
-			viaLeader := rapid.IntRange(0, 9).Draw(t, "write") == 0
-			if sent >= lastBeat+beat {
-				sent, viaLeader = lastBeat+beat, true
-			}
-			if viaLeader {
-				lastBeat = sent
+			write := rapid.IntRange(0, 9).Draw(t, "write") == 0
+			if due := d.Provable(at(beat)).Sub(zero); sent >= due {
+				sent, beat, write = due, due, true
 			}
 			now = sent
 			// Just before the answer is when the proof is oldest.
 			if ago := at(sent + roundTrip).Sub(zero.Add(d.At(true).Sub(attached))); ago > bound {
 				t.Fatalf("proven %v ago, more than %v", ago, bound)
 			}
-			d.Answered(at(sent), at(sent+roundTrip), viaLeader)
+			d.Answered(at(sent), at(sent+roundTrip), write)
 		}
 	})
+}
+
+func TestProvableIsWhenAWriteProvesMore(t *testing.T) {
+	d := session.NewDeadline(timeout, zero, 100)
+	require.Equal(t, at(timeout/32*9), d.Provable(zero), "nothing was answered")
+	d.Answered(at(time.Second), at(2*time.Second), false)
+	require.Equal(t, at(2*time.Second+timeout/32*9), d.Provable(zero))
+	require.Equal(t, at(3*time.Second+timeout/32*9), d.Provable(at(3*time.Second)), "none that was sent then was answered")
+	d.Attached(timeout, at(5*time.Second))
+	require.Equal(t, at(5*time.Second), d.Provable(zero), "the connect request, by any later write")
 }
 
 func TestAnsweredDoesNotAllocate(t *testing.T) {

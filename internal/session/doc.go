@@ -5,8 +5,8 @@
 //
 //   - A listener is called with every state in order, one at a time, and never under a lock.
 //   - A listener that is slow, blocks or panics does not affect others. If it is so slow that many states are
-//     queued, some in the middle are left out, but never Lost and never the latest. The sequence stays legal.
-//   - Close waits until no listener is running, except if a listener calls it.
+//     queued, some are left out, but never Lost and never the latest.
+//   - Close does not wait for a listener.
 //   - A [Deadline] is never later than the instant at which the servers may end the session.
 //
 // # What it cannot promise

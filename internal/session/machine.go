@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/gocurator/curator/connstate"
 )
@@ -18,8 +17,7 @@ var ErrClosed = errors.New("state machine closed")
 //
 // All methods are safe for concurrent use, also from inside a listener.
 type Machine struct {
-	log   *slog.Logger
-	tells sync.WaitGroup // goroutines that tell a listener
+	log *slog.Logger
 
 	mu        sync.Mutex // guards what follows, and the queues of the listeners
 	state     connstate.State
@@ -41,16 +39,12 @@ func NewMachine(log *slog.Logger) *Machine {
 
 // next lists all transitions. Other changes are ignored.
 var next = map[connstate.State][]connstate.State{
-	0:                     {connstate.Connected, connstate.Suspended, connstate.ReadOnly},
-	connstate.Connected:   {connstate.Suspended, connstate.ReadOnly},
-	connstate.Suspended:   {connstate.Connected, connstate.Reconnected, connstate.Lost, connstate.ReadOnly},
-	connstate.Reconnected: {connstate.Suspended, connstate.ReadOnly},
-	connstate.Lost:        {connstate.Connected, connstate.Reconnected, connstate.ReadOnly},
-	connstate.ReadOnly:    {connstate.Suspended, connstate.Reconnected},
+	0:                     {connstate.Connected, connstate.Suspended},
+	connstate.Connected:   {connstate.Suspended},
+	connstate.Suspended:   {connstate.Connected, connstate.Reconnected, connstate.Lost},
+	connstate.Reconnected: {connstate.Suspended},
+	connstate.Lost:        {connstate.Connected, connstate.Reconnected},
 }
-
-// leadsTo reports whether from can be followed by to.
-func leadsTo(from, to connstate.State) bool { return slices.Contains(next[from], to) }
 
 // State is the current state. After Close it is the last one.
 func (m *Machine) State() connstate.State {
@@ -59,8 +53,8 @@ func (m *Machine) State() connstate.State {
 	return m.state
 }
 
-// Set moves to a state. It does not wait for listeners. Callers pass what they see: Connected, Suspended, Lost
-// or ReadOnly. A second Connected becomes Reconnected, and Suspended is inserted before Lost. A state that is
+// Set moves to a state. It does not wait for listeners. Callers pass what they see: Connected, Suspended or
+// Lost. A second Connected becomes Reconnected, and Suspended is inserted before Lost. A state that is
 // no transition is ignored, and so is every state after Close, and Suspended and Lost before the first
 // connection: see Absent.
 func (m *Machine) Set(to connstate.State) {
@@ -96,7 +90,7 @@ func (m *Machine) Absent(to connstate.State) bool {
 
 // move makes one transition, if it is legal. m.mu is held.
 func (m *Machine) move(to connstate.State) {
-	if !leadsTo(m.state, to) {
+	if !slices.Contains(next[m.state], to) {
 		return
 	}
 	m.state = to
@@ -104,34 +98,18 @@ func (m *Machine) move(to connstate.State) {
 		l.add(to)
 		if !l.running {
 			l.running = true
-			m.tells.Add(1)
-			go m.tell(l) // ends when the queue is empty; Close empties it
+			go m.run(l) // ends when the queue is empty; Close empties it
 		}
 	}
 }
 
-// closeReport is how long Close waits before it logs what it waits for.
-const closeReport = 5 * time.Second
-
-// Close stops calling listeners, and waits for listeners that are running. When it returns,
-// every goroutine of the machine has ended. It may be called any number of times.
-//
-// Called by a listener, of this machine or another, it does not wait: it would wait for its own caller, or two
-// listeners would wait for each other. It notices that only on its own goroutine, so a listener must not wait
-// for another goroutine that calls Close.
+// Close ends the calls of listeners. It does not wait: one call of each listener may be running, or about to begin,
+// when it returns. It may be called any number of times, also by a listener.
 func (m *Machine) Close() {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.closed = true
 	for l := range m.listeners {
 		l.queue = nil
 	}
-	m.mu.Unlock()
-	if insideListener() {
-		return
-	}
-	late := time.AfterFunc(closeReport, func() {
-		m.log.Warn("closing waits for a state listener that does not return")
-	})
-	defer late.Stop()
-	m.tells.Wait()
 }

@@ -10,7 +10,7 @@
 //
 //	curator.operation.duration      histogram, s    operations, with waits and retries; op, result
 //	curator.operation.retries       counter         attempts after the first; op
-//	curator.connection.state        up-down counter clients in this state; state
+//	curator.connection.state        up-down counter clients that are connected, suspended or lost; state
 //	curator.connection.transitions  counter         changes to this state; state, "none" is a client closed
 //	curator.lock.waiting            up-down counter acquires that are running; lock, kind
 //	curator.lock.held               up-down counter leases held; lock, kind

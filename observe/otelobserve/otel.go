@@ -254,14 +254,13 @@ func (o *observer) operation(ctx context.Context, e framework.OperationEvent) {
 
 func (o *observer) state(e framework.StateEvent) {
 	ctx := context.Background()
-	to := metric.WithAttributes(attribute.String("state", observe.State(e.To)))
-	o.transitions.Add(ctx, 1, to)
+	o.transitions.Add(ctx, 1, metric.WithAttributes(attribute.String("state", observe.State(e.To))))
 	// A client without a state is not there: not yet, or not any more.
 	if e.From != 0 {
-		o.states.Add(ctx, -1, metric.WithAttributes(attribute.String("state", observe.State(e.From))))
+		o.states.Add(ctx, -1, metric.WithAttributes(attribute.String("state", observe.Condition(e.From))))
 	}
 	if e.To != 0 {
-		o.states.Add(ctx, 1, to)
+		o.states.Add(ctx, 1, metric.WithAttributes(attribute.String("state", observe.Condition(e.To))))
 	}
 }
 

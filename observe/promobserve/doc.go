@@ -11,7 +11,7 @@
 //
 //	curator_operation_duration_seconds{op,result}      histogram  operations, with waits and retries
 //	curator_operation_retries_total{op}                counter    attempts after the first
-//	curator_connection_state{state}                    gauge      clients in this state
+//	curator_connection_state{state}                    gauge      clients that are connected, suspended or lost
 //	curator_connection_transitions_total{state}        counter    changes to this state; "none" is a client closed
 //	curator_lock_waiting{lock,kind}                    gauge      acquires that are running
 //	curator_lock_held{lock,kind}                       gauge      leases held
@@ -46,5 +46,5 @@
 //
 // Without [WithLockLabel] it is empty, which Prometheus treats as absent. Paths are not labels by default: each
 // new path would be a new set of series for ever, and many services have a path for each object that they lock.
-// A semaphore is reported as two locks: the queue at <path>/locks and the leases at <path>/leases.
+// Each lease of a semaphore is reported at <path>/leases.
 package promobserve

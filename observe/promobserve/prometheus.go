@@ -213,9 +213,9 @@ func (m *metrics) changed(e framework.StateEvent) {
 	m.transitions.WithLabelValues(observe.State(e.To)).Inc()
 	// A client without a state is not there: not yet, or not any more.
 	if e.From != 0 {
-		m.state.WithLabelValues(observe.State(e.From)).Dec()
+		m.state.WithLabelValues(observe.Condition(e.From)).Dec()
 	}
 	if e.To != 0 {
-		m.state.WithLabelValues(observe.State(e.To)).Inc()
+		m.state.WithLabelValues(observe.Condition(e.To)).Inc()
 	}
 }

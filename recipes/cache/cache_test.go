@@ -123,6 +123,9 @@ func follow(t *testing.T, c *cache.Cache) *feed {
 	go func() { // ends with ctx
 		defer close(ended)
 		for ch := range c.Changes(ctx) {
+			if ch.Kind == cache.Loaded {
+				continue
+			}
 			select {
 			case changes <- ch:
 			case <-ctx.Done():
@@ -183,7 +186,7 @@ func testFilledTreeIsLoaded(t *testing.T, bed *testbed.Bed, opts []cache.Option)
 	for range c.Children("/r/c") {
 		t.Fatal("a leaf has no children")
 	}
-	fresh, _ := c.Fresh()
+	fresh, _ := c.Current()
 	require.True(t, fresh)
 	stats := c.Stats()
 	require.Equal(t, 6, stats.Nodes)
@@ -351,7 +354,7 @@ func TestBadArgumentsAreRefused(t *testing.T) {
 		require.ErrorIs(t, err, framework.ErrBadPath, path)
 	}
 	for name, opt := range map[string]cache.Option{
-		"nil": nil, "depth": cache.Depth(-1), "filter": cache.Filter(nil), "concurrency": cache.Concurrency(0),
+		"nil": nil, "depth": cache.Depth(-1), "filter": cache.Filter(nil),
 	} {
 		_, err := cache.New(client, "/a", opt)
 		require.ErrorIs(t, err, framework.ErrBadArgument, name)

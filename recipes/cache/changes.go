@@ -1,13 +1,16 @@
 package cache
 
 import (
+	"container/list"
 	"context"
 	"fmt"
 	"iter"
 	"sync"
+
+	"github.com/gocurator/curator/internal/wait"
 )
 
-// Kind says what happened to a node.
+// Kind says what a [Change] reports.
 type Kind int
 
 // The kinds of changes.
@@ -15,22 +18,18 @@ const (
 	Created Kind = iota + 1
 	Changed
 	Deleted
+	Loaded // all that was there has been reported; about no node
 )
 
 // String is the kind in words, such as "created".
 func (k Kind) String() string {
-	switch k {
-	case Created:
-		return "created"
-	case Changed:
-		return "changed"
-	case Deleted:
-		return "deleted"
+	if k >= Created && k <= Loaded {
+		return [...]string{"created", "changed", "deleted", "loaded"}[k-1]
 	}
 	return fmt.Sprintf("Kind(%d)", int(k))
 }
 
-// Change is a change of the copy.
+// Change is a change of the copy, or of Kind Loaded. Then Path is empty, and Old and New are zero.
 type Change struct {
 	Kind Kind
 	Path string
@@ -41,6 +40,9 @@ type Change struct {
 // Changes iterates over what the copy holds, as Created, and then over its changes, until ctx is done or the cache
 // has ended ([Cache.Err] says why). Any number of goroutines may have an iteration of their own.
 //
+// One Change of Kind Loaded comes in each iteration, when all that was there has been reported: after what the copy
+// holds, or, if the tree is being loaded for the first time, after what that finds. It also comes if there is no node.
+//
 // Changes of one path come in order: Created, then Changed, then Deleted, then Created again. A node that was deleted
 // and created again comes as both, so Old and New of a Changed have the same Czxid. Parents are created before
 // and deleted after their children. Whoever applies all changes one after the other has the copy.
@@ -49,162 +51,182 @@ type Change struct {
 // created and deleted meanwhile is left out. So at most two changes of each path wait for a reader.
 func (c *Cache) Changes(ctx context.Context) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
-		r, there := c.subscribe()
-		defer c.unsubscribe(r)
-		for _, n := range inOrder(there, c.path) {
-			if c.over(ctx) || !yield((&item{path: n.path, value: n.value}).change()) {
+		r := c.subscribe()
+		defer c.feed.unsubscribe(r)
+		for i := range r.items(ctx, c.ctx) {
+			if !yield(change(i)) {
 				return
-			}
-		}
-		for !c.over(ctx) {
-			if i := r.pop(); i != nil {
-				if !yield(i.change()) {
-					return
-				}
-				continue
-			}
-			select {
-			case <-r.wake:
-			case <-ctx.Done():
-			case <-c.ctx.Done():
 			}
 		}
 	}
 }
 
-// over reports whether an iteration has to end.
-func (c *Cache) over(ctx context.Context) bool { return ctx.Err() != nil || c.ctx.Err() != nil }
-
-// subscribe makes a reader of all changes from now on, and returns it with what is there now.
-func (c *Cache) subscribe() (*reader, []held) {
-	r := &reader{last: make(map[string]*item), wake: make(chan struct{}, 1)}
+// subscribe makes a reader of what there is and of all changes from now on.
+func (c *Cache) subscribe() *reader[value] {
+	r := newReader[value]()
 	c.mu.RLock() // nothing is published meanwhile
-	defer c.mu.RUnlock()
-	c.readersMu.Lock()
-	defer c.readersMu.Unlock()
-	c.readers[r] = struct{}{}
-	return r, c.tree.all()
+	c.feed.subscribe(r)
+	nodes, loaded := c.tree.all(), c.resyncs > 0
+	c.mu.RUnlock()
+	for _, n := range sorted(nodes) {
+		r.first = append(r.first, &item[value]{path: n.path, new: n.value})
+	}
+	if loaded {
+		r.first = append(r.first, &item[value]{})
+	}
+	return r
 }
 
-func (c *Cache) unsubscribe(r *reader) {
-	c.readersMu.Lock()
-	defer c.readersMu.Unlock()
-	delete(c.readers, r)
+func change(i *item[value]) Change {
+	ch := Change{Path: i.path, Kind: i.kind()}
+	if i.old != nil {
+		ch.Old = i.old.node(i.path)
+	}
+	if i.new != nil {
+		ch.New = i.new.node(i.path)
+	}
+	return ch
 }
 
-// publish tells all readers that the value of path is now v instead of old. c.mu is held for writing.
-func (c *Cache) publish(path string, old, v *value) {
-	c.readersMu.Lock()
-	defer c.readersMu.Unlock()
-	for r := range c.readers {
-		if old != nil && v != nil && old.stat.Czxid != v.stat.Czxid {
-			r.push(path, old, nil)
-			r.push(path, nil, v)
-			continue
-		}
-		r.push(path, old, v)
+// feed has readers of changes. V is what there is at a path. It is safe for concurrent use.
+type feed[V any] struct {
+	mu      sync.Mutex // guards readers
+	readers map[*reader[V]]struct{}
+}
+
+func (f *feed[V]) subscribe(r *reader[V]) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.readers == nil {
+		f.readers = make(map[*reader[V]]struct{})
+	}
+	f.readers[r] = struct{}{}
+}
+
+func (f *feed[V]) unsubscribe(r *reader[V]) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.readers, r)
+}
+
+// publish adds to what all readers get that there is now v at path instead of old; nil stands for nothing. Without a path,
+// all that was there has been published.
+func (f *feed[V]) publish(path string, old, v *V) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for r := range f.readers {
+		r.push(&item[V]{path: path, old: old, new: v})
 	}
 }
 
 // reader is what waits for one iteration over changes: a queue with at most two items for each path, a deletion
 // and what came after it.
-type reader struct {
-	wake chan struct{} // capacity 1
+type reader[V any] struct {
+	first []*item[V] // what comes before the queue; for the goroutine that iterates
+	wake  wait.Signal
 
-	mu          sync.Mutex // guards what follows
-	front, back *item
-	last        map[string]*item // the last item of each path
+	mu    sync.Mutex // guards what follows
+	queue list.List  // of *item[V]
+	last  map[string]*list.Element
 }
 
-type item struct {
-	path       string
-	old, value *value
-	before     *item // the deletion of the same path that waits, too
-	prev, next *item
+func newReader[V any]() *reader[V] { return &reader[V]{last: make(map[string]*list.Element)} }
+
+// item is a change. One without a path is about no node.
+type item[V any] struct {
+	path     string
+	old, new *V
+	before   *list.Element // the deletion of the same path that waits, too
+	taken    chan struct{} // nil, or closed by the reader
 }
 
-func (i *item) change() Change {
-	ch := Change{Path: i.path, Kind: Changed}
-	if i.old == nil {
-		ch.Kind = Created
-	} else {
-		ch.Old = i.old.node(i.path)
+func (i *item[V]) kind() Kind {
+	switch {
+	case i.path == "":
+		return Loaded
+	case i.old == nil:
+		return Created
+	case i.new == nil:
+		return Deleted
 	}
-	if i.value == nil {
-		ch.Kind = Deleted
-	} else {
-		ch.New = i.value.node(i.path)
-	}
-	return ch
+	return Changed
 }
 
 // push adds a change, or merges it with what waits.
-func (r *reader) push(path string, old, v *value) {
+func (r *reader[V]) push(i *item[V]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last := r.last[path]
-	switch {
-	case last == nil, old == nil: // the first one, or one after a deletion
-		r.append(&item{path: path, old: old, value: v, before: last})
-	case v != nil:
-		last.value = v
-	case last.old == nil: // it was created and deleted before the reader saw it
-		r.unlink(last)
-	default: // to the end, behind the deletions of its children
-		r.unlink(last)
-		r.append(&item{path: path, old: old})
+	defer r.wake.Raise()
+	last := r.last[i.path]
+	if last == nil || i.old == nil { // the first one, or one after a deletion
+		i.before = last
+		r.append(i)
+		return
 	}
-	select {
-	case r.wake <- struct{}{}:
+	merged := last.Value.(*item[V])
+	if i.new != nil {
+		merged.new = i.new
+		return
+	}
+	r.unlink(last)
+	if merged.old != nil { // otherwise it was created and deleted before the reader saw it
+		r.append(i) // to the end, behind the deletions of its children
+	}
+}
+
+func (r *reader[V]) append(i *item[V]) {
+	e := r.queue.PushBack(i)
+	if i.path != "" {
+		r.last[i.path] = e
+	}
+}
+
+// unlink takes an item out of the queue.
+func (r *reader[V]) unlink(e *list.Element) {
+	i := r.queue.Remove(e).(*item[V])
+	switch {
+	case r.last[i.path] != e: // not the last one: the later one was told of it
+	case i.before != nil:
+		r.last[i.path] = i.before
 	default:
+		delete(r.last, i.path)
 	}
 }
 
 // pop takes the first item, or returns nil.
-func (r *reader) pop() *item {
+func (r *reader[V]) pop() *item[V] {
+	if len(r.first) > 0 {
+		i := r.first[0]
+		r.first = r.first[1:]
+		return i
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	i := r.front
-	if i == nil {
+	e := r.queue.Front()
+	if e == nil {
 		return nil
 	}
-	if later := r.last[i.path]; later != i {
-		later.before = nil
+	i := e.Value.(*item[V])
+	if later := r.last[i.path]; later != nil && later != e {
+		later.Value.(*item[V]).before = nil
 	}
-	r.unlink(i)
+	r.unlink(e)
 	return i
 }
 
-func (r *reader) append(i *item) {
-	r.last[i.path] = i
-	i.prev = r.back
-	if r.back == nil {
-		r.front = i
-	} else {
-		r.back.next = i
-	}
-	r.back = i
-}
-
-// unlink takes i out of the queue.
-func (r *reader) unlink(i *item) {
-	if i.prev == nil {
-		r.front = i.next
-	} else {
-		i.prev.next = i.next
-	}
-	if i.next == nil {
-		r.back = i.prev
-	} else {
-		i.next.prev = i.prev
-	}
-	i.prev, i.next = nil, nil
-	if r.last[i.path] != i {
-		return
-	}
-	if i.before != nil {
-		r.last[i.path] = i.before
-	} else {
-		delete(r.last, i.path)
+// items iterates over what waits and what comes, until one of the contexts is done.
+func (r *reader[V]) items(ctx, ended context.Context) iter.Seq[*item[V]] {
+	return func(yield func(*item[V]) bool) {
+		for ctx.Err() == nil && ended.Err() == nil {
+			if i := r.pop(); i == nil {
+				select {
+				case <-r.wake.C():
+				case <-ctx.Done():
+				case <-ended.Done():
+				}
+			} else if !yield(i) {
+				return
+			}
+		}
 	}
 }

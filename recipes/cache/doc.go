@@ -1,4 +1,4 @@
-// Package cache keeps a copy of a node, of its children or of a whole tree, and tells of changes. It is
+// Package cache keeps a copy of a node, of its children or of a whole tree, and reports changes. It is
 // Curator's CuratorCache, and covers PathChildrenCache, NodeCache and TreeCache.
 //
 //	c, err := cache.New(client, "/config")
@@ -12,18 +12,19 @@
 //
 // # How it works
 //
-// One goroutine owns the tree. On each new connection it sets a watch first: one persistent recursive watch
-// for the whole tree. Then it makes the server catch up with the ensemble, and then it reads every node. From
-// then on it reads a node again when an event names it, and removes a node when an event says that it was deleted.
-// Servers without persistent watches (ZooKeeper before 3.6), and servers whose events carry wrong paths
-// (ClickHouse Keeper), get standard watches, two for each node. The cache finds that out by itself.
+// One goroutine owns the tree, and handles events and answers in the order in which one connection brings them. On each
+// new connection it sets a watch first: one persistent recursive watch for the whole tree. Then it makes the server catch up
+// with the ensemble, and then it reads every node, from the root down. From then on it reads a node again when an event names it,
+// and removes a node with all below it when an event or an answer says that it was deleted.
+// On servers without persistent watches that it can use (ZooKeeper before 3.6, ClickHouse Keeper) it sets standard watches, two
+// for each node. The cache finds that out by itself, and takes them back when it is closed; a Keeper has them until they fire.
 //
 // # What it promises
 //
 //   - A node never goes back in time: what replaces it has a higher Mzxid or a higher Czxid, also after a
-//     reconnect to a server that is behind, and in a new session.
+//     reconnect to a server that is behind, and in a new session of the same ensemble.
 //   - After [Cache.Sync] the copy is at least as new as the ensemble was when Sync was called.
-//   - It goes on through any outage, and [Cache.Fresh] says when the copy may be out of date.
+//   - It goes on through any outage, and [Cache.Current] says when the copy may be out of date.
 //   - It never writes a node. A root that does not exist is waited for.
 //   - There is one request at a time for each node, however often that changes, and a limit for all.
 //   - A slow reader of [Cache.Changes] delays nobody, and gets the newest state of each node.
@@ -36,12 +37,11 @@
 // ZooKeeper reports neither changes of ACLs nor, to a watch of the node itself, changes of its list of children. So
 // the Aversion, Cversion, Pzxid and NumChildren of a [Node] are those of the last time that it was read.
 //
-// Servers from 3.8.4 on report nothing about a node to a client that may not read it at that moment. So when a client
-// loses the permission to read a node, the node stays in the copy as it was, also when it is deleted. When it gets the
-// permission, the node is missing until something happens to it, or below it as far as the cache reaches. A standard
-// watch of a node is used up by an event that is not reported, until the node is read again. Sync and Fresh do not notice
-// any of this. The load on the next connection does.
+// Servers from 3.8.4 on report nothing about a node to a client that may not read it at that moment. So if you
+// change ACLs of nodes that are in a cache: a node that became unreadable stays in the copy as it was, also when it is
+// deleted, and a node that became readable is missing until something happens to it. Neither Sync nor Current shows this.
+// The next reconnect corrects it, since everything is read again then.
 //
-// If an ensemble is restored from a backup, the copy may be newer than its nodes. Then the copy stays as it was and is
-// not fresh, and no Sync ends: make a new cache.
+// If an ensemble is restored from a backup, the copy may be newer than its nodes. A cache that finds that out in a new session
+// drops the copy, as if all nodes had been deleted, and loads it again. It cannot find out what has the same zxids as before.
 package cache

@@ -3,61 +3,83 @@ package cache_test
 import (
 	"context"
 	"fmt"
+	"log"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/zktest"
 )
 
 func Example() {
-	testbed.Example(func(ctx context.Context, client *framework.Client) error {
-		if _, err := client.Create(ctx, "/config/db", []byte("db1:5432"), framework.PersistentParents()); err != nil {
-			return err
-		}
-		c, err := cache.New(client, "/config")
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		if err := c.Sync(ctx); err != nil { // everything is loaded
-			return err
-		}
-		db, ok := c.Get("/config/db") // asks no server
-		fmt.Printf("%s %t\n", db.Data, ok)
-		for n := range c.Children("/config") {
-			fmt.Println(n.Path)
-		}
-		return nil
-	})
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	if _, err := client.Create(ctx, "/config/db", []byte("db1:5432"), framework.PersistentParents()); err != nil {
+		log.Fatal(err)
+	}
+	c, err := cache.New(client, "/config")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Sync(ctx); err != nil { // everything is loaded
+		log.Fatal(err)
+	}
+	db, ok := c.Get("/config/db") // asks no server
+	fmt.Printf("%s %t\n", db.Data, ok)
+	for n := range c.Children("/config") {
+		fmt.Println(n.Path)
+	}
 	// Output:
 	// db1:5432 true
 	// /config/db
 }
 
 func ExampleCache_Changes() {
-	testbed.Example(func(ctx context.Context, client *framework.Client) error {
-		c, err := cache.New(client, "/config/db", cache.Depth(0)) // one node
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		if _, err := client.Create(ctx, "/config/db", []byte("db1:5432"), framework.PersistentParents()); err != nil {
-			return err
-		}
-		for ch := range c.Changes(ctx) {
-			switch ch.Kind {
-			case cache.Created:
-				fmt.Printf("created: %s\n", ch.New.Data)
-				if _, err := client.Set(ctx, "/config/db", []byte("db2:5432"), -1); err != nil {
-					return err
-				}
-			case cache.Changed:
-				fmt.Printf("changed: %s, was %s\n", ch.New.Data, ch.Old.Data)
-				return nil
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	c, err := cache.New(client, "/config/db", cache.Depth(0)) // one node
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := client.Create(ctx, "/config/db", []byte("db1:5432"), framework.PersistentParents()); err != nil {
+		log.Fatal(err)
+	}
+	for ch := range c.Changes(ctx) {
+		switch ch.Kind {
+		case cache.Created:
+			fmt.Printf("created: %s\n", ch.New.Data)
+			if _, err := client.Set(ctx, "/config/db", []byte("db2:5432"), -1); err != nil {
+				log.Fatal(err)
 			}
+		case cache.Changed:
+			fmt.Printf("changed: %s, was %s\n", ch.New.Data, ch.Old.Data)
+			return
 		}
-		return c.Err()
-	})
+	}
+	if err := c.Err(); err != nil {
+		log.Fatal(err)
+	}
 	// Output:
 	// created: db1:5432
 	// changed: db2:5432, was db1:5432
@@ -65,36 +87,83 @@ func ExampleCache_Changes() {
 
 func ExampleNewValues() {
 	type limits struct{ Rate int }
-	testbed.Example(func(ctx context.Context, client *framework.Client) error {
-		if _, err := client.Create(ctx, "/limits", []byte(`{"Rate": 100}`)); err != nil {
-			return err
-		}
-		c, err := cache.New(client, "/limits", cache.Depth(0))
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		if err := c.Sync(ctx); err != nil {
-			return err
-		}
-		values, err := cache.NewValues(c, cache.JSON[limits])
-		if err != nil {
-			return err
-		}
-		v, ok := values.Get("/limits")
-		fmt.Println(v.Value.Rate, v.Err, ok)
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
 
-		if _, err := client.Set(ctx, "/limits", []byte(`fast`), -1); err != nil {
-			return err
-		}
-		if err := c.Sync(ctx); err != nil {
-			return err
-		}
-		v, ok = values.Get("/limits") // the last good one, and what is wrong
-		fmt.Println(v.Value.Rate, v.Err != nil, ok)
-		return nil
-	})
+	if _, err := client.Create(ctx, "/limits", []byte(`{"Rate": 100}`)); err != nil {
+		log.Fatal(err)
+	}
+	c, err := cache.New(client, "/limits", cache.Depth(0))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Sync(ctx); err != nil {
+		log.Fatal(err)
+	}
+	values, err := cache.NewValues(c, cache.JSON[limits])
+	if err != nil {
+		log.Fatal(err)
+	}
+	v, ok := values.Get("/limits")
+	fmt.Println(v.Value.Rate, v.Err, ok)
+
+	if _, err := client.Set(ctx, "/limits", []byte(`fast`), -1); err != nil {
+		log.Fatal(err)
+	}
+	if err := values.Sync(ctx); err != nil {
+		log.Fatal(err)
+	}
+	v, ok = values.Get("/limits") // the last good one, and what is wrong
+	fmt.Println(v.Value.Rate, v.Err != nil, ok)
 	// Output:
 	// 100 <nil> true
 	// 100 true true
+}
+
+// A cache of depth 1 is a PathChildrenCache. The node itself is in it, too.
+func ExampleDepth() {
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	for _, path := range []string{"/workers", "/workers/a", "/workers/b", "/workers/b/below"} {
+		if _, err := client.Create(ctx, path, []byte("ready")); err != nil {
+			log.Fatal(err)
+		}
+	}
+	c, err := cache.New(client, "/workers", cache.Depth(1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Sync(ctx); err != nil { // waits until the copy is complete
+		log.Fatal(err)
+	}
+	for n := range c.Children("/workers") { // getCurrentData
+		fmt.Printf("%s %s\n", n.Path, n.Data)
+	}
+	_, found := c.Get("/workers/b/below")
+	fmt.Println("/workers/b/below is in the copy:", found)
+	// Output:
+	// /workers/a ready
+	// /workers/b ready
+	// /workers/b/below is in the copy: false
 }

@@ -87,7 +87,7 @@ func modelRun(t *testing.T, w *world, seed uint64) {
 	subjects := []*subject{
 		{name: "tree", holds: everything},
 		{name: "standard watches", holds: everything, opts: []cache.Option{cache.StandardWatches()}},
-		{name: "one at a time", holds: everything, opts: []cache.Option{cache.Concurrency(1)}},
+		{name: "another tree", holds: everything},
 		{name: "children", holds: func(path string) bool { return strings.Count(path, "/") <= 2 }, opts: []cache.Option{cache.Depth(1)}},
 		{name: "node", holds: func(path string) bool { return path == "/r" }, opts: []cache.Option{cache.Depth(0), cache.StandardWatches()}},
 		{name: "filter", holds: withoutB, opts: []cache.Option{cache.Filter(withoutB)}},
@@ -307,7 +307,7 @@ func (s *subject) look(ctx context.Context, t *testing.T) {
 // check compares the cache, and what its changes gave, with the tree.
 func (s *subject) check(t *testing.T, truth *framework.Client) {
 	require.NoError(t, s.cache.Sync(testbed.Context(t)), s.name)
-	testbed.Eventually(t, func() bool { fresh, _ := s.cache.Fresh(); return fresh }, s.name+" is fresh")
+	testbed.Eventually(t, func() bool { fresh, _ := s.cache.Current(); return fresh }, s.name+" is fresh")
 	want := map[string]cache.Node{}
 	var walk func(path string)
 	walk = func(path string) {

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -29,10 +28,10 @@ func TestServersWithoutPersistentWatches(t *testing.T) {
 			}, zktest.OnOp(zktest.OpAddWatch))
 			return server
 		},
-		"hangs up": func(t *testing.T) *zktest.Server {
+		"is a Keeper of 2022": func(t *testing.T) *zktest.Server {
 			return zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperOld))
 		},
-		"reports events with the path of the watch": func(t *testing.T) *zktest.Server {
+		"is a Keeper of 2025": func(t *testing.T) *zktest.Server {
 			return zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperRecent))
 		},
 	} {
@@ -64,52 +63,31 @@ func TestServersWithoutPersistentWatches(t *testing.T) {
 	}
 }
 
-// TestSyncSeesWhatAnEventWithTheWrongPathIsAbout has the cache find out by that event what the server is.
-func TestSyncSeesWhatAnEventWithTheWrongPathIsAbout(t *testing.T) {
-	for n := range 20 {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := zktest.NewServer(t, zktest.WithInMemory(), zktest.LikeKeeper(zktest.KeeperRecent))
-				client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
-				require.NoError(t, server.Create("/r/x", []byte("old")))
-				c := load(t, client, "/r")
-				require.False(t, c.Stats().StandardWatches)
-				require.NoError(t, server.Set("/r/x", []byte("new")))
-				require.NoError(t, c.Sync(testbed.Context(t)))
-				require.Equal(t, []string{"/r=", "/r/x=new"}, show(c))
-				require.True(t, c.Stats().StandardWatches)
-			})
-		})
+// TestCacheGoesBackToItsPersistentWatch has two connections in a row end right after addWatch was sent.
+func TestCacheGoesBackToItsPersistentWatch(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := testbed.On(server).Client(t)
+	create(t, client, "/r", "/r/a", "/r/b")
+	c := load(t, client, "/r")
+	require.False(t, c.Stats().StandardWatches)
+	first := server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpAddWatch))
+	second := server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpAddWatch))
+	server.CutConnections()
+	testbed.Receive(t, first.Done(), "the first cut")
+	testbed.Receive(t, second.Done(), "the second cut")
+	testbed.Eventually(t, func() bool { fresh, _ := c.Current(); return fresh }, "the third connection")
+	for range 3 { // also on later connections
+		require.False(t, c.Stats().StandardWatches)
+		require.NoError(t, c.Sync(testbed.Context(t)))
+		same(t, client, c)
+		resyncs := c.Stats().Resyncs
+		server.CutConnections()
+		testbed.Eventually(t, func() bool { return c.Stats().Resyncs > resyncs }, "the next connection")
 	}
 }
 
-// TestCachesOfOneClientBelowEachOtherOnAKeeper: an event that carries the path of the lower one's watch tells the upper one nothing.
-func TestCachesOfOneClientBelowEachOtherOnAKeeper(t *testing.T) {
-	for step, change := range map[string]func(server *zktest.Server) error{
-		"set":    func(server *zktest.Server) error { return server.Set("/r/a/x", []byte("new")) },
-		"create": func(server *zktest.Server) error { return server.Create("/r/a/x/z", []byte("new")) },
-		"delete": func(server *zktest.Server) error { return server.Delete("/r/a/x/y") },
-	} {
-		t.Run(step, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := zktest.NewServer(t, zktest.WithInMemory(), zktest.LikeKeeper(zktest.KeeperRecent))
-				bed, dial := testbed.On(server), framework.WithDialer(server.DialContext)
-				subject, other := bed.Client(t, dial), bed.Client(t, dial)
-				require.NoError(t, server.Create("/r/a/x/y", nil))
-				upper, lower := load(t, subject, "/r"), load(t, subject, "/r/a")
-				require.NoError(t, change(server))
-				for _, c := range []*cache.Cache{upper, lower} {
-					require.NoError(t, c.Sync(testbed.Context(t)))
-				}
-				same(t, other, upper)
-				same(t, other, lower)
-			})
-		})
-	}
-}
-
-// TestEventsOfTheRootAreNoReasonForStandardWatches has the root change in every way, fast.
-func TestEventsOfTheRootAreNoReasonForStandardWatches(t *testing.T) {
+// TestRootThatChangesInEveryWayFast compares what is shown in the end.
+func TestRootThatChangesInEveryWayFast(t *testing.T) {
 	server := zktest.NewServer(t)
 	subject, other, _ := pair(t, server)
 	create(t, other, "/r")

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -22,12 +23,8 @@ type node struct {
 	parent   *node
 	name     string // of the root: its path
 	value    *value
-	children *children // nil if there are none
-
-	// The rest is for the cache's goroutine only. read is the number of the loop in which the node was last found. gone
-	// is set when the server had no such node while it has children in the tree: those are checked first.
-	read uint32
-	gone bool
+	children map[string]*node // nil if there are none
+	read     uint32           // the number of the loop in which the node was last found; for the cache's goroutine only
 }
 
 // value is what is known of a node. It is never changed.
@@ -40,13 +37,7 @@ func (v *value) node(path string) Node { return Node{Path: path, Data: v.data, S
 
 // compare orders two states of one path by age.
 func (v *value) compare(s *zk.Stat) int {
-	switch {
-	case v.stat.Czxid < s.Czxid, v.stat.Czxid == s.Czxid && v.stat.Mzxid < s.Mzxid:
-		return -1
-	case v.stat.Czxid == s.Czxid && v.stat.Mzxid == s.Mzxid:
-		return 0
-	}
-	return 1
+	return cmp.Or(cmp.Compare(v.stat.Czxid, s.Czxid), cmp.Compare(v.stat.Mzxid, s.Mzxid))
 }
 
 // relative returns path without root, "" for root itself, and whether it is root or below.
@@ -64,6 +55,14 @@ func relative(root, path string) (string, bool) {
 	return rel[1:], true
 }
 
+// depth is the level of a path below the root, as [relative] returns it.
+func depth(rel string) int {
+	if rel == "" {
+		return 0
+	}
+	return strings.Count(rel, "/") + 1
+}
+
 // find returns the node at path, or nil.
 func (t *tree) find(path string) *node {
 	rel, ok := relative(t.path, path)
@@ -74,12 +73,18 @@ func (t *tree) find(path string) *node {
 	for rel != "" && n != nil {
 		var name string
 		name, rel, _ = strings.Cut(rel, "/")
-		n = n.children.get(name)
+		n = n.children[name]
 	}
 	return n
 }
 
-// add puts a node into the tree. Its parent must be there, unless it is the root.
+// parent returns the parent of the node at path, which need not exist, or nil.
+func (t *tree) parent(path string) *node {
+	dir, _ := framework.Split(path)
+	return t.find(dir)
+}
+
+// add puts a node into the tree. Its parent must be there.
 func (t *tree) add(path string, v *value) *node {
 	t.nodes++
 	t.bytes += int64(len(v.data))
@@ -87,13 +92,13 @@ func (t *tree) add(path string, v *value) *node {
 		t.root = &node{name: path, value: v}
 		return t.root
 	}
-	dir, name := framework.Split(path)
-	parent := t.find(dir)
+	_, name := framework.Split(path)
+	parent := t.parent(path)
 	n := &node{parent: parent, name: strings.Clone(name), value: v}
 	if parent.children == nil {
-		parent.children = &children{}
+		parent.children = make(map[string]*node)
 	}
-	parent.children.add(n)
+	parent.children[n.name] = n
 	return n
 }
 
@@ -111,8 +116,8 @@ func (t *tree) remove(n *node) {
 		t.root = nil
 		return
 	}
-	n.parent.children.remove(n.name)
-	if n.parent.children.len() == 0 {
+	delete(n.parent.children, n.name)
+	if len(n.parent.children) == 0 { // a map does not shrink
 		n.parent.children = nil
 	}
 }
@@ -125,59 +130,75 @@ func (n *node) path() string {
 	return framework.Join(n.parent.path(), n.name)
 }
 
-// held is a node with its value at one moment.
-type held struct {
-	node  *node
-	value *value
-}
-
-// all lists the tree, each node before its children.
-func (t *tree) all() []held {
-	if t.root == nil {
-		return nil
-	}
-	list := make([]held, 1, t.nodes)
-	list[0] = held{t.root, t.root.value}
-	for i := 0; i < len(list); i++ {
-		for child := range list[i].node.children.all() {
-			list = append(list, held{child, child.value})
-		}
-	}
-	return list
-}
-
 // placed is a value with its path.
 type placed struct {
 	path  string
 	value *value
 }
 
-// inOrder sorts what all returned: each node before its children, siblings by name. It needs no lock.
-func inOrder(list []held, root string) []placed {
-	sorted := make([]placed, len(list))
-	for i, h := range list {
-		sorted[i] = placed{h.node.path(), h.value}
+// all lists the tree in no order.
+func (t *tree) all() []placed {
+	if t.root == nil {
+		return nil
 	}
-	slices.SortFunc(sorted, func(a, b placed) int { return comparePaths(a.path, b.path) })
-	return sorted
+	return t.root.collect(t.path, make([]placed, 0, t.nodes))
+}
+
+func (n *node) collect(path string, list []placed) []placed {
+	list = append(list, placed{path, n.value})
+	for name, child := range n.children {
+		list = child.collect(framework.Join(path, name), list)
+	}
+	return list
+}
+
+// sorted puts each node before its children, siblings by name.
+func sorted(list []placed) []placed {
+	slices.SortFunc(list, func(a, b placed) int { return comparePaths(a.path, b.path) })
+	return list
 }
 
 // comparePaths orders paths by their elements, so that a node comes directly before what is below it.
 func comparePaths(a, b string) int {
-	n := min(len(a), len(b))
-	for i := range n {
-		if a[i] == b[i] {
-			continue
-		}
+	for i := range min(len(a), len(b)) {
 		switch {
-		case a[i] == '/':
+		case a[i] == b[i]:
+		case a[i] == '/' || b[i] != '/' && a[i] < b[i]:
 			return -1
-		case b[i] == '/':
+		default:
 			return 1
-		case a[i] < b[i]:
-			return -1
 		}
-		return 1
 	}
 	return len(a) - len(b)
+}
+
+// put gives the node at path, which is n unless that is nil, a value that is not older than its present one.
+func (c *Cache) put(path string, n *node, v *value) *node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n == nil {
+		n = c.tree.add(path, v)
+		c.feed.publish(path, nil, v)
+		return n
+	}
+	old := n.value
+	switch {
+	case old.stat.Czxid != v.stat.Czxid:
+		c.feed.publish(path, old, nil)
+		c.feed.publish(path, nil, v)
+	case old.stat.Mzxid != v.stat.Mzxid:
+		c.feed.publish(path, old, v)
+	default:
+		v = &value{old.data, v.stat} // only what is said of children and ACL is new
+	}
+	c.tree.set(n, v)
+	return n
+}
+
+// remove takes out a node without children.
+func (c *Cache) remove(n *node) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.feed.publish(n.path(), n.value, nil)
+	c.tree.remove(n)
 }

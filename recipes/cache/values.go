@@ -6,23 +6,29 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/wait"
 )
 
 // ErrNoValue is what a decoder returns for a node that holds no value, such as one that only has children. It is
 // no fault: no earlier value is kept.
 var ErrNoValue = errors.New("node holds no value")
 
-// Values is a cache whose nodes are decoded: each version once, unless two goroutines come to it at the same moment. Data that cannot be decoded do not replace
-// what could: the last good value of the node stays, together with the error. All methods are safe for concurrent use.
+// Values is a cache whose nodes are decoded, on one goroutine that follows its changes. Data that cannot be decoded do not
+// replace what could: the last good value of the node stays, together with the error. All methods are safe for concurrent use.
 type Values[T any] struct {
 	cache  *Cache
 	decode func(n Node) (T, error)
+	source *reader[value]
+	feed   feed[Value[T]]
 
-	mu    sync.Mutex // guards known; not held while decode runs
-	known map[string]decoded[T]
+	mu     sync.RWMutex // guards what follows; not held while decode runs
+	known  map[string]*Value[T]
+	loaded bool
 }
 
 // Value is the value of a node.
@@ -32,28 +38,30 @@ type Value[T any] struct {
 	Value T
 	Node  Node  // as the cache has it
 	Err   error // why Node could not be decoded: the decoder's error, or ErrNoValue
+
+	good bool // there is a value
 }
 
-// decoded is a value and whether there is one.
-type decoded[T any] struct {
-	value Value[T]
-	good  bool
-	from  int64 // Mzxid of the version that decided on the two: the newest that was decoded well or held no value
-}
-
-// NewValues makes values of what a cache holds. decode is called from several goroutines, and not under a lock; it must
-// not change the node's data. [JSON] is one. The error is [framework.ErrBadArgument] if an argument is nil or the cache
+// NewValues makes values of what a cache holds, which it decodes before it returns. decode is called with each version, unless
+// it is replaced by a newer one before, by one goroutine at a time, and not under a lock. It must not change the node's data, and
+// must not close the cache. [JSON] is one. The error is [framework.ErrBadArgument] if an argument is nil or the cache
 // is one [WithoutData], or that of [Cache.Err]. Values ends with its cache.
 func NewValues[T any](c *Cache, decode func(n Node) (T, error)) (*Values[T], error) {
 	if c == nil || decode == nil || c.cfg.withoutData {
 		return nil, fmt.Errorf("values: %w: no cache, no decoder, or a cache without data", framework.ErrBadArgument)
 	}
-	v := &Values[T]{cache: c, decode: decode, known: make(map[string]decoded[T])}
-	// Decoding everything as it comes is what makes the last good value known when it is needed.
-	if !c.background(func() {
-		for range v.Changes(context.Background()) { // ends with the cache
+	source := c.subscribe()
+	v := &Values[T]{cache: c, decode: decode, source: source, known: make(map[string]*Value[T])}
+	for len(source.first) > 0 {
+		v.take(source.pop())
+	}
+	if !c.background(func() { // ends with the cache
+		defer c.feed.unsubscribe(source)
+		for i := range source.items(c.ctx, c.ctx) {
+			v.take(i)
 		}
 	}) {
+		c.feed.unsubscribe(source)
 		return nil, fmt.Errorf("values: %w", c.Err())
 	}
 	return v, nil
@@ -69,118 +77,123 @@ func JSON[T any](n Node) (T, error) {
 	return v, err
 }
 
-// Get returns the value of the node at path, and whether there is one: ok is false if the node is not in the cache, or
-// no version of it could be decoded. It is as new as what [Cache.Get] returns, and never asks a server.
-func (v *Values[T]) Get(path string) (value Value[T], ok bool) {
-	n, found := v.cache.Get(path)
-	if !found {
-		return Value[T]{}, false
+// take decodes what a change brings. It is not called concurrently.
+func (v *Values[T]) take(i *item[value]) {
+	if i.taken != nil {
+		close(i.taken)
+		return
 	}
-	d := v.take(n)
-	return d.value, d.good
+	old := v.known[i.path]
+	var now *Value[T]
+	if i.new != nil {
+		now = &Value[T]{Node: i.new.node(i.path)}
+		now.Value, now.Err = v.decode(now.Node)
+		if now.good = now.Err == nil; !now.good {
+			var none T
+			now.Value = none
+		}
+		if old != nil && !now.good && !errors.Is(now.Err, ErrNoValue) {
+			now.Value, now.good = old.Value, old.good
+		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case i.path == "":
+		v.loaded = true
+	case now == nil:
+		delete(v.known, i.path)
+	default:
+		v.known[i.path] = now
+	}
+	v.feed.publish(i.path, old, now)
 }
 
-// All iterates over all nodes that have a value, in the order of [Cache.All].
+// Sync is [Cache.Sync], and then waits until what the cache holds has been decoded.
+func (v *Values[T]) Sync(ctx context.Context) error {
+	if err := v.cache.Sync(ctx); err != nil {
+		return err
+	}
+	taken, err := make(chan struct{}), error(nil)
+	v.source.push(&item[value]{taken: taken})
+	select {
+	case <-taken:
+		return nil
+	case <-v.cache.ctx.Done():
+		err = v.cache.Err()
+	case <-ctx.Done():
+		err = wait.Err(ctx)
+	}
+	return &framework.OpError{Op: "sync values", Path: v.cache.path, Err: err}
+}
+
+// Get returns the value of the node at path, and whether there is one: ok is false if the node is not in the cache, or
+// no version of it could be decoded. It never asks a server. It may be behind [Cache.Get] by what is being decoded: see [Values.Sync].
+func (v *Values[T]) Get(path string) (value Value[T], ok bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if known := v.known[path]; known != nil {
+		return *known, known.good
+	}
+	return Value[T]{}, false
+}
+
+// All iterates over all nodes that have a value, in the order of [Cache.All], as they are when the iteration begins.
 func (v *Values[T]) All() iter.Seq[Value[T]] {
 	return func(yield func(Value[T]) bool) {
-		for n := range v.cache.All() {
-			if d := v.take(n); d.good && !yield(d.value) {
+		for _, value := range v.subscribe(nil) {
+			if value.good && !yield(*value) {
 				return
 			}
 		}
 	}
 }
 
-// ValueChange is a [Change] with the value of New, which is zero if Kind is Deleted. Its Err reports data that could not be
+// subscribe returns what is known, in order. A reader, if it is not nil, gets that and all changes from now on.
+func (v *Values[T]) subscribe(r *reader[Value[T]]) []*Value[T] {
+	v.mu.RLock() // nothing is published meanwhile
+	known, loaded := slices.Collect(maps.Values(v.known)), v.loaded
+	if r != nil {
+		v.feed.subscribe(r)
+	}
+	v.mu.RUnlock()
+	slices.SortFunc(known, func(a, b *Value[T]) int { return comparePaths(a.Node.Path, b.Node.Path) })
+	for _, value := range known {
+		if r != nil {
+			r.first = append(r.first, &item[Value[T]]{path: value.Node.Path, new: value})
+		}
+	}
+	if r != nil && loaded {
+		r.first = append(r.first, &item[Value[T]]{})
+	}
+	return known
+}
+
+// ValueChange is a [Change] with the value of New, which is zero if Kind is Deleted or Loaded. Its Err reports data that could not be
 // decoded.
 type ValueChange[T any] struct {
 	Change
 	Value Value[T]
 }
 
-// Changes is [Cache.Changes] with decoded values, which may be newer than New. Nodes without a value, and those that could not be
-// decoded, come as well, with Value.Err.
+// Changes is [Cache.Changes] with decoded values. Nodes without a value, and those that could not be decoded, come as well, with
+// Value.Err.
 func (v *Values[T]) Changes(ctx context.Context) iter.Seq[ValueChange[T]] {
 	return func(yield func(ValueChange[T]) bool) {
-		for ch := range v.cache.Changes(ctx) {
-			vc := ValueChange[T]{Change: ch}
-			if ch.Kind == Deleted {
-				v.forget(ch.Old)
-			} else {
-				vc.Value = v.take(ch.New).value
+		r := newReader[Value[T]]()
+		v.subscribe(r)
+		defer v.feed.unsubscribe(r)
+		for i := range r.items(ctx, v.cache.ctx) {
+			ch := ValueChange[T]{Change: Change{Path: i.path, Kind: i.kind()}}
+			if i.old != nil {
+				ch.Old = i.old.Node
 			}
-			if !yield(vc) {
+			if i.new != nil {
+				ch.New, ch.Value = i.new.Node, *i.new
+			}
+			if !yield(ch) {
 				return
 			}
 		}
 	}
-}
-
-// take returns what n holds, and decodes it unless that was done.
-func (v *Values[T]) take(n Node) decoded[T] {
-	v.mu.Lock()
-	before, found := v.known[n.Path]
-	v.mu.Unlock()
-	if found && !newer(n, before.value.Node) {
-		return before // perhaps of a newer version than n
-	}
-	var now decoded[T]
-	now.value.Node = n
-	now.value.Value, now.value.Err = v.decode(n)
-	now.good = now.value.Err == nil
-	if now.good || errors.Is(now.value.Err, ErrNoValue) {
-		now.from = n.Stat.Mzxid
-	}
-	if !now.good {
-		var none T
-		now.value.Value = none
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	before, found = v.known[n.Path]
-	same := found && before.value.Node.Stat.Czxid == n.Stat.Czxid
-	late := found && !newer(n, before.value.Node)
-	switch {
-	case late && (!same || now.from <= before.from):
-		return before // another goroutine was faster
-	case late: // but what it decoded was bad, and this was not
-		now.value.Node, now.value.Err = before.value.Node, before.value.Err
-	case same && now.from == 0:
-		now.value.Value, now.good, now.from = before.value.Value, before.good, before.from
-	}
-	// The deletion of a node that is gone already may have been told before.
-	if _, there := v.cache.Get(n.Path); there {
-		v.known[n.Path] = now
-		v.prune()
-	}
-	return now
-}
-
-// maxGone is how many nodes may be known that are gone, beside as many as there are.
-const maxGone = 16
-
-// prune forgets the nodes that are gone if they are too many. [Cache.Changes] does not tell of a deletion if it has not told of the
-// creation. v.mu is held.
-func (v *Values[T]) prune() {
-	if len(v.known) <= 2*v.cache.nodes()+maxGone {
-		return
-	}
-	for path := range v.known {
-		if _, there := v.cache.Get(path); !there {
-			delete(v.known, path)
-		}
-	}
-}
-
-// forget drops the value of a node that was deleted.
-func (v *Values[T]) forget(n Node) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.known[n.Path].value.Node.Stat.Czxid <= n.Stat.Czxid {
-		delete(v.known, n.Path)
-	}
-}
-
-func newer(a, b Node) bool {
-	return (&value{stat: b.Stat}).compare(&a.Stat) < 0
 }

@@ -25,7 +25,8 @@
 //   - A term ends before its node is deleted, and so before the next term begins.
 //   - A candidate whose session ends while it waits joins again. It stops only with its
 //     context, with [framework.Client.Close], or with an error that a retry does not help.
-//   - After an error no node of ours stays, even if the server creates it later.
+//   - After an error we remove our node, also if the server carries out our create request only after we have
+//     given up.
 //   - A function that leads keeps its node until it has returned: see [Election.Run].
 //
 // # What it cannot promise

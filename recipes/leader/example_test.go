@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -55,55 +57,67 @@ func Example() {
 // that is published elsewhere is written with the term's guard: so a leader that is late cannot
 // replace the address of the next one.
 func Example_address() {
-	testbed.Example(func(ctx context.Context, client *framework.Client) error {
-		const published = "/scheduler-address"
-		if _, err := client.Create(ctx, published, []byte("nobody")); err != nil {
-			return err
-		}
-		publish := func(term *leader.Term) error {
-			_, err := client.Multi(ctx, term.Guard(),
-				&zk.SetDataRequest{Path: published, Data: []byte(term.ID()), Version: -1})
-			return err
-		}
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
 
-		old, err := leader.New(client, "/scheduler/leader", leader.WithID("10.0.0.7:8080"))
-		if err != nil {
-			return err
-		}
-		first, err := old.Campaign(ctx)
-		if err != nil {
-			return err
-		}
-		if err := publish(first); err != nil {
-			return err
-		}
-		who, err := old.Leader(ctx) // anybody may ask
-		if err != nil {
-			return err
-		}
-		fmt.Println("the leader is at", who.ID)
-		if err := first.Resign(); err != nil {
-			return err
-		}
-
-		e, err := leader.New(client, "/scheduler/leader", leader.WithID("10.0.0.8:8080"))
-		if err != nil {
-			return err
-		}
-		second, err := e.Campaign(ctx)
-		if err != nil {
-			return err
-		}
-		defer second.Resign()
-		if err := publish(second); err != nil {
-			return err
-		}
-		err = publish(first) // it was stopped for a while, and does not know
-		fmt.Println("the old leader is refused:", errors.Is(err, zk.ErrNoNode))
-		address, _, err := client.Get(ctx, published)
-		fmt.Printf("published: %s\n", address)
+	const published = "/scheduler-address"
+	if _, err := client.Create(ctx, published, []byte("nobody")); err != nil {
+		log.Fatal(err)
+	}
+	publish := func(term *leader.Term) error {
+		_, err := client.Multi(ctx, term.Guard(),
+			&zk.SetDataRequest{Path: published, Data: []byte(term.ID()), Version: -1})
 		return err
-	})
+	}
+
+	old, err := leader.New(client, "/scheduler/leader", leader.WithID("10.0.0.7:8080"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	first, err := old.Campaign(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := publish(first); err != nil {
+		log.Fatal(err)
+	}
+	who, err := old.Leader(ctx) // anybody may ask
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("the leader is at", who.ID)
+	if err := first.Resign(); err != nil {
+		log.Fatal(err)
+	}
+
+	e, err := leader.New(client, "/scheduler/leader", leader.WithID("10.0.0.8:8080"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	second, err := e.Campaign(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer second.Resign()
+	if err := publish(second); err != nil {
+		log.Fatal(err)
+	}
+	err = publish(first) // it was stopped for a while, and does not know
+	fmt.Println("the old leader is refused:", errors.Is(err, zk.ErrNoNode))
+	address, _, err := client.Get(ctx, published)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("published: %s\n", address)
 	// Output:
 	// the leader is at 10.0.0.7:8080
 	// the old leader is refused: true
@@ -111,37 +125,128 @@ func Example_address() {
 }
 
 func ExampleElection_Observe() {
-	testbed.Example(func(ctx context.Context, client *framework.Client) error {
-		e, err := leader.New(client, "/scheduler/leader", leader.WithID("host-7"))
-		if err != nil {
-			return err
-		}
-		var term *leader.Term
-		for state, err := range e.Observe(ctx) {
-			switch {
-			case err != nil:
-				return err
-			case state.Stale:
-				fmt.Println("no connection; what is known may be old")
-			case state.Elected:
-				fmt.Println("leader:", state.Leader.ID)
-				if err := term.Resign(); err != nil {
-					return err
-				}
-			case term == nil:
-				fmt.Println("nobody leads")
-				if term, err = e.Campaign(ctx); err != nil {
-					return err
-				}
-			default:
-				fmt.Println("nobody leads any more")
-				return nil
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	e, err := leader.New(client, "/scheduler/leader", leader.WithID("host-7"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	var term *leader.Term
+	for state, err := range e.Observe(ctx) {
+		switch {
+		case err != nil:
+			log.Fatal(err)
+		case state.Stale:
+			fmt.Println("no connection; what is known may be old")
+		case state.Elected:
+			fmt.Println("leader:", state.Leader.ID)
+			if err := term.Resign(); err != nil {
+				log.Fatal(err)
 			}
+		case term == nil:
+			fmt.Println("nobody leads")
+			if term, err = e.Campaign(ctx); err != nil {
+				log.Fatal(err)
+			}
+		default:
+			fmt.Println("nobody leads any more")
+			return
 		}
-		return nil
-	})
+	}
 	// Output:
 	// nobody leads
 	// leader: host-7
 	// nobody leads any more
+}
+
+// Campaign is for a caller that decides itself how long it leads.
+func ExampleElection_Campaign() {
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	e, err := leader.New(client, "/scheduler/leader", leader.WithID("host-7"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	term, err := e.Campaign(ctx) // waits until it leads
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("leads:", term.ID())
+	session, err := client.Session(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := server.ExpireSession(session.ID()); err != nil { // a fault
+		log.Fatal(err)
+	}
+	<-term.Done() // in a service: the work ends with term.Context()
+	fmt.Println("told of the loss:", errors.Is(term.Err(), lock.ErrLost))
+	next, err := e.Campaign(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("leads again, in another term:", next.Path() != term.Path())
+	if err := next.Resign(); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// leads: host-7
+	// told of the loss: true
+	// leads again, in another term: true
+}
+
+// A LeaderSelector is a mutex on the same path, in Java and here. So whoever holds the mutex leads.
+func ExampleAsSelector() {
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	e, err := leader.New(client, "/batch", leader.AsSelector(), leader.WithID("host-7"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = e.Lead(ctx, func(ctx context.Context, term *leader.Term) error { // takeLeadership, once
+		fmt.Println(term.ID(), "leads")
+		m, err := mutex.New(client, "/batch")
+		if err != nil {
+			return err
+		}
+		_, err = m.TryAcquire(ctx)
+		fmt.Println("the mutex is held:", errors.Is(err, mutex.ErrNotAcquired))
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// host-7 leads
+	// the mutex is held: true
 }

@@ -2,7 +2,6 @@ package leader_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -12,48 +11,26 @@ import (
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
-	"github.com/gocurator/curator/zktest"
 )
 
 // scenario is a life in an election, with a fault somewhere in it. The subject is the one that meets the
 // fault; the other candidate does not.
 type scenario struct {
-	server         *zktest.Server
+	*testbed.Scenario
 	subject, other *leader.Election
-	expires        bool // the fault ends the session
 }
 
 const faultPath = "/deep/down/election"
 
-// eachRequest runs test with the subject's first request failing, then its second, and so on, until a run
-// ends without meeting the fault.
+// eachRequest runs test with each request of the subject failing, see testbed.EachRequest.
 func eachRequest(t *testing.T, test func(t *testing.T, s scenario)) {
-	for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter} {
-		t.Run(fault.String(), func(t *testing.T) {
-			met := true
-			for n := 0; met; n++ {
-				met = false // also when -run leaves this one out
-				t.Run(fmt.Sprintf("request %d", n), func(t *testing.T) {
-					server := zktest.NewServer(t)
-					bed := testbed.On(server)
-					subject, other := bed.Client(t), bed.Client(t)
-					session, err := other.Session(testbed.Context(t))
-					require.NoError(t, err)
-					injected := server.Inject(fault, n, func(r zktest.Request) bool { return r.Session != session.ID() })
-					s := scenario{
-						server:  server,
-						subject: electionOn(t, subject, faultPath, leader.WithID("subject")),
-						other:   electionOn(t, other, faultPath, leader.WithID("other")),
-						expires: fault == zktest.ExpireBefore || fault == zktest.ExpireAfter,
-					}
-					test(t, s)
-					s.finish(t)
-					met = injected.Met()
-					require.Less(t, n, 60, "the scenario never ends")
-				})
-			}
-		})
-	}
+	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
+		c := scenario{
+			s, electionOn(t, s.Subject, faultPath, leader.WithID("subject")), electionOn(t, s.Other, faultPath, leader.WithID("other")),
+		}
+		test(t, c)
+		c.finish(t)
+	})
 }
 
 // finish checks what must hold after everything: the other can lead, and nothing of the subject's is left.
@@ -62,7 +39,7 @@ func (s scenario) finish(t *testing.T) {
 	term := campaign(t, s.other)
 	require.NoError(t, term.Resign())
 	testbed.Eventually(t, func() bool {
-		children, err := s.server.Children(faultPath)
+		children, err := s.Server.Children(faultPath)
 		return err != nil || len(children) == 0
 	}, "no node is left behind")
 }
@@ -78,7 +55,7 @@ func (s scenario) checkAlone(t *testing.T, term *leader.Term) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		return
 	}
-	if s.expires {
+	if s.Expires {
 		testbed.Receive(t, term.Done(), "word of the loss")
 	}
 	assert.Error(t, term.Err(), "two leaders")
@@ -90,7 +67,7 @@ func (s scenario) checkResign(t *testing.T, term *leader.Term) {
 	t.Helper()
 	err := term.Resign()
 	if err == nil {
-		assert.False(t, s.server.Exists(term.Path()), "resigned, so the node is gone")
+		assert.False(t, s.Server.Exists(term.Path()), "resigned, so the node is gone")
 		return
 	}
 	assert.ErrorIs(t, err, lock.ErrLost)
@@ -137,6 +114,7 @@ func TestRunWithAnyRequestFailing(t *testing.T) {
 	eachRequest(t, func(t *testing.T, s scenario) {
 		terms := 0
 		err := s.subject.Run(testbed.Context(t), func(ctx context.Context, term *leader.Term) error {
+			time.Sleep(time.Second) // in virtual time: a term that lasts has its node watched
 			if terms++; terms < 3 {
 				return nil
 			}

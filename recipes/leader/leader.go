@@ -7,14 +7,16 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/cenkalti/backoff/v4"
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/clientapi"
-	"github.com/gocurator/curator/internal/ctxerr"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/lockapi"
+	"github.com/gocurator/curator/internal/opt"
+	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/retry"
 )
 
 var (
@@ -89,13 +91,8 @@ type Election struct {
 // [lock.ErrBadArgument].
 func New(client *framework.Client, path string, opts ...Option) (*Election, error) {
 	var cfg config
-	for _, opt := range opts {
-		if opt == nil {
-			return nil, fmt.Errorf("leader: %w: nil option", lock.ErrBadArgument)
-		}
-		if err := opt(&cfg); err != nil {
-			return nil, fmt.Errorf("leader: %w", err)
-		}
+	if err := opt.Apply(&cfg, opts); err != nil {
+		return nil, fmt.Errorf("leader: %w", err)
 	}
 	name := latchName
 	if cfg.selector {
@@ -110,6 +107,7 @@ func New(client *framework.Client, path string, opts ...Option) (*Election, erro
 	if err != nil {
 		return nil, err
 	}
+	lockapi.Name(queue, "leadership")
 	id := cfg.id
 	if cfg.selector && id == "" {
 		id = string(client.DefaultData())
@@ -130,33 +128,47 @@ func (e *Election) ID() string { return e.id }
 // end of the queue if its node is gone. It ends when ctx is done, with the error of ctx, which also wraps
 // zk.ErrNoServer if there was no connection then; when the client is closed, with
 // [lock.ErrClosed]; and with errors that a retry does not help, such as zk.ErrNoAuth and
-// [lock.ErrSequenceExhausted]. After an error no node of ours stays, even if the server creates
-// it later.
+// [lock.ErrSequenceExhausted]. After an error we remove our node, also if the server carries
+// out our create request only after Campaign has returned.
 func (e *Election) Campaign(ctx context.Context) (*Term, error) {
 	hold, err := e.acquire(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("campaign: %w", err)
+		return nil, e.opError("campaign", err)
 	}
 	return newTerm(e, hold), nil
 }
 
-// acquire waits for the lease that is the leadership.
+func (e *Election) opError(op string, err error) error {
+	return &framework.OpError{Op: op, Path: e.path, Err: err}
+}
+
+// acquire waits for the lease that is the leadership. The error names no operation.
 func (e *Election) acquire(ctx context.Context) (*lock.Hold, error) {
 	ctx = framework.InSession(ctx, nil) // the values of another hold's context name a session, which may be over
-	var p pauses
+	pauses := newPauses()
 	for {
 		began := time.Now()
 		hold, err := e.queue.Acquire(ctx)
+		if inner, ok := err.(*framework.OpError); ok {
+			err = inner.Err
+		}
 		switch {
 		case err == nil:
 			return hold, nil
+		case ctx.Err() != nil && (e.client.State().IsConnected() || errors.Is(err, lock.ErrNotAcquired)): // there was no trouble
+			return nil, e.givenUp(ctx, wait.Err(ctx))
 		case ctx.Err() != nil:
 			return nil, e.givenUp(ctx, err)
 		case !transient(err):
 			return nil, err
 		}
-		e.client.Logger().Info("candidate joins again", "path", e.path, "reason", err)
-		if ended := p.wait(ctx, e.client, time.Since(began)); ended != nil {
+		if e.client.State().IsConnected() { // otherwise it cannot join yet
+			e.client.Logger().Info("candidate joins again", "path", e.path, "reason", err)
+		}
+		if time.Since(began) > lastPause {
+			pauses.Reset()
+		}
+		if ended := engine.Sleep(ctx, engine.Of(e.client), pauses.Next()); ended != nil {
 			return nil, e.givenUp(ctx, fmt.Errorf("%w: %w", ended, err))
 		}
 	}
@@ -166,7 +178,7 @@ func (e *Election) acquire(ctx context.Context) (*lock.Hold, error) {
 // could be reached, if that is so: it must not be mistaken for a wait for others.
 func (e *Election) givenUp(ctx context.Context, err error) error {
 	if !errors.Is(err, ctx.Err()) { // both have ended
-		err = fmt.Errorf("%w: %w", ctxerr.Of(ctx), err)
+		err = fmt.Errorf("%w: %w", wait.Err(ctx), err)
 	}
 	if e.client.State().IsConnected() || errors.Is(err, zk.ErrNoServer) {
 		return err
@@ -178,24 +190,13 @@ func (e *Election) givenUp(ctx context.Context, err error) error {
 // another connection, another session, or another node.
 func transient(err error) bool {
 	// A missing node is the election's path that was deleted: it is made again.
-	return clientapi.MayPass(err) || errors.Is(err, lock.ErrLost) || errors.Is(err, zk.ErrNoNode)
+	return retry.MayPass(err) || errors.Is(err, lock.ErrLost) || errors.Is(err, zk.ErrNoNode)
 }
 
-// pauses are those between tries. They grow while tries fail soon after they began.
-type pauses struct{ next *backoff.ExponentialBackOff }
-
+// Pauses between tries. They grow while tries fail soon after they began.
 const (
 	firstPause = 50 * time.Millisecond
 	lastPause  = 3 * time.Second
 )
 
-// wait pauses after a try that took this long, but not once the client is closed. The error is that of ctx.
-func (p *pauses) wait(ctx context.Context, client *framework.Client, took time.Duration) error {
-	if p.next == nil || took > lastPause {
-		p.next = backoff.NewExponentialBackOff(
-			backoff.WithInitialInterval(firstPause),
-			backoff.WithMaxInterval(lastPause),
-			backoff.WithMaxElapsedTime(0)) // for ever
-	}
-	return clientapi.Sleep(ctx, client, p.next.NextBackOff())
-}
+func newPauses() wait.Pauses { return wait.Pauses{First: firstPause, Last: lastPause} }

@@ -10,7 +10,8 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/ctxerr"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/wait"
 )
 
 // State is what [Election.Observe] knows of an election.
@@ -71,13 +72,13 @@ type observation struct {
 
 // next returns the next state that there is to tell.
 func (o *observation) next(ctx context.Context) (State, error) {
-	var p pauses
+	pauses := newPauses()
 	for {
 		if o.watch != nil {
 			select {
 			case <-o.watch.Done():
 			case <-ctx.Done():
-				return State{}, o.election.givenUp(ctx, ctxerr.Of(ctx))
+				return State{}, o.election.givenUp(ctx, wait.Err(ctx))
 			}
 			event := o.watch.Event()
 			lost := event.Type == zk.EventNotWatching && event.Err != nil // else a view of ours took its place
@@ -99,7 +100,7 @@ func (o *observation) next(ctx context.Context) (State, error) {
 		case o.doubt():
 			return o.shown, nil
 		default:
-			if ended := p.wait(ctx, o.election.client, 0); ended != nil {
+			if ended := engine.Sleep(ctx, engine.Of(o.election.client), pauses.Next()); ended != nil {
 				return State{}, o.election.givenUp(ctx, fmt.Errorf("%w: %w", ended, err))
 			}
 		}

@@ -468,3 +468,65 @@ func TestALogThatStandsStillDoesNotKeepTheNode(t *testing.T) {
 		})
 	}
 }
+
+// TestRunPausesAfterShortTerms has a function that returns at once.
+func TestRunPausesAfterShortTerms(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		terms := 0
+		err := w.election().Run(ctx, func(context.Context, *leader.Term) error { terms++; return nil })
+		require.EqualError(t, err, "run /election: context deadline exceeded")
+		require.Less(t, terms, 30)
+
+		ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		terms = 0
+		require.Error(t, w.election().Run(ctx, func(context.Context, *leader.Term) error {
+			terms++
+			time.Sleep(100 * time.Millisecond) // virtual time: a term that is not short
+			return nil
+		}))
+		require.Equal(t, 100, terms)
+	})
+}
+
+// TestAnOrderedShutdownSaysNothingElse has candidates wait behind a leader when their context ends.
+func TestAnOrderedShutdownSaysNothingElse(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		_, err := w.election().Campaign(t.Context())
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		campaign := w.campaigning(ctx, w.election())
+		run := make(chan error, 1)
+		go func() {
+			run <- w.election().Run(ctx, func(context.Context, *leader.Term) error { return nil })
+		}()
+		synctest.Wait()
+		cancel()
+		require.EqualError(t, (<-campaign).err, "campaign /election: context canceled")
+		require.EqualError(t, <-run, "run /election: context canceled")
+	})
+}
+
+// TestWhatIsLoggedInAnOutage: that a leadership is lost, and not that candidates try to join, which they cannot.
+func TestWhatIsLoggedInAnOutage(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		var lines bytes.Buffer
+		client := w.client(framework.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
+		e := electionOn(t, client, "/election")
+		_, err := e.Campaign(t.Context())
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		campaign := w.campaigning(ctx, e)
+		w.server.Stop()
+		time.Sleep(5 * time.Minute) // virtual time, in which nothing can join
+		cancel()
+		require.ErrorIs(t, (<-campaign).err, zk.ErrNoServer)
+		require.NoError(t, client.Close())
+		synctest.Wait()
+		require.Contains(t, lines.String(), `msg="leadership lost"`)
+		require.NotContains(t, lines.String(), "joins again")
+	})
+}

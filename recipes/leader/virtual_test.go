@@ -27,18 +27,15 @@ import (
 type world struct {
 	*testing.T
 	server *zktest.Server
+	client func(...framework.Option) *framework.Client
 }
 
-// virtual runs test in a synctest bubble with a server inside.
+// virtual runs test in a world.
 func virtual(t *testing.T, test func(t *testing.T, w world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		test(t, world{t, zktest.NewServer(t, zktest.WithInMemory())})
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		test(t, world{t, server, client})
 	})
-}
-
-func (w world) client(opts ...framework.Option) *framework.Client {
-	return testbed.On(w.server).Client(w.T, append(opts, framework.WithDialer(w.server.DialContext))...)
 }
 
 // unconnected is a client that nobody waited for.
@@ -404,5 +401,38 @@ func TestCloseEndsAPauseBetweenTries(t *testing.T) {
 		require.ErrorIs(t, testbed.Receive(t, c, "the end of the campaign").err, lock.ErrClosed)
 		require.ErrorIs(t, testbed.Receive(t, observed, "the end of the observation"), lock.ErrClosed)
 		require.Equal(t, closing, time.Since(began))
+	})
+}
+
+// TestNodeOfALostSessionStaysUntilTheWorkHasReturned has a client give its session up and make another one, before the servers end
+// the first, while its function still runs.
+func TestNodeOfALostSessionStaysUntilTheWorkHasReturned(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client := w.client(framework.WithErrorPolicy(connstate.Session))
+		done := make(chan error, 1)
+		working := make(chan struct{})
+		work, finish := context.WithCancel(t.Context())
+		defer finish()
+		go func() {
+			done <- electionOn(t, client, "/election").Lead(t.Context(), func(context.Context, *leader.Term) error {
+				close(working)
+				<-work.Done()
+				return nil
+			})
+		}()
+		<-working
+		names, first := w.nodes(), w.session(client)
+		require.Len(t, names, 1)
+		w.server.Freeze(first)
+		for w.session(client) == first { // until it is given up
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(100 * time.Millisecond) // virtual time, in which the node must stay
+		require.Equal(t, names, w.nodes())
+		finish()
+		require.ErrorIs(t, <-done, lock.ErrSessionLost)
+		time.Sleep(100 * time.Millisecond)
+		require.Empty(t, w.nodes())
+		require.Len(t, w.server.Sessions(), 2, "the servers have not ended the first yet")
 	})
 }

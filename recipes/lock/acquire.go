@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/cenkalti/backoff/v4"
@@ -12,7 +11,8 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/clientapi"
-	"github.com/gocurator/curator/internal/ctxerr"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/lock/internal/queueview"
 )
 
@@ -21,7 +21,7 @@ func (q *Queue) enter(ctx context.Context, wait bool) (*Hold, error) {
 	if outer := q.HeldIn(ctx); outer != nil && !q.cfg.plain {
 		return outer.again(ctx)
 	}
-	if o := q.client.Observer(); o != nil {
+	if o := q.observer(); o != nil && ctx.Value(observedKey{q}) == nil {
 		return q.observed(ctx, func(ctx context.Context) (*Hold, error) { return q.obtain(ctx, wait) }, o)
 	}
 	return q.obtain(ctx, wait)
@@ -43,7 +43,7 @@ func (q *Queue) unreachable(ctx context.Context, err error) error {
 	if ctx.Err() == nil || !errors.Is(err, ctx.Err()) || errors.Is(err, zk.ErrNoServer) || q.client.State().IsConnected() {
 		return err
 	}
-	return fmt.Errorf("%w: %w", ctxerr.Of(ctx), zk.ErrNoServer)
+	return fmt.Errorf("%w: %w", wait.Err(ctx), zk.ErrNoServer)
 }
 
 // contend acquires a new hold in the servers' queue, in one session after the other.
@@ -77,7 +77,7 @@ func (q *Queue) contend(ctx context.Context, wait bool) (*Hold, error) {
 		if pause == backoff.Stop {
 			return nil, lost.cause
 		}
-		if err := clientapi.Sleep(ctx, q.client, pause); err != nil {
+		if err := engine.Sleep(ctx, engine.Of(q.client), pause); err != nil {
 			return nil, err
 		}
 	}
@@ -96,14 +96,26 @@ func (q *Queue) look(ctx context.Context, v *queueview.View) error {
 	if !ok {
 		return nil
 	}
-	children, err := q.children(ctx, v)
-	if err != nil {
-		return err
+	leases, _ := q.leases()
+	return q.refuse(ctx, v, func(children []string) bool { return newcomer.WouldWait(children, leases) })
+}
+
+// refuse returns ErrNotAcquired if the children that belong to this lock are in the way. The view may be behind a release
+// elsewhere that has returned, so only a list may say so.
+func (q *Queue) refuse(ctx context.Context, v *queueview.View, inTheWay func(children []string) bool) error {
+	if v != nil {
+		if err := v.Await(ctx); err != nil {
+			return err
+		}
+		if children, ok, err := v.Names(q.order); ok && err == nil && !inTheWay(children) {
+			return nil
+		}
 	}
-	if leases, _ := q.leases(); newcomer.WouldWait(children, leases) {
-		return ErrNotAcquired
+	children, err := q.list(ctx)
+	if err == nil && inTheWay(children) {
+		err = q.notFree(children)
 	}
-	return nil
+	return err
 }
 
 // acquire is the lock recipe of the ZooKeeper documentation, in one session. After the create, every failure
@@ -129,7 +141,7 @@ func (q *Queue) whyNot(ctx context.Context, session *framework.Session, err erro
 	case cause == nil || errors.Is(cause, ErrClosed):
 		return err
 	case ctx.Err() != nil:
-		return ctxerr.Of(ctx) // both have ended; the caller asked for this one
+		return wait.Err(ctx) // both have ended; the caller asked for this one
 	default:
 		return &entryLost{cause}
 	}
@@ -185,39 +197,16 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, v *queuevi
 
 // empty returns ErrNotAcquired if anybody is in the queue.
 func (q *Queue) empty(ctx context.Context, v *queueview.View) error {
-	children, err := q.children(ctx, v)
-	if err == nil && len(children) > 0 {
-		err = ErrNotAcquired
-	}
-	return err
+	return q.refuse(ctx, v, func(children []string) bool { return len(children) > 0 })
 }
 
-// children returns the children that belong to this lock, in the driver's order: from the view if it can say, or from
-// a list. A path that does not exist has none.
-func (q *Queue) children(ctx context.Context, v *queueview.View) ([]string, error) {
-	if v != nil {
-		if err := v.Await(ctx); err != nil {
-			return nil, err
-		}
-		if children, ok, err := v.Names(q.order); ok && q.areThere(ctx, v, children) {
-			return children, err
-		}
-	}
+// list returns the children that belong to this lock, in the driver's order. A path that does not exist has none.
+func (q *Queue) list(ctx context.Context) ([]string, error) {
 	all, _, err := q.client.Children(ctx, q.base)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, err
 	}
 	return queueview.Sort(q.order, all)
-}
-
-// areThere reports whether children of a view are there for certain. It reads those that may be gone without the view being
-// told, if they are few. If they can be read, the view is told of their end from then on.
-func (q *Queue) areThere(ctx context.Context, v *queueview.View, children []string) bool {
-	untold := v.Untold(children)
-	return len(untold) <= maxWatched && !slices.ContainsFunc(untold, func(name string) bool {
-		_, err := q.node(ctx, v, name)
-		return err != nil
-	})
 }
 
 // listing is a list that is sent at most once, without waiting for it.
@@ -237,7 +226,7 @@ func (l *listing) start(ctx context.Context) {
 	l.once.Do(func() {
 		go func() { // ends with ctx at the latest
 			defer close(l.done)
-			l.children, l.err = l.queue.children(ctx, nil)
+			l.children, l.err = l.queue.list(ctx)
 		}()
 	})
 }

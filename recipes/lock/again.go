@@ -37,7 +37,6 @@ func (l *lease) removeSoon() {
 	ctx := framework.InSession(e.session.Context(), e.session)
 	clientapi.DeleteSoon(ctx, e.queue.client, e.path, func(found bool, err error) { // must not block
 		_ = l.finishRemoval(r, found, err)
-		e.end()
 		switch {
 		case err == nil && nearEnd(e.path):
 			go e.queue.rewind(ctx, e.path) // ends with its requests, or the session
@@ -45,9 +44,7 @@ func (l *lease) removeSoon() {
 			go e.staysBehind(err) // ends with the logger
 		}
 	})
-	if v := e.queue.views.Lookup(e.queue.client, e.queue.base); v != nil {
-		v.Leaves(e.name) // a TryAcquire that follows must not find us
-	}
+	e.end() // what another goroutine sends from now on comes after the delete
 }
 
 // ReleaseWith releases the lease and carries out ops, as [framework.Client.Multi] does on the client that the
@@ -177,7 +174,7 @@ func (h *Hold) Requeue(ctx context.Context) (*Hold, error) {
 	}
 	var next *Hold
 	var err error
-	if o := q.client.Observer(); o != nil {
+	if o := q.observer(); o != nil {
 		next, err = q.observed(outside{ctx, q}, again, o)
 	} else {
 		next, err = again(outside{ctx, q})
@@ -198,14 +195,19 @@ func (q *Queue) requeue(ctx context.Context, old *lease) (*Hold, error) {
 		return nil, old.notReplaced(ctx, err)
 	}
 	old.removed()
-	h, err := next.hold(framework.InSession(ctx, session), true)
+	return q.resume(ctx, next)
+}
+
+// resume waits with a node that is in the queue, and begins again if that is lost.
+func (q *Queue) resume(ctx context.Context, e *entry) (*Hold, error) {
+	h, err := e.hold(framework.InSession(ctx, e.session), true)
 	if err == nil {
 		return h, nil
 	}
-	next.leave()
-	err = q.whyNot(ctx, session, err)
+	e.leave()
+	err = q.whyNot(ctx, e.session, err)
 	var lost *entryLost
-	if errors.As(err, &lost) { // of the next hold's node: begin again
+	if errors.As(err, &lost) {
 		return q.contend(ctx, true)
 	}
 	return nil, err

@@ -56,7 +56,7 @@ func TestAsyncReleaseWithAnyRequestFailing(t *testing.T) {
 
 // TestTryAfterAnAsyncRelease must not find the node whose delete was sent before, with a view and without.
 func TestTryAfterAnAsyncRelease(t *testing.T) {
-	virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
+	testbed.Virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
 		q := newQueue(t, client(), "/lock", lock.WithAsyncRelease())
 		for range 100 {
 			hold, err := q.TryAcquire(testbed.Context(t))
@@ -69,7 +69,7 @@ func TestTryAfterAnAsyncRelease(t *testing.T) {
 
 // TestTryAfterAnAsyncReleaseAndARead has the node read before its delete, and the answer come after the delete was sent.
 func TestTryAfterAnAsyncReleaseAndARead(t *testing.T) {
-	virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 		q := newQueue(t, client(), "/lock", lock.WithAsyncRelease())
 		watched(t, q)
 		hold := acquire(t, q)
@@ -177,7 +177,7 @@ func TestReleaseWithoutANodeWritesNothing(t *testing.T) {
 
 func TestReleaseWithAnyRequestFailing(t *testing.T) {
 	eachRequest(t, func(t *testing.T, s scenario) {
-		client := testbed.On(s.server).Client(t) // another, which meets the fault as well
+		client := s.Client() // another, which meets the fault as well
 		ctx := testbed.Context(t)
 		_, err := client.Create(ctx, "/result", []byte{})
 		if err != nil {

@@ -58,7 +58,7 @@ func own(t *testing.T, q *lock.Queue, n int) string {
 
 // TestTheNextDoesNotList: when the holder releases, an event is all that it takes.
 func TestTheNextDoesNotList(t *testing.T) {
-	virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 		q, others := newQueue(t, client(), "/lock"), client()
 		nodes, mine := inLongQueue(t, server, q, others)
 		last := many - 1
@@ -87,7 +87,7 @@ func TestTheNextDoesNotList(t *testing.T) {
 func TestRequestsWithoutAView(t *testing.T) {
 	for ahead, want := range map[int]struct{ lists, reads int }{1: {1, 2}, 2: {2, 3}, many: {2, 3}} {
 		t.Run(fmt.Sprintf("%d ahead", ahead), func(t *testing.T) {
-			virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 				q, others := newQueue(t, client(), "/lock"), client()
 				require.NoError(t, server.Create("/lock", nil))
 				nodes := queueOf(t, others, ahead)
@@ -120,7 +120,7 @@ func TestWhoThinksThatItIsNextWaits(t *testing.T) {
 		"all but the last but one": {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13},
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 				q, others := newQueue(t, client(), "/lock"), client()
 				nodes, mine := inLongQueue(t, server, q, others)
 				for _, i := range gone {
@@ -147,7 +147,7 @@ func TestWhoThinksThatItIsNextWaits(t *testing.T) {
 func TestTheNextWhoseNodeIsDeletedQueuesAgain(t *testing.T) {
 	for name, soon := range map[string]bool{"before it watches the last": true, "while it watches the last": false} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 				q, others := newQueue(t, client(), "/lock"), client()
 				nodes, mine := inLongQueue(t, server, q, others)
 				last := nodes[many-1]
@@ -175,7 +175,7 @@ func TestTheNextWhoseNodeIsDeletedQueuesAgain(t *testing.T) {
 
 // TestAWaiterWhoseNodeIsDeletedQueuesAgainAtOnce, and not only when the one ahead goes.
 func TestAWaiterWhoseNodeIsDeletedQueuesAgainAtOnce(t *testing.T) {
-	virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 		q, others := newQueue(t, client(), "/lock"), client()
 		nodes, mine := inLongQueue(t, server, q, others)
 		release(t, others, own(t, q, many))
@@ -199,7 +199,7 @@ func TestTheNextIsNotWokenForGood(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 				q, others := newQueue(t, client(), "/lock"), client()
 				nodes, mine := inLongQueue(t, server, q, others)
 				release(t, others, nodes[:many-1]...)
@@ -220,7 +220,7 @@ func TestTheNextIsNotWokenForGood(t *testing.T) {
 
 // TestTheNextIsToldThatItsNodeIsDeleted at the beginning of its hold, without a request.
 func TestTheNextIsToldThatItsNodeIsDeleted(t *testing.T) {
-	virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 		q, others := newQueue(t, client(), "/lock"), client()
 		nodes, mine := inLongQueue(t, server, q, others)
 		release(t, others, nodes...)
@@ -235,7 +235,7 @@ func TestTheNextIsToldThatItsNodeIsDeleted(t *testing.T) {
 // TestTheNextAtTheEndOfTheNumbersLists: nodes that are created later may have negative numbers, with which Curator puts them
 // first.
 func TestTheNextAtTheEndOfTheNumbersLists(t *testing.T) {
-	virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 		q, others := newQueue(t, client(), "/lock"), client()
 		require.NoError(t, server.Create("/lock", nil))
 		require.NoError(t, server.SetSequence("/lock", 1<<30))
@@ -251,7 +251,7 @@ func TestTheNextAtTheEndOfTheNumbersLists(t *testing.T) {
 
 // TestTheNextBehindANodeThatItMayNotRead needs only the one directly ahead.
 func TestTheNextBehindANodeThatItMayNotRead(t *testing.T) {
-	virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 		q, others := newQueue(t, client(), "/lock"), client()
 		secret, err := others.Create(testbed.Context(t), "/lock/lock-", nil, framework.As(framework.EphemeralSequential),
 			framework.ContainerParents(), framework.ACL(zk.WorldACL(zk.PermWrite)))
@@ -270,16 +270,16 @@ func TestTheNextWithAnyRequestFailing(t *testing.T) {
 	eachRequest(t, func(t *testing.T, s scenario) {
 		var nodes []string
 		for range many {
-			nodes = append(nodes, foreign(t, s.bystander, "/deep/down/lock"))
+			nodes = append(nodes, foreign(t, s.Other, "/deep/down/lock"))
 		}
-		mine := acquiring(t, testbed.Context(t), s.subject, s.server, many+1)
-		release(t, s.bystander, nodes[:many-1]...)
+		mine := acquiring(t, testbed.Context(t), s.subject, s.Server, many+1)
+		release(t, s.Other, nodes[:many-1]...)
 		select {
 		case got := <-mine:
 			t.Fatalf("two holders: %+v", got)
 		case <-time.After(5 * time.Millisecond): // it must not hold; too short a wait fails no test
 		}
-		release(t, s.bystander, nodes[many-1])
+		release(t, s.Other, nodes[many-1])
 		got := testbed.Receive(t, mine, "the lock")
 		require.NoError(t, got.err)
 		s.checkAlone(t, got.hold)

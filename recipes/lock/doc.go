@@ -29,7 +29,8 @@
 // # What it promises
 //
 //   - At most as many holds as there are leases have a live context.
-//   - After an error no node of ours stays, even if the server creates it later.
+//   - After an error we remove our node, also if the server carries out our create request only after we have
+//     given up.
 //   - A holder is told of a loss before anyone else can hold.
 //
 // # What it cannot promise

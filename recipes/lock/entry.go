@@ -12,8 +12,8 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/ctxerr"
 	"github.com/gocurator/curator/internal/lockapi"
+	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/lock/internal/queueview"
 )
 
@@ -27,6 +27,8 @@ type entry struct {
 	known   []string         // the children that belong to the lock, since our create; nil: list them
 	ahead   int              // nodes ahead of ours when we last looked; -1: we have not
 	own     *framework.Watch // of our node; nil: there is none
+	joined  bool             // the observer knows of it
+	notFree error            // why a wait is given up
 
 	vanished chan struct{} // closed when somebody else has deleted the node
 
@@ -55,7 +57,7 @@ func (e *entry) created(path string) {
 	e.path = path
 	_, e.name = framework.Split(path)
 	e.queue.mu.Lock()
-	e.queue.entries++
+	e.queue.nodes[e.name] = true
 	e.queue.mu.Unlock()
 }
 
@@ -64,8 +66,10 @@ func (e *entry) enterView(ctx context.Context, v *queueview.View) error {
 	if err := v.Await(ctx); err != nil {
 		return err
 	}
-	if !e.queue.areThere(ctx, v, []string{e.name}) {
-		return nil // we may not read our node, so the view is not told of its end
+	if !v.Told(e.name) {
+		if _, err := e.queue.node(ctx, v, e.name); err != nil {
+			return nil // we may not read our node, so the view is not told of its end
+		}
 	}
 	e.mu.Lock()
 	e.view = v
@@ -81,12 +85,6 @@ func (e *entry) inView() *queueview.View {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.view
-}
-
-// tells reports whether the nodes called names are there for certain, if they were in what we looked at.
-func (e *entry) tells(names []string) bool {
-	v := e.inView()
-	return v == nil || len(v.Untold(names)) == 0
 }
 
 // leaveView removes the entry from the view.
@@ -116,7 +114,7 @@ func (e *entry) hold(ctx context.Context, wait bool) (*Hold, error) {
 	if queueview.Exhausted(e.name) {
 		return nil, ErrSequenceExhausted
 	}
-	joined := false
+	confirmed := false // just now
 	for {
 		leases, changed := e.queue.leases()
 		children, err := e.look(ctx) // 2
@@ -127,26 +125,34 @@ func (e *entry) hold(ctx context.Context, wait bool) (*Hold, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !joined {
+		if !e.joined {
 			e.tellJoined(ctx)
-			joined = true
+			e.joined = true
 		}
 		switch {
 		case turn.Held:
-			h, err := newHold(ctx, e)
-			if !errors.Is(err, ErrSuspended) {
-				return h, err
+			h, held := newHold(ctx, e)
+			if held == nil {
+				return h, nil
 			}
-			// No hold that has ended already is returned. The list waits for a connection.
-			e.leaveView()
-		case !wait && !e.tells(turn.Watch):
-			e.leaveView() // they may be gone, which a list shows
+			if err = held; errors.Is(err, ErrSuspended) {
+				e.leaveView() // no hold that has ended already is returned: the list waits for a connection
+				err = nil
+			}
+		case !wait && e.inView() != nil:
+			e.leaveView() // only a list may say no, as in refuse
 		case !wait:
-			return nil, ErrNotAcquired
+			return nil, e.queue.notFree(children)
 		default:
-			if err := e.await(ctx, children, turn.Watch, changed); err != nil { // 4
-				return nil, err
-			}
+			err = e.await(ctx, children, turn.Watch, leases, changed) // 4
+		}
+		if unconfirmed := errors.Is(err, errUnconfirmed); unconfirmed && !confirmed {
+			confirmed, err = true, e.queue.client.CatchUp(framework.InSession(ctx, e.session))
+		} else {
+			confirmed = unconfirmed
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 }
@@ -161,7 +167,7 @@ func (e *entry) look(ctx context.Context) ([]string, error) {
 	children, err := e.known, error(nil)
 	e.known = nil
 	if !slices.Contains(children, e.name) {
-		if children, err = e.queue.children(ctx, nil); err != nil {
+		if children, err = e.queue.list(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -171,12 +177,15 @@ func (e *entry) look(ctx context.Context) ([]string, error) {
 	return children, nil
 }
 
-// decide asks the driver.
+// decide asks the driver, unless there are no leases at present.
 func (e *entry) decide(children []string, leases int) (Decision, error) {
 	e.ahead = slices.Index(children, e.name)
 	e.queue.mu.Lock()
-	e.queue.others = len(children) - e.queue.entries
+	e.queue.others = len(children) - len(e.queue.nodes)
 	e.queue.mu.Unlock()
+	if leases == 0 {
+		return Decision{}, nil
+	}
 	turn, err := e.queue.driver.Decide(children, e.name, leases)
 	if err == nil && !turn.Held && len(turn.Watch) == 0 {
 		err = fmt.Errorf("%w: driver %T neither grants the lease nor names whom to wait for", ErrBadArgument, e.queue.driver)
@@ -185,15 +194,21 @@ func (e *entry) decide(children []string, leases int) (Decision, error) {
 }
 
 // await returns when the queue must be looked at again: one of the nodes called names, of all children, was deleted, or
-// changed is closed.
-func (e *entry) await(ctx context.Context, children, names []string, changed <-chan struct{}) error {
-	// A waiter depends on its session as a holder does: it must not learn only when it is woken that its node
-	// was deleted long ago.
-	stop, err := e.depend(connstate.Session, func(error) {})
-	if err != nil {
-		return err
+// changed is closed. There are no names if there are no leases.
+func (e *entry) await(ctx context.Context, children, names []string, leases int, changed <-chan struct{}) error {
+	e.notFree = e.queue.notFree(children)
+	// Whoever is next has its session confirmed as a holder does, and can hold without asking. For the others that
+	// would be too many writes: they confirm it when they are woken.
+	if e.ahead <= leases {
+		stop, err := e.depend(connstate.Session, func(error) {})
+		if err != nil {
+			return err
+		}
+		defer stop()
 	}
-	defer stop()
+	if len(names) == 0 {
+		return e.sleep(ctx, nil, nil, changed)
+	}
 	v := e.inView()
 	if v != nil {
 		w, known := v.Wait(names)
@@ -205,20 +220,21 @@ func (e *entry) await(ctx context.Context, children, names []string, changed <-c
 			return e.sleep(ctx, w.Done(), nil, changed)
 		}
 	}
-	err = e.awaitListed(ctx, v, children, names, changed)
+	err := e.awaitListed(ctx, v, children, names, changed)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, zk.ErrNoServer) {
-		return givenUp(ctx) // also while a watch was being set
+		return givenUp(ctx, e.notFree) // also while a watch was being set
 	}
 	return err
 }
+
+// errUnconfirmed means that no write was committed for so long that the session may be over. A write may show that it lives.
+var errUnconfirmed = fmt.Errorf("%w: it is not confirmed", ErrSessionLost)
 
 // depend has tell called as soon as the session is in trouble. The error is an entryLost if we may begin again.
 func (e *entry) depend(policy connstate.ErrorPolicy, tell func(error)) (stop func() bool, err error) {
 	stop, err = e.session.Depend(policy, tell)
 	if errors.Is(err, ErrSessionLost) && e.session.Err() == nil {
-		// It is not over, but the leader has not confirmed it for too long. A request that was sent since then
-		// may have done so.
-		err = &entryLost{err}
+		err = &entryLost{errUnconfirmed}
 	}
 	return stop, err
 }
@@ -247,13 +263,25 @@ func (e *entry) sleep(ctx context.Context, fired, also, changed <-chan struct{})
 	case <-ctx.Done():
 		// The node ahead may be deleted at this moment, which would make us the holder. We need not find out:
 		// our caller deletes our node, and that wakes the next waiter as a release does.
-		return givenUp(ctx)
+		return givenUp(ctx, e.notFree)
 	}
 	return nil
 }
 
 // givenUp is why a wait ends with ctx.
-func givenUp(ctx context.Context) error { return fmt.Errorf("%w: %w", ErrNotAcquired, ctxerr.Of(ctx)) }
+func givenUp(ctx context.Context, notFree error) error {
+	return fmt.Errorf("%w: %w", notFree, wait.Err(ctx))
+}
+
+// notFree is ErrNotAcquired. It says so if the first of children is ours: whoever comes from Curator for Java expects to re-enter.
+func (q *Queue) notFree(children []string) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.cfg.plain && len(children) > 0 && q.nodes[children[0]] {
+		return errHeldHere
+	}
+	return ErrNotAcquired
+}
 
 // begin makes the entry one that holds.
 func (e *entry) begin(l *lease) error {
@@ -305,7 +333,7 @@ func (e *entry) end() {
 	onOver := e.onOver
 	e.mu.Unlock()
 	e.queue.mu.Lock()
-	e.queue.entries--
+	delete(e.queue.nodes, e.name)
 	e.queue.mu.Unlock()
 	e.leaveView()
 	e.unwatchNode()

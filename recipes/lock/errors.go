@@ -2,6 +2,7 @@ package lock
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/lock/internal/queueview"
@@ -9,9 +10,12 @@ import (
 
 // Reasons why a lock was not acquired.
 var (
-	// ErrNotAcquired means that somebody else holds the lock, and TryAcquire does not wait or the wait of
-	// Acquire was given up. No node of ours stays. Try again later.
-	ErrNotAcquired = errors.New("held by another")
+	// ErrNotAcquired means that somebody else holds the lock, in this process or in another, and TryAcquire does not wait or
+	// the wait of Acquire was given up. No node of ours stays. Try again later.
+	ErrNotAcquired = errors.New("not free")
+
+	// errHeldHere is ErrNotAcquired if the holder has the lock from the same Queue.
+	errHeldHere = fmt.Errorf("%w: held by this client (pass hold.Context() to re-enter)", ErrNotAcquired)
 
 	// ErrSequenceExhausted means that the sequence numbers below the lock's path have overflowed, so they give
 	// no order any more. They begin again when the queue is empty and the path is deleted; the last one to

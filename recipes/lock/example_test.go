@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"slices"
 	"strings"
 	"time"
@@ -11,8 +12,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/zktest"
 )
 
 // perTenant lets one of each tenant hold at a time. It puts the tenant into the nodes' names, and leaves the rest
@@ -49,33 +50,45 @@ func (d perTenant) same(children []string) (same []string) {
 
 // A recipe of one's own is a name for the nodes and a driver that says who holds.
 func ExampleDriver() {
-	testbed.Example(func(ctx context.Context, client *framework.Client) error {
-		for _, tenant := range []string{"acme", "globex", "acme"} {
-			queue, err := lock.New(client, "/jobs", ".job-", perTenant{tenant: tenant})
-			if err != nil {
-				return err
-			}
-			patient, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-			defer cancel()
-			hold, err := queue.Acquire(patient)
-			if err != nil {
-				fmt.Println(tenant, "waits in vain")
-				continue
-			}
-			defer hold.Release()
-			fmt.Println(tenant, "holds")
-		}
-		queue, err := lock.New(client, "/jobs", ".job-", perTenant{tenant: "initech"})
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	for _, tenant := range []string{"acme", "globex", "acme"} {
+		queue, err := lock.New(client, "/jobs", ".job-", perTenant{tenant: tenant})
 		if err != nil {
-			return err
+			log.Fatal(err)
 		}
-		hold, err := queue.TryAcquire(ctx)
+		waiting, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		hold, err := queue.Acquire(waiting)
 		if err != nil {
-			return err
+			fmt.Println(tenant, "waits in vain")
+			continue
 		}
-		fmt.Println("initech holds")
-		return hold.Release()
-	})
+		defer hold.Release()
+		fmt.Println(tenant, "holds")
+	}
+	queue, err := lock.New(client, "/jobs", ".job-", perTenant{tenant: "initech"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	hold, err := queue.TryAcquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("initech holds")
+	if err := hold.Release(); err != nil {
+		log.Fatal(err)
+	}
 	// Output:
 	// acme holds
 	// globex holds
@@ -84,93 +97,135 @@ func ExampleDriver() {
 }
 
 func ExampleQueue() {
-	testbed.Example(func(ctx context.Context, client *framework.Client) error {
-		// At most two at a time, with nodes that are called job-0000000000 and so on.
-		queue, err := lock.New(client, "/jobs", "job-", lock.Standard{}, lock.WithMaxLeases(2))
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	// At most two at a time, with nodes that are called job-0000000000 and so on.
+	queue, err := lock.New(client, "/jobs", "job-", lock.Standard{}, lock.WithMaxLeases(2))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 2 {
+		hold, err := queue.Acquire(ctx)
 		if err != nil {
-			return err
+			log.Fatal(err)
 		}
-		for range 2 {
-			hold, err := queue.Acquire(ctx)
-			if err != nil {
-				return err
-			}
-			defer hold.Release()
-		}
-		_, err = queue.TryAcquire(ctx)
-		fmt.Println(err)
-		return nil
-	})
+		defer hold.Release()
+	}
+	_, err = queue.TryAcquire(ctx)
+	fmt.Println(err)
 	// Output:
-	// try /jobs: held by another
+	// try /jobs: not free: held by this client (pass hold.Context() to re-enter)
 }
 
 func ExampleQueue_Participants() {
-	testbed.Example(func(ctx context.Context, client *framework.Client) error {
-		queue, err := lock.New(client, "/jobs", "job-", nil, lock.WithData([]byte("the nightly job")))
-		if err != nil {
-			return err
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	queue, err := lock.New(client, "/jobs", "job-", nil, lock.WithData([]byte("the nightly job")))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := queue.Do(ctx, func(ctx context.Context) error {
+		all, err := queue.Participants(ctx)
+		for _, p := range all {
+			fmt.Printf("%s, holds: %v\n", p.Data, p.Holds)
 		}
-		return queue.Do(ctx, func(ctx context.Context) error {
-			all, err := queue.Participants(ctx)
-			for _, p := range all {
-				fmt.Printf("%s, holds: %v\n", p.Data, p.Holds)
-			}
-			return err
-		})
-	})
+		return err
+	}); err != nil {
+		log.Fatal(err)
+	}
 	// Output:
 	// the nightly job, holds: true
 }
 
 // What is done while holding is done with the hold's context, so that a loss cannot be overlooked.
 func ExampleHold_Context() {
-	testbed.Example(func(ctx context.Context, client *framework.Client) error {
-		queue, err := lock.New(client, "/jobs", "job-", nil)
-		if err != nil {
-			return err
-		}
-		hold, err := queue.Acquire(ctx)
-		if err != nil {
-			return err
-		}
-		defer hold.Release()
-		if err := client.Delete(ctx, hold.Path(), -1); err != nil { // an operator does that
-			return err
-		}
-		<-hold.Context().Done()
-		fmt.Println(context.Cause(hold.Context()))
-		return nil
-	})
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	queue, err := lock.New(client, "/jobs", "job-", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	hold, err := queue.Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer hold.Release()
+	if err := client.Delete(ctx, hold.Path(), -1); err != nil { // an operator does that
+		log.Fatal(err)
+	}
+	<-hold.Context().Done()
+	fmt.Println(context.Cause(hold.Context()))
 	// Output:
 	// lock node deleted by another
 }
 
 // A write that succeeds only while the lock's node is there.
 func ExampleHold_Guard() {
-	testbed.Example(func(ctx context.Context, client *framework.Client) error {
-		if _, err := client.Create(ctx, "/balance", []byte("100")); err != nil {
-			return err
-		}
-		queue, err := lock.New(client, "/jobs", "job-", nil)
-		if err != nil {
-			return err
-		}
-		hold, err := queue.Acquire(ctx)
-		if err != nil {
-			return err
-		}
-		_, err = client.Multi(ctx, hold.Guard(), &zk.SetDataRequest{Path: "/balance", Data: []byte("90"), Version: -1})
-		fmt.Println("while holding:", err)
-		if err := hold.Release(); err != nil {
-			return err
-		}
-		_, err = client.Multi(ctx, hold.Guard(), &zk.SetDataRequest{Path: "/balance", Data: []byte("80"), Version: -1})
-		fmt.Println("too late:", errors.Is(err, zk.ErrNoNode))
-		balance, _, err := client.Get(ctx, "/balance")
-		fmt.Println("balance:", string(balance))
-		return err
-	})
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	if _, err := client.Create(ctx, "/balance", []byte("100")); err != nil {
+		log.Fatal(err)
+	}
+	queue, err := lock.New(client, "/jobs", "job-", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	hold, err := queue.Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = client.Multi(ctx, hold.Guard(), &zk.SetDataRequest{Path: "/balance", Data: []byte("90"), Version: -1})
+	fmt.Println("while holding:", err)
+	if err := hold.Release(); err != nil {
+		log.Fatal(err)
+	}
+	_, err = client.Multi(ctx, hold.Guard(), &zk.SetDataRequest{Path: "/balance", Data: []byte("80"), Version: -1})
+	fmt.Println("too late:", errors.Is(err, zk.ErrNoNode))
+	balance, _, err := client.Get(ctx, "/balance")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("balance:", string(balance))
 	// Output:
 	// while holding: <nil>
 	// too late: true
@@ -179,29 +234,38 @@ func ExampleHold_Guard() {
 
 // A number for whatever must refuse a holder that is late.
 func ExampleHold_FencingToken() {
-	testbed.Example(func(ctx context.Context, client *framework.Client) error {
-		queue, err := lock.New(client, "/jobs", "job-", nil)
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	queue, err := lock.New(client, "/jobs", "job-", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var last int64
+	for range 3 {
+		hold, err := queue.Acquire(ctx)
 		if err != nil {
-			return err
+			log.Fatal(err)
 		}
-		var last int64
-		for range 3 {
-			hold, err := queue.Acquire(ctx)
-			if err != nil {
-				return err
-			}
-			token, err := hold.FencingToken(ctx)
-			if err != nil {
-				return err
-			}
-			fmt.Println("higher than the last one:", token > last)
-			last = token
-			if err := hold.Release(); err != nil {
-				return err
-			}
+		token, err := hold.FencingToken(ctx)
+		if err != nil {
+			log.Fatal(err)
 		}
-		return nil
-	})
+		fmt.Println("higher than the last one:", token > last)
+		last = token
+		if err := hold.Release(); err != nil {
+			log.Fatal(err)
+		}
+	}
 	// Output:
 	// higher than the last one: true
 	// higher than the last one: true

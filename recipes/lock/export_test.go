@@ -11,9 +11,8 @@ func (q *Queue) InLine() int {
 	return q.local.waiting.Len()
 }
 
-// ReleaseWhileLost is Release, with a loss just after it was decided that the node is passed on. It reports whether
-// it was.
-func (h *Hold) ReleaseWhileLost(cause error) bool {
+// ReleaseDuring is Release, with a call of f just after it was decided that the node is passed on. It reports whether it was.
+func (h *Hold) ReleaseDuring(f func()) bool {
 	l := h.lease
 	l.mu.Lock()
 	next := l.nextLocal()
@@ -22,11 +21,14 @@ func (h *Hold) ReleaseWhileLost(cause error) bool {
 	if next == nil {
 		return false
 	}
-	l.lose(cause)
+	f()
 	l.finish(ErrReleased)
 	next <- l.entry
 	return true
 }
+
+// Lose has the lease be lost.
+func (h *Hold) Lose(cause error) { h.lease.lose(cause) }
 
 // Alone reports whether nobody else is in the queue, for all that we have been told.
 func (h *Hold) Alone() bool {

@@ -3,7 +3,6 @@ package lock_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -14,53 +13,23 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/lock"
-	"github.com/gocurator/curator/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// faults is every way in which a request can fail.
-var faults = []zktest.Fault{zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter}
-
 // scenario is a life in the queue, with a fault somewhere in it. The subject is the one that
 // meets the fault; the other contender does not.
 type scenario struct {
-	server         *zktest.Server
+	*testbed.Scenario
 	subject, other *lock.Queue
-	bystander      *framework.Client // that of other
-	expires        bool              // the fault ends the session
 }
 
-// eachRequest runs test with the subject's first request failing, then its second,
-// and so on, until a run ends without meeting the fault.
+// eachRequest runs test with each request of the subject failing, see testbed.EachRequest.
 func eachRequest(t *testing.T, test func(t *testing.T, s scenario), opts ...lock.Option) {
-	for _, fault := range faults {
-		t.Run(fault.String(), func(t *testing.T) {
-			met := true
-			for n := 0; met; n++ {
-				met = false // also when -run leaves this one out
-				t.Run(fmt.Sprintf("request %d", n), func(t *testing.T) {
-					server := zktest.NewServer(t)
-					bed := testbed.On(server)
-					subject, other := bed.Client(t), bed.Client(t)
-					session, err := other.Session(testbed.Context(t))
-					require.NoError(t, err)
-					injected := server.Inject(fault, n, func(r zktest.Request) bool {
-						return r.Session != session.ID()
-					})
-					test(t, scenario{
-						server:    server,
-						subject:   newQueue(t, subject, "/deep/down/lock", opts...),
-						other:     newQueue(t, other, "/deep/down/lock"),
-						bystander: other,
-						expires:   fault == zktest.ExpireBefore || fault == zktest.ExpireAfter,
-					})
-					met = injected.Met()
-					require.Less(t, n, 50, "the scenario never ends")
-				})
-			}
-		})
-	}
+	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
+		const path = "/deep/down/lock"
+		test(t, scenario{s, newQueue(t, s.Subject, path, opts...), newQueue(t, s.Other, path)})
+	})
 }
 
 func newQueue(t *testing.T, client *framework.Client, path string, opts ...lock.Option) *lock.Queue {
@@ -78,7 +47,7 @@ func (s scenario) finish(t *testing.T) {
 	require.NoError(t, err, "the next contender gets in")
 	require.NoError(t, hold.Release())
 	testbed.Eventually(t, func() bool {
-		children, err := s.server.Children("/deep/down/lock")
+		children, err := s.Server.Children("/deep/down/lock")
 		return err != nil || len(children) == 0
 	}, "no node is left behind")
 }
@@ -151,9 +120,10 @@ func TestGivingUpWithAnyRequestFailing(t *testing.T) {
 // that ends by the clock is a test of its own.
 func (s scenario) checkAlone(t *testing.T, hold *lock.Hold) {
 	t.Helper()
+	time.Sleep(time.Second) // in virtual time: the node of a hold that lasts is watched, which is a request
 	second, err := s.other.TryAcquire(testbed.Context(t))
 	if err == nil {
-		if s.expires {
+		if s.Expires {
 			testbed.Receive(t, hold.Done(), "word of the loss")
 		}
 		assert.Error(t, hold.Err(), "two holders")
@@ -168,11 +138,11 @@ func (s scenario) checkRelease(t *testing.T, hold *lock.Hold) {
 	t.Helper()
 	err := hold.Release()
 	if err == nil {
-		_, exists := s.server.Get(hold.Path())
+		_, exists := s.Server.Get(hold.Path())
 		assert.Error(t, exists, "released, so the node is gone")
 		return
 	}
 	// The servers tell of the node's end before they tell of the session's.
-	deleted := s.expires && errors.Is(err, lock.ErrNodeDeleted)
+	deleted := s.Expires && errors.Is(err, lock.ErrNodeDeleted)
 	assert.True(t, deleted || errors.Is(err, lock.ErrSessionLost) || errors.Is(err, lock.ErrSuspended), "%v", err)
 }

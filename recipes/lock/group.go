@@ -66,7 +66,7 @@ func (g *Group) Done() <-chan struct{} { return g.ctx.Done() }
 func (g *Group) Err() error { return context.Cause(g.ctx) }
 
 // Do calls f and releases. f's context ends with the group, and when ctx ends. The error is f's and Release's
-// joined. If f panics, the leases are released.
+// joined. If f panics, the leases are released. If the group has ended already, f is not called, and the error wraps the cause.
 func (g *Group) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return do(ctx, g.ctx, g.Release, f)
 }

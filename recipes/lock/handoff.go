@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/ctxerr"
 )
 
 // WithLocalHandOff hands a lease off in memory: if goroutines of one process wait for the same Queue, and
@@ -47,9 +44,11 @@ type handOff struct {
 type localQueue struct {
 	handOff
 
-	mu      sync.Mutex // guards what follows
-	taken   bool       // a goroutine has a node, or the turn to make one
-	waiting list.List  // of *localWaiter
+	mu      sync.Mutex  // guards what follows
+	taken   bool        // a goroutine has a node, or the turn to make one
+	node    *entry      // whose end passes the turn on; nil while a goroutine acquires
+	unwatch func() bool // ends the watch on the session of node
+	waiting list.List   // of *localWaiter
 }
 
 // localWaiter is a goroutine that waits.
@@ -58,35 +57,42 @@ type localWaiter struct {
 	called bool        // turn has or will have something; guarded by the queue's mu
 }
 
-// acquire waits for the node or the turn. With the turn it waits in the servers' queue.
+// acquire waits for the node or the turn. With either it is a waiter in the servers' queue.
 func (l *localQueue) acquire(ctx context.Context, q *Queue, wait bool) (*Hold, error) {
-	for {
-		e, err := l.enter(ctx, q, wait)
-		switch {
-		case err != nil:
-			return nil, err
-		case e == nil:
-			return l.contend(ctx, q, wait)
-		}
-		if h, err := newHold(framework.InSession(ctx, e.session), e); err == nil {
-			return h, nil
-		}
-		e.leave() // there is trouble with the node or its session
+	e, err := l.enter(ctx, q, wait)
+	if err != nil {
+		return nil, err
 	}
+	var h *Hold
+	if e != nil {
+		h, err = q.resume(ctx, e)
+	} else {
+		h, err = q.contend(ctx, wait)
+	}
+	if err != nil {
+		l.next()
+		return nil, err
+	}
+	l.keep(h.lease.entry)
+	return h, nil
 }
 
 // enter returns the node that was handed off to us, or nil for the turn to create one.
-func (l *localQueue) enter(ctx context.Context, q *Queue, wait bool) (*entry, error) {
+func (l *localQueue) enter(ctx context.Context, q *Queue, mayWait bool) (*entry, error) {
 	l.mu.Lock()
 	if !l.taken {
 		l.taken = true
 		l.mu.Unlock()
 		return nil, nil
 	}
-	if !wait {
+	notFree := ErrNotAcquired
+	if l.node != nil {
+		notFree = errHeldHere
+	}
+	if !mayWait {
 		l.mu.Unlock()
 		_, err := q.client.Session(ctx) // without a connection nobody can say whether the lock is held
-		return nil, cmp.Or(err, ErrNotAcquired)
+		return nil, cmp.Or(err, notFree)
 	}
 	w := &localWaiter{turn: make(chan *entry, 1)}
 	place := l.waiting.PushBack(w)
@@ -101,7 +107,7 @@ func (l *localQueue) enter(ctx context.Context, q *Queue, wait bool) (*entry, er
 	case <-ctx.Done():
 		l.leave(w, place)
 	}
-	return nil, fmt.Errorf("%w: %w", ErrNotAcquired, ctxerr.Of(ctx))
+	return nil, givenUp(ctx, notFree)
 }
 
 // leave removes a waiter. If it was given a node or the turn meanwhile, it gives that up.
@@ -115,32 +121,45 @@ func (l *localQueue) leave(w *localWaiter, place *list.Element) {
 	}
 	if e := <-w.turn; e != nil {
 		e.leave()
-	} else {
-		l.next()
+	}
+	l.next()
+}
+
+// keep has the turn pass on when a node that holds, or its session, has ended. A holder that was told ErrSuspended may keep its
+// node for longer than the session lasts.
+func (l *localQueue) keep(e *entry) {
+	over := func() { l.over(e) }
+	l.mu.Lock()
+	l.node, l.unwatch = e, context.AfterFunc(e.session.Context(), over)
+	l.mu.Unlock()
+	e.whenOver(over)
+}
+
+// over passes the turn on, unless the node was handed off or its end is known already.
+func (l *localQueue) over(e *entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.node == e {
+		l.forget()
+		l.pass()
 	}
 }
 
-// contend queues on the servers. The next turn begins when the node or its session has ended.
-func (l *localQueue) contend(ctx context.Context, q *Queue, wait bool) (*Hold, error) {
-	h, err := q.contend(ctx, wait)
-	if err != nil {
-		l.next()
-		return nil, err
-	}
-	e, next := h.lease.entry, sync.OnceFunc(l.next)
-	// A holder that was told ErrSuspended may keep its node for longer than the session lasts.
-	stop := context.AfterFunc(e.session.Context(), next)
-	e.whenOver(func() {
-		stop()
-		next()
-	})
-	return h, nil
+// forget ends what keep began. l.mu is held.
+func (l *localQueue) forget() {
+	l.unwatch()
+	l.node = nil
 }
 
-// next gives the turn to create a node to the first waiter.
+// next passes the turn on after an acquire that failed.
 func (l *localQueue) next() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.pass()
+}
+
+// pass gives the turn to create a node to the first waiter. l.mu is held.
+func (l *localQueue) pass() {
 	if turn := l.pop(); turn != nil {
 		turn <- nil
 	} else {
@@ -169,7 +188,14 @@ func (l *lease) nextLocal() chan *entry {
 	}
 	local.mu.Lock()
 	defer local.mu.Unlock()
-	return local.pop()
+	if local.node != l.entry { // its session has ended, and another has the turn
+		return nil
+	}
+	next := local.pop()
+	if next != nil {
+		local.forget()
+	}
+	return next
 }
 
 // mayPass reports whether the node may be handed off once more, and counts it. Only a view can tell that nobody

@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,9 +14,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -314,7 +317,7 @@ func TestLossOfANodeThatWasPassedOn(t *testing.T) {
 }
 
 func TestMaxHoldIsEachHoldersOwn(t *testing.T) {
-	virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
+	testbed.Virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
 		q, err := lock.New(client(), "/lock", "lock-", nil,
 			lock.WithLocalHandOff(1000, time.Minute), lock.WithMaxHold(200*time.Millisecond))
 		require.NoError(t, err)
@@ -335,10 +338,10 @@ func TestMaxHoldIsEachHoldersOwn(t *testing.T) {
 // TestLossThatComesTooLate is about a holder whose time runs out while it releases: the node is not its own any
 // more.
 func TestLossThatComesTooLate(t *testing.T) {
-	virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
+	testbed.Virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
 		q := handingOff(t, client(), 1000)
 		first, second := passing(t, q)
-		require.True(t, first.ReleaseWhileLost(lock.ErrMaxHold))
+		require.True(t, first.ReleaseDuring(func() { first.Lose(lock.ErrMaxHold) }))
 		got := testbed.Receive(t, second, "the lock")
 		require.NoError(t, got.err)
 		synctest.Wait() // until a deletion would have been carried out
@@ -456,4 +459,75 @@ func (h *held) remove(hold *lock.Hold) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.holds, hold)
+}
+
+// TestTryAcquireAfterAnAsyncRelease: the delete has been sent, so the lock is free for whoever asks next.
+func TestTryAcquireAfterAnAsyncRelease(t *testing.T) {
+	for name, opts := range map[string][]lock.Option{
+		"alone":          nil,
+		"local hand-off": {lock.WithLocalHandOff(10, time.Minute)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(5*time.Millisecond))
+				client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+				q, err := lock.New(client, "/lock", "lock-", nil, append(opts, lock.WithAsyncRelease())...)
+				require.NoError(t, err)
+				for range 5 {
+					h, err := q.TryAcquire(t.Context())
+					require.NoError(t, err)
+					require.NoError(t, h.Release())
+				}
+			})
+		})
+	}
+}
+
+// TestHandOffKeepsTheOrderThroughTrouble has the connection, or the session, be lost just when a node is handed off: whoever was
+// given it is still the next.
+func TestHandOffKeepsTheOrderThroughTrouble(t *testing.T) {
+	for name, trouble := range map[string]func(*zktest.Server, *lock.Hold) error{
+		"suspension": func(*zktest.Server, *lock.Hold) error { return nil },
+		"session":    func(s *zktest.Server, h *lock.Hold) error { return s.ExpireSession(h.Session().ID()) },
+		"deletion": func(s *zktest.Server, h *lock.Hold) error {
+			return s.Delete(h.String()[:strings.Index(h.String(), " ")])
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, newClient func(...framework.Option) *framework.Client) {
+				client := newClient(framework.WithRetryPolicy(retry.Forever(50 * time.Millisecond)))
+				q := handingOff(t, client, 100)
+				first := acquire(t, q)
+				order := make(chan int, 3)
+				var all sync.WaitGroup
+				for i := range 3 {
+					all.Go(func() {
+						hold, err := q.Acquire(t.Context())
+						if assert.NoError(t, err) {
+							order <- i
+							assert.NoError(t, hold.Release())
+						}
+					})
+					synctest.Wait() // it waits
+				}
+				require.True(t, first.ReleaseDuring(func() {
+					server.RefuseConnections(true)
+					server.CutConnections()
+					synctest.Wait()
+					require.Equal(t, connstate.Suspended, client.State())
+					require.NoError(t, trouble(server, first))
+				}))
+				synctest.Wait()
+				server.RefuseConnections(false)
+				all.Wait()
+				close(order)
+				var got []int
+				for i := range order {
+					got = append(got, i)
+				}
+				require.Equal(t, []int{0, 1, 2}, got)
+				length(t, server, q, 0)
+			})
+		})
+	}
 }

@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
@@ -69,7 +70,8 @@ func (h *Hold) Client() *framework.Client { return h.lease.entry.queue.client }
 //
 // If the lease was lost before, Release returns the cause of the loss. There is one exception: after
 // [ErrSuspended] it returns nil if the node was still there and Release has deleted it, since then nobody else
-// has held meanwhile. If the answer was lost, that is not certain, and Release returns [ErrSuspended]. A second
+// has held meanwhile. If the answer was lost, that is not certain, and Release returns [ErrSuspended]. After
+// [ErrSessionLost] the client deletes the node in the background, if the servers have not done so yet. A second
 // call returns [ErrReleased], or tries again if the node could not be deleted.
 func (h *Hold) Release() error { return h.release(h.lease.entry.session.Context()) }
 
@@ -103,13 +105,19 @@ func (h *Hold) release(ctx context.Context) error {
 }
 
 // Do calls f and releases. f's context ends with the hold, and when ctx ends. The error is f's and Release's
-// joined. If f panics, the lease is released.
+// joined. If f panics, the lease is released. If the hold has ended already, f is not called, and the error wraps the cause.
 func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return do(ctx, h.ctx, h.Release, f)
 }
 
-// do calls f with a context that ends with held and with ctx, and releases.
+// do calls f with a context that ends with held and with ctx, and releases. It does not call f if held has ended.
 func do(ctx, held context.Context, release func() error, f func(ctx context.Context) error) (err error) {
+	if ended := context.Cause(held); ended != nil {
+		if err := release(); errors.Is(err, ended) {
+			return err
+		}
+		return fmt.Errorf("lock: %w", ended)
+	}
 	inner, cancel := context.WithCancelCause(held)
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer func() {

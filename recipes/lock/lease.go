@@ -20,14 +20,22 @@ func init() {
 		l.deleted = cause
 	}
 	lockapi.Leave = func(holds ...any) {
-		limited, cancel := context.WithTimeout(context.Background(), leaveTimeout)
-		defer cancel()
-		for _, hold := range holds {
-			h := hold.(*Hold)
-			ctx, cancel := h.lease.entry.leavingIn(limited)
-			_ = h.release(ctx) // that it is given back is all that counts
-			cancel()
+		var all []*Hold
+		for _, h := range holds {
+			all = append(all, h.(*Hold))
 		}
+		leave(all)
+	}
+}
+
+// leave is lockapi.Leave.
+func leave(holds []*Hold) {
+	limited, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	for _, h := range holds {
+		ctx, cancel := h.lease.entry.leavingIn(limited)
+		_ = h.release(ctx) // that it is given back is all that counts
+		cancel()
 	}
 }
 
@@ -134,11 +142,11 @@ func (l *lease) lose(cause error) {
 	l.finish(cause)
 	l.logLoss(cause)
 	switch {
-	case errors.Is(cause, ErrMaxHold), errors.Is(cause, ErrSessionLost):
-		// In the second case the servers delete the node too, but later: we gave the session up before they
-		// did.
+	case errors.Is(cause, ErrMaxHold):
 		l.entry.leaveSoon()
-	case errors.Is(cause, ErrClosed):
+	case errors.Is(cause, ErrSessionLost), errors.Is(cause, ErrClosed):
+		// The servers delete the node, but later if we gave the session up before they did. Until Release we must not
+		// delete it: the holder's work may still run.
 		l.entry.end()
 	case errors.Is(cause, ErrSuspended):
 		// The node may exist as long as the session. Waiters in memory must be told when it is deleted.
@@ -166,7 +174,7 @@ func (l *lease) endMaxHold() {
 func (l *lease) logLoss(cause error) {
 	log := l.entry.queue.client.Logger()
 	if !errors.Is(cause, ErrClosed) && log.Enabled(context.Background(), slog.LevelWarn) {
-		go log.Warn("lock lost", "path", l.entry.path, "held", time.Since(l.began), "reason", cause)
+		go log.Warn(l.entry.queue.noun+" lost", "path", l.entry.path, "held", time.Since(l.began), "reason", cause)
 	}
 }
 
@@ -204,6 +212,9 @@ func (l *lease) release(ctx context.Context) error {
 	}
 	l.mu.Unlock()
 	switch {
+	case errors.Is(lost, ErrSessionLost):
+		l.entry.leaveSoon() // the servers may not have ended the session yet
+		return lost
 	case l.lostForGood(lost):
 		return lost
 	case lost != nil:

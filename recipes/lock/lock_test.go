@@ -251,7 +251,15 @@ func TestMoreLeasesWakeWaitersAndFewerTakeNothingAway(t *testing.T) { // CURATOR
 	_, err := q.TryAcquire(testbed.Context(t))
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	require.NoError(t, got.hold.Release())
-	require.ErrorIs(t, q.SetMaxLeases(0), lock.ErrBadArgument)
+	require.NoError(t, q.SetMaxLeases(0))
+	_, err = q.TryAcquire(testbed.Context(t))
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	waiting = acquiring(t, testbed.Context(t), q, server, 1)
+	require.NoError(t, q.SetMaxLeases(1))
+	got = testbed.Receive(t, waiting, "the lease")
+	require.NoError(t, got.err)
+	require.NoError(t, got.hold.Release())
+	require.ErrorIs(t, q.SetMaxLeases(-1), lock.ErrBadArgument)
 	require.Equal(t, 1, q.MaxLeases())
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/clientapi"
-	"github.com/gocurator/curator/internal/ctxerr"
+	"github.com/gocurator/curator/internal/wait"
 )
 
 // The watches of a queue that is listed: one on each node that is waited for, and one on the node of a holder.
@@ -127,7 +127,7 @@ func (e *entry) watchNode(ctx context.Context) {
 			return
 		case clientapi.MayPass(err):
 			// If ctx ends, the next request says so.
-			_ = ctxerr.Sleep(ctx, clientapi.RefusedPause)
+			_ = wait.Sleep(ctx, clientapi.RefusedPause)
 			continue // out of reach; whether that is trouble is for the session to say
 		case err != nil:
 			return // it is over
@@ -139,7 +139,7 @@ func (e *entry) watchNode(ctx context.Context) {
 				e.vanish()
 				return
 			case kind == zk.EventNodeChildrenChanged: // others come and go: do not list for each of them
-				_ = ctxerr.Sleep(ctx, clientapi.RefusedPause-time.Since(looked))
+				_ = wait.Sleep(ctx, clientapi.RefusedPause-time.Since(looked))
 			}
 		case <-ctx.Done():
 			return

@@ -1,31 +1,91 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/lockapi"
 )
 
+func init() {
+	lockapi.Silence = func(queue any) { queue.(*Queue).silent = true }
+	lockapi.Name = func(queue any, noun string) { queue.(*Queue).noun = noun }
+	lockapi.Observed = func(ctx context.Context, queue any, obtain func(context.Context) ([]any, error)) error {
+		q := queue.(*Queue)
+		o := q.observer()
+		if o == nil {
+			_, err := obtain(ctx)
+			return err
+		}
+		return q.observedAll(ctx, func(ctx context.Context) ([]*Hold, error) {
+			given, err := obtain(ctx)
+			var holds []*Hold
+			for _, h := range given {
+				holds = append(holds, h.(*Hold))
+			}
+			return holds, err
+		}, o)
+	}
+}
+
+// observer is that of the client, or nil if nobody is told of this Queue.
+func (q *Queue) observer() *framework.Observer {
+	if q.silent {
+		return nil
+	}
+	return q.client.Observer()
+}
+
+// observedKey is the key of a context with which an acquire of a Queue is reported already.
+type observedKey struct{ queue *Queue }
+
 // observed acquires with obtain, and tells o of it.
-func (q *Queue) observed(ctx context.Context, obtain func(context.Context) (*Hold, error), o *framework.Observer) (*Hold, error) {
-	ctx = o.Acquiring(ctx, framework.AcquiringEvent{Path: q.base, Name: q.name})
-	began := time.Now()
-	h, err := obtain(ctx)
-	waited := time.Since(began)
+func (q *Queue) observed(ctx context.Context, obtain func(context.Context) (*Hold, error), o *framework.Observer) (h *Hold, err error) {
+	err = q.observedAll(ctx, func(ctx context.Context) ([]*Hold, error) {
+		h, err = obtain(ctx)
+		return []*Hold{h}, err
+	}, o)
 	if err != nil {
-		o.NotAcquired(ctx, framework.NotAcquiredEvent{Path: q.base, Name: q.name, Waited: waited, Err: err})
 		return nil, err
 	}
-	h.observe(o.Acquired(ctx, framework.AcquiredEvent{Path: q.base, Name: q.name, Node: h.lease.entry.path, Waited: waited}), o)
 	return h, nil
+}
+
+// observedAll acquires with obtain, and tells o of each hold. What has failed is one acquire. A hold that was lost while o was
+// told is not given to the caller: the error is the cause.
+func (q *Queue) observedAll(ctx context.Context, obtain func(context.Context) ([]*Hold, error), o *framework.Observer) error {
+	began := time.Now()
+	e := framework.AcquiringEvent{Path: q.base, Name: q.name}
+	first := o.Acquiring(ctx, e)
+	holds, err := obtain(context.WithValue(first, observedKey{q}, true))
+	waited := time.Since(began)
+	if err != nil {
+		o.NotAcquired(first, framework.NotAcquiredEvent{Path: q.base, Name: q.name, Waited: waited, Err: err})
+		return err
+	}
+	for i, h := range holds {
+		own := first
+		if i > 0 {
+			own = o.Acquiring(ctx, e)
+		}
+		h.observe(o.Acquired(own, framework.AcquiredEvent{Path: q.base, Name: q.name, Node: h.lease.entry.path, Waited: waited}), o)
+	}
+	for _, h := range holds {
+		err = cmp.Or(err, h.Err())
+	}
+	if err != nil {
+		leave(holds)
+	}
+	return err
 }
 
 // tellJoined tells the observer, if there is one, that an entry has joined the queue.
 func (e *entry) tellJoined(ctx context.Context) {
 	q := e.queue
-	if o := q.client.Observer(); o != nil {
+	if o := q.observer(); o != nil {
 		o.Joined(ctx, framework.JoinedEvent{Path: q.base, Name: q.name, Ahead: e.ahead})
 	}
 }

@@ -92,7 +92,7 @@ func TestObserversAreToldOfWaitsAndHolds(t *testing.T) {
 
 	_, err = other.TryAcquire(as(t, "b"))
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
-	tale.expect(t, "b: acquiring /lock lock-", "b+: not acquired /lock: held by another")
+	tale.expect(t, "b: acquiring /lock lock-", "b+: not acquired /lock: not free")
 
 	second := acquiring(t, as(t, "c"), other, server, 2)
 	tale.expect(t, "c: acquiring /lock lock-", "c+: joined /lock behind 1")
@@ -101,7 +101,7 @@ func TestObserversAreToldOfWaitsAndHolds(t *testing.T) {
 	tale.expect(t, "d: acquiring /lock lock-", "d+: joined /lock behind 2")
 	giveUp()
 	require.ErrorIs(t, testbed.Receive(t, third, "d").err, context.Canceled)
-	tale.expect(t, "d+: not acquired /lock: held by another: context canceled")
+	tale.expect(t, "d+: not acquired /lock: not free: context canceled")
 
 	require.NoError(t, first.Release())
 	// The release is told before the next one can come in.
@@ -135,7 +135,7 @@ func TestObserversAreToldOfLosses(t *testing.T) {
 		}, lock.ErrNodeDeleted},
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, server *zktest.Server, newClient func(...framework.Option) *framework.Client) {
+			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, newClient func(...framework.Option) *framework.Client) {
 				ended := make(chan framework.EndedEvent, 2)
 				client := newClient(framework.WithObserver(framework.Observer{
 					Ended: func(_ context.Context, e framework.EndedEvent) { ended <- e },
@@ -236,3 +236,61 @@ func TestLossesAreLogged(t *testing.T) {
 type writerFunc func(p []byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// TestNoHoldIsReturnedThatWasLostMeanwhile has an observer take its time, until the lease is lost.
+func TestNoHoldIsReturnedThatWasLostMeanwhile(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		q := newQueue(t, client(framework.WithObserver(framework.Observer{
+			Acquired: func(ctx context.Context, e framework.AcquiredEvent) context.Context {
+				assert.NoError(t, server.Delete(e.Node))
+				time.Sleep(time.Second) // virtual time, in which the loss is told
+				return ctx
+			},
+		})), "/lock")
+		called := false
+		require.ErrorIs(t, q.Do(t.Context(), func(context.Context) error { called = true; return nil }), lock.ErrNodeDeleted)
+		require.False(t, called)
+	})
+}
+
+func TestNothingIsBegunForAHoldThatHasEnded(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		q := newQueue(t, client(), "/lock")
+		work := func(context.Context) error { t.Error("it has ended"); return nil }
+		hold := acquire(t, q)
+		server.CutConnections()
+		testbed.Receive(t, hold.Done(), "word of the loss")
+		require.ErrorIs(t, hold.Do(t.Context(), work), lock.ErrSuspended)
+		group, err := lock.NewGroup(acquire(t, q))
+		require.NoError(t, err)
+		require.NoError(t, group.Release())
+		require.ErrorIs(t, group.Do(t.Context(), work), lock.ErrReleased)
+		require.NoError(t, acquire(t, q).Release())
+	})
+}
+
+// TestRefusalNamesReentry: whoever comes from Curator for Java expects that its thread re-enters.
+func TestRefusalNamesReentry(t *testing.T) {
+	bed := testbed.InProcess(t)
+	client := bed.Client(t)
+	q, other := newQueue(t, client, "/lock"), newQueue(t, bed.Client(t), "/lock")
+	hold := acquire(t, q)
+	ctx, cancel := context.WithCancel(testbed.Context(t))
+	waiting := inLine(ctx, q)
+	testbed.Eventually(t, func() bool { ps, err := q.Participants(ctx); return err == nil && len(ps) == 2 }, "it waits")
+	_, err := q.TryAcquire(testbed.Context(t))
+	require.EqualError(t, err, "try /lock: not free: held by this client (pass hold.Context() to re-enter)")
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	_, err = other.TryAcquire(testbed.Context(t))
+	require.EqualError(t, err, "try /lock: not free")
+	cancel()
+	err = testbed.Receive(t, waiting, "the end of waiting").err
+	require.EqualError(t, err, "acquire /lock: not free: held by this client (pass hold.Context() to re-enter): context canceled")
+	require.NoError(t, hold.Release())
+
+	passed := handingOff(t, client, 10)
+	hold = acquire(t, passed)
+	_, err = passed.TryAcquire(testbed.Context(t))
+	require.EqualError(t, err, "try /lock: not free: held by this client (pass hold.Context() to re-enter)")
+	require.NoError(t, hold.Release())
+}

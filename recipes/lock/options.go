@@ -74,16 +74,16 @@ func WithoutReentry() Option {
 	}
 }
 
-// WithQueueAhead makes TryAcquire return [ErrNotAcquired] also if anybody is in the queue other after our node
-// was created, so that TryAcquire overtakes no waiter. Acquire ignores other. It is for recipes of two queues,
-// such as a semaphore: waiters wait in other, and the first of them calls Acquire. Both queues must have the
+// WithQueueAhead makes TryAcquire return [ErrNotAcquired] also if somebody is in the queue first after our node
+// was created, so that TryAcquire overtakes no waiter. Acquire ignores first. It is for recipes of two queues,
+// such as a semaphore: waiters wait in first, and whoever holds first calls Acquire. Both queues must have the
 // same client.
-func WithQueueAhead(other *Queue) Option {
+func WithQueueAhead(first *Queue) Option {
 	return func(c *config) error {
-		if other == nil {
+		if first == nil {
 			return fmt.Errorf("%w: nil queue", ErrBadArgument)
 		}
-		c.ahead = other
+		c.ahead = first
 		return nil
 	}
 }

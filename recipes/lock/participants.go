@@ -16,9 +16,9 @@ import (
 type Participant struct {
 	Path    string    // of the node
 	Holds   bool      // by what the list showed; others wait
-	Data    []byte    // of the node: "host:pid" unless told otherwise
+	Data    []byte    // of the node: "host:pid" without [WithData]
 	Session int64     // that the node belongs to
-	Token   int64     // the fencing token; of a reader that was a writer, a higher number than its token
+	Token   int64     // the fencing token. A downgraded reader's is higher than what its FencingToken returns
 	Since   time.Time // when the node was created, by the server's clock
 }
 
@@ -62,6 +62,20 @@ func (q *Queue) participants(ctx context.Context) ([]Participant, error) {
 		})
 	}
 	return ps, nil
+}
+
+// children returns the children that belong to this lock, in the driver's order: from the view if it can say, or from a list.
+// Some of them may be gone.
+func (q *Queue) children(ctx context.Context, v *queueview.View) ([]string, error) {
+	if v != nil {
+		if err := v.Await(ctx); err != nil {
+			return nil, err
+		}
+		if children, ok, err := v.Names(q.order); ok {
+			return children, err
+		}
+	}
+	return q.list(ctx)
 }
 
 // node returns the data of a child: as the view knows them, if it does.

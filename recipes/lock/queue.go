@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/recipes/lock/internal/queueview"
 )
 
@@ -25,13 +26,15 @@ type Queue struct {
 	views  *queueview.Views
 	local  *localQueue // nil: no local hand-off
 	order  queueview.Order
+	noun   string // what a lease is, for the log
+	silent bool   // no observer is told of it
 
 	mu        sync.Mutex // guards what follows
 	maxLeases int
-	changed   chan struct{} // closed and replaced when maxLeases changes
-	used      time.Time     // when the last acquire began
-	entries   int           // nodes of this Queue
-	others    int           // nodes of others, when the queue was last looked at
+	changed   chan struct{}   // closed and replaced when maxLeases changes
+	used      time.Time       // when the last acquire began
+	nodes     map[string]bool // names of the nodes of this Queue
+	others    int             // nodes of others, when the queue was last looked at
 }
 
 // New makes a queue at path for nodes called name (such as "lock-"), to which the server adds a number. driver
@@ -53,13 +56,8 @@ func New(client *framework.Client, path, name string, driver Driver, opts ...Opt
 		driver = Standard{}
 	}
 	cfg := config{maxLeases: 1, policy: client.ErrorPolicy()}
-	for _, opt := range opts {
-		if opt == nil {
-			return nil, fmt.Errorf("lock: %w: nil option", ErrBadArgument)
-		}
-		if err := opt(&cfg); err != nil {
-			return nil, fmt.Errorf("lock: %w", err)
-		}
+	if err := opt.Apply(&cfg, opts); err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
 	}
 	q := &Queue{
 		client:    client,
@@ -70,6 +68,8 @@ func New(client *framework.Client, path, name string, driver Driver, opts ...Opt
 		views:     queueview.Of(client),
 		maxLeases: cfg.maxLeases,
 		changed:   make(chan struct{}),
+		nodes:     make(map[string]bool),
+		noun:      "lock",
 	}
 	q.order = &order{driver, name}
 	if reflect.ValueOf(driver).Comparable() { // also what its fields hold
@@ -87,14 +87,20 @@ func New(client *framework.Client, path, name string, driver Driver, opts ...Opt
 	return q, nil
 }
 
-// Acquire waits until it holds a lease, or until ctx is done. The error then is that of ctx. It also wraps
-// zk.ErrNoServer if no server could be reached, and otherwise [ErrNotAcquired] if somebody else was ahead in the
-// queue. Other errors are [ErrClosed], [ErrSequenceExhausted], [ErrBadArgument], and those of ZooKeeper when the
-// client's retry policy allows no more retries. After an error no node of ours stays, even if the server
-// creates it later.
+// Acquire waits until it holds a lease, until ctx is done, or until no server could be reached for as long as the
+// client's retry policy allows.
+//
+// When ctx is done, the error is that of ctx. It also wraps zk.ErrNoServer if no server could be reached, and
+// otherwise [ErrNotAcquired] if somebody else was ahead in the queue. When the retry policy allows no more retries,
+// about 90 s after the outage began by default, or after the session of a waiter was lost in it, the error wraps
+// retry.ErrExhausted. To wait longer, give the client
+// [framework.WithRetryPolicy] with retry.Forever. Other errors are [ErrClosed], [ErrSequenceExhausted],
+// [ErrBadArgument], and what ZooKeeper refuses. After an error we remove our node, also if the server carries out
+// our create request only after Acquire has returned.
 //
 // If the session is lost while Acquire waits, or somebody else deletes our node, it queues again at the end, as
-// often as the retry policy allows. After the last time the error is [ErrSessionLost] or [ErrNodeDeleted].
+// often as the retry policy allows. After the last time the error is [ErrSessionLost] or [ErrNodeDeleted]. If the lease was lost
+// while an observer was told of it, the error is the cause of the loss.
 //
 // With the [Hold.Context] of a hold of this same Queue, Acquire re-enters: it returns at once another hold of
 // the same lease. The lease is released when all its holds are released. If that hold has ended, the error is
@@ -105,8 +111,8 @@ func (q *Queue) Acquire(ctx context.Context) (*Hold, error) {
 }
 
 // TryAcquire is Acquire without waiting: if all leases are taken, the error is [ErrNotAcquired]. That takes no
-// write, and seldom more than one read. A server that is behind the others may show a lease as taken that was just
-// released.
+// write, and seldom more than one read: the server is always asked, so a lease whose Release has returned is found free,
+// unless the server is behind the others.
 func (q *Queue) TryAcquire(ctx context.Context) (*Hold, error) {
 	h, err := q.enter(ctx, false)
 	return h, q.opError("try", err)
@@ -133,11 +139,11 @@ func (q *Queue) MaxLeases() int {
 }
 
 // SetMaxLeases changes how many can hold at a time, for this Queue only: all Queues at the path must be
-// changed. A higher number wakes waiters. With a lower number no holder loses its lease. n must be positive,
-// and 1 with [WithLocalHandOff]; otherwise the error is [ErrBadArgument]. It is for recipes that keep the number
+// changed. A higher number wakes waiters. With a lower number no holder loses its lease; with 0 nobody acquires until the
+// number is higher. n must not be negative, and 1 with [WithLocalHandOff]; otherwise the error is [ErrBadArgument]. It is for recipes that keep the number
 // on the servers, such as a semaphore with a shared count.
 func (q *Queue) SetMaxLeases(n int) error {
-	if n < 1 || n > 1 && q.local != nil {
+	if n < 0 || n != 1 && q.local != nil {
 		return fmt.Errorf("lock: %w: %d leases", ErrBadArgument, n)
 	}
 	q.mu.Lock()

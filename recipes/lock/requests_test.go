@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
@@ -45,6 +46,38 @@ func TestUncontendedCycle(t *testing.T) {
 	require.Equal(t, n, counts[zktest.OpDelete])
 	require.Less(t, counts[zktest.OpGetChildren2], 5, "who follows itself need not ask")
 	require.Less(t, counts[zktest.OpGetData], 3, "one watch on the parent does for all")
+}
+
+// TestOnlyWhoHoldsOrIsNextConfirmsItsSession has a long queue that waits for minutes. Each waiter keeps its node all the same.
+func TestOnlyWhoHoldsOrIsNextConfirmsItsSession(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		holder := newQueue(t, client(), "/lock")
+		hold := acquire(t, holder)
+		order := make(chan int, 5)
+		var waiters sync.WaitGroup
+		for i := range cap(order) {
+			q := newQueue(t, client(), "/lock")
+			waiters.Go(func() {
+				h, err := q.Acquire(context.Background())
+				if assert.NoError(t, err) {
+					order <- i
+					assert.NoError(t, h.Release())
+				}
+			})
+			time.Sleep(time.Second) // virtual time, so that they queue in this order
+		}
+		server.ResetCounts()
+		time.Sleep(10 * hold.Session().Timeout()) // virtual time, in which writes are counted
+		require.InDelta(t, 2*10*32/9, server.Requests().Requests[zktest.OpMulti], 4, "the holder and the first waiter")
+		server.ResetCounts()
+		require.NoError(t, hold.Release())
+		for i := range cap(order) {
+			require.Equal(t, i, <-order)
+		}
+		waiters.Wait()
+		require.Zero(t, server.Requests().Requests[zktest.OpCreate], "nobody has queued again")
+		require.LessOrEqual(t, server.Requests().Requests[zktest.OpMulti], cap(order), "each of the others confirmed its session once")
+	})
 }
 
 // sent notes the operations that a client sends, whether the server reads them or not.
@@ -224,7 +257,7 @@ func TestDriverThatSaysNothingIsRefused(t *testing.T) {
 }
 
 func TestParticipantsOfAWatchedLockAreReadOnce(t *testing.T) {
-	virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 		a, b := newQueue(t, client(), "/lock"), newQueue(t, client(), "/lock", lock.WithData([]byte("b")))
 		watched(t, a)
 		hold := acquire(t, a)
@@ -260,35 +293,7 @@ func TestParticipantsOfAWatchedLockAreReadOnce(t *testing.T) {
 	})
 }
 
-// TestTryAcquireOfAWatchedLockAsksNothing, also if the holder was there before the view: its node is read once.
-func TestTryAcquireOfAWatchedLockAsksNothing(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
-	a, b := newQueue(t, bed.Client(t), "/lock"), newQueue(t, bed.Client(t), "/lock")
-	watched(t, a) // so a holder does not watch its node
-	hold := acquire(t, a)
-	try := func() {
-		t.Helper()
-		_, err := b.TryAcquire(testbed.Context(t))
-		require.ErrorIs(t, err, lock.ErrNotAcquired)
-	}
-	testbed.Eventually(t, func() bool { try(); return b.Viewed() }, "a view begins")
-	try()
-	server.ResetCounts()
-	for range 3 {
-		try()
-	}
-	require.Empty(t, counted(server))
-	mine := acquiring(t, testbed.Context(t), b, server, 2)
-	require.NoError(t, hold.Release())
-	got := testbed.Receive(t, mine, "the lock")
-	require.NoError(t, got.err)
-	counts := counted(server)
-	require.Zero(t, counts[zktest.OpGetChildren2]+counts[zktest.OpGetData], "who waits is told of the end of a node that was read: %v", counts)
-	require.NoError(t, got.hold.Release())
-}
-
-// TestTryAcquireFindsThatASecretNodeIsGone, of whose end nobody is told: from then on the view is not believed.
+// TestTryAcquireFindsThatASecretNodeIsGone, of whose end nobody is told.
 func TestTryAcquireFindsThatASecretNodeIsGone(t *testing.T) {
 	server := zktest.NewServer(t)
 	bed := testbed.On(server)
@@ -304,8 +309,8 @@ func TestTryAcquireFindsThatASecretNodeIsGone(t *testing.T) {
 	release(t, bed.Client(t), secret)
 	hold, err := q.TryAcquire(testbed.Context(t))
 	require.NoError(t, err)
-	require.False(t, q.Viewed())
 	require.NoError(t, hold.Release())
+	require.NoError(t, acquire(t, q).Release())
 }
 
 // repeating is a driver that names each node that it waits for twice.

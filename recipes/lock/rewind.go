@@ -7,7 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/clientapi"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/recipes/lock/internal/queueview"
 )
 
@@ -19,7 +19,7 @@ func (q *Queue) rewind(ctx context.Context, path string) {
 		return
 	}
 	acl, stat, err := q.client.GetACL(ctx, q.base)
-	if err != nil || stat.DataLength > 0 || !sameACL(acl, clientapi.DefaultACL(q.client, q.base)) {
+	if err != nil || stat.DataLength > 0 || !sameACL(acl, engine.Of(q.client).ACL(q.base)) {
 		return
 	}
 	// It may fail: the next one to leave tries again.

@@ -20,21 +20,10 @@ import (
 // Promises of the protocol in virtual time: a wait in vain costs nothing, so each of these fails at
 // once when the library is broken. Package mutation breaks it.
 
-// virtual runs test in a synctest bubble with a server inside. client makes a client of it.
-func virtual(t *testing.T, test func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client)) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		bed := testbed.On(server)
-		test(t, server, func(opts ...framework.Option) *framework.Client {
-			return bed.Client(t, append(opts, framework.WithDialer(server.DialContext))...)
-		})
-	})
-}
-
 // TestGuardRefusesAStaleHolder has the session end behind the back of a holder that goes on
 // writing with its client, in the next session.
 func TestGuardRefusesAStaleHolder(t *testing.T) {
-	virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 		a, b := client(framework.WithErrorPolicy(connstate.Session)), client()
 		ctx := testbed.Context(t)
 		_, err := a.Create(ctx, "/data", []byte("nobody"))
@@ -60,7 +49,7 @@ func TestGuardRefusesAStaleHolder(t *testing.T) {
 }
 
 func TestWhoGivesUpIsInNobodysWay(t *testing.T) {
-	virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 		q, other := newQueue(t, client(), "/lock"), newQueue(t, client(), "/lock")
 		hold := acquire(t, q)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -74,7 +63,7 @@ func TestWhoGivesUpIsInNobodysWay(t *testing.T) {
 }
 
 func TestOnlyTheFirstHolds(t *testing.T) {
-	virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 		hold := acquire(t, newQueue(t, client(), "/lock"))
 		waiting := acquiring(t, testbed.Context(t), newQueue(t, client(), "/lock"), server, 2)
 		time.Sleep(10 * time.Second) // nobody else has anything to do
@@ -96,7 +85,7 @@ func TestOnlyTheFirstHolds(t *testing.T) {
 func TestWaiterThatGoesProvesNothing(t *testing.T) {
 	for name, together := range map[string]bool{"of another queue": false, "of the same queue": true} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 				hold := acquire(t, newQueue(t, client(), "/lock"))
 				q := newQueue(t, client(), "/lock")
 				other := q
@@ -126,7 +115,7 @@ func TestWaiterThatGoesProvesNothing(t *testing.T) {
 }
 
 func TestHolderLearnsThatItsSessionIsOver(t *testing.T) {
-	virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 		hold := acquire(t, newQueue(t, client(), "/lock", lock.WithErrorPolicy(connstate.Session)))
 		require.NoError(t, server.ExpireSession(hold.Session().ID()))
 		testbed.Receive(t, hold.Done(), "word of the loss")
@@ -138,7 +127,7 @@ func TestHolderLearnsThatItsSessionIsOver(t *testing.T) {
 // TestCreateThatComesLateIsInNobodysWay has a server that stood still carry out a create long after its
 // connection is gone, and the node that was made instead.
 func TestCreateThatComesLateIsInNobodysWay(t *testing.T) {
-	virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 		lost := make(chan string, 1)
 		server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpCreate), func(r zktest.Request) bool {
 			select {
@@ -157,7 +146,7 @@ func TestCreateThatComesLateIsInNobodysWay(t *testing.T) {
 }
 
 func TestHolderLearnsThatItsNodeWasDeleted(t *testing.T) {
-	virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
+	testbed.Virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
 		hold := acquire(t, newQueue(t, client(), "/lock"))
 		require.NoError(t, client().Delete(testbed.Context(t), hold.Path(), -1))
 		testbed.Receive(t, hold.Done(), "word of the loss")
@@ -169,7 +158,7 @@ func TestHolderLearnsThatItsNodeWasDeleted(t *testing.T) {
 // TestHolderIsWatchedAfterAServerThatRefusesCredentials has the connection end while somebody holds, and the next server refuse our
 // credentials for a while. The hold goes on, and so must its watch.
 func TestHolderIsWatchedAfterAServerThatRefusesCredentials(t *testing.T) {
-	virtual(t, func(t *testing.T, server *zktest.Server, newClient func(...framework.Option) *framework.Client) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, newClient func(...framework.Option) *framework.Client) {
 		refuses := testbed.RefuseCredentials(server)
 		client := newClient(framework.WithErrorPolicy(connstate.Session), framework.WithAuth("digest", []byte("user:password")))
 		hold := acquire(t, newQueue(t, client, "/lock"))

@@ -28,6 +28,7 @@ import (
 	"slices"
 
 	"github.com/gocurator/curator/internal/lockapi"
+	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
@@ -65,9 +66,9 @@ func New(locks ...Locker) (*Lock, error) {
 	return &Lock{append([]Locker(nil), locks...)}, nil
 }
 
-// Acquire waits until it holds all locks, or until ctx is done. Errors are those of the locks. If a lock is
-// lost while Acquire waits for another, the error is the cause of that loss. With the context of a hold of some
-// of the locks, it re-enters those that allow it.
+// Acquire waits until it holds all locks, until ctx is done, or until one of them gives up in an outage (see
+// [lock.Queue.Acquire]). Errors are those of the locks. If a lock is lost while Acquire waits for another, the error is
+// the cause of that loss. With the context of a hold of some of the locks, it re-enters those that allow it.
 func (l *Lock) Acquire(ctx context.Context) (*lock.Group, error) {
 	return l.all(ctx, Locker.Acquire)
 }
@@ -103,8 +104,9 @@ func (l *Lock) all(ctx context.Context, acquire func(Locker, context.Context) (*
 		defer context.AfterFunc(h.Context(), func() { lost(&loss{h.Err()}) })()
 		holds = append(holds, h)
 		// Each hold's context needs the values of those before, so that the last one re-enters all. It has them from the
-		// context that it was acquired with: if next had them as well, each hold would double the time of a look-up.
-		next = within{waiting, context.WithoutCancel(h.Context())}
+		// context that it was acquired with: if next had them as well, each hold would double the time of a look-up. They
+		// come before those of the caller's context, which may be that of another hold that ends before.
+		next = wait.Join(waiting, h.Context())
 	}
 	var first *loss
 	if errors.As(context.Cause(waiting), &first) {
@@ -128,17 +130,3 @@ func (l *Lock) all(ctx context.Context, acquire func(Locker, context.Context) (*
 type loss struct{ error }
 
 func (l *loss) Unwrap() error { return l.error }
-
-// within is a context with the values of a hold's context, which come first: the hold that it re-enters must be the
-// hold of this group, and not one that the caller's context comes from and that may end before.
-type within struct {
-	context.Context
-	values context.Context
-}
-
-func (w within) Value(key any) any {
-	if v := w.values.Value(key); v != nil {
-		return v
-	}
-	return w.Context.Value(key)
-}

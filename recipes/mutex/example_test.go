@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"time"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/zktest"
 )
@@ -31,7 +31,7 @@ func Example() {
 	}
 	// Output:
 	// alone, with a token: true
-	// somebody else: held by another
+	// somebody else: not free
 	// from inside: <nil>
 }
 
@@ -44,7 +44,7 @@ func nightly(ctx context.Context, client *framework.Client) error {
 	if err != nil {
 		return err
 	}
-	defer hold.Release() // needs no context: a lock must not stay because a caller was in a hurry
+	defer hold.Release() // takes no context, so a cancelled caller cannot leave the lock behind
 
 	token, err := hold.FencingToken(ctx)
 	if err != nil {
@@ -62,60 +62,96 @@ func nightly(ctx context.Context, client *framework.Client) error {
 }
 
 func ExampleMutex_TryAcquire() {
-	testbed.Example(func(ctx context.Context, client *framework.Client) error {
-		m, err := mutex.New(client, "/billing/nightly")
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	m, err := mutex.New(client, "/billing/nightly")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := m.Do(ctx, func(context.Context) error { // somebody holds
+		hold, err := m.TryAcquire(ctx)
+		if errors.Is(err, mutex.ErrNotAcquired) {
+			fmt.Println("not now")
+			return nil
+		}
 		if err != nil {
 			return err
 		}
-		return m.Do(ctx, func(context.Context) error { // somebody holds
-			hold, err := m.TryAcquire(ctx)
-			if errors.Is(err, mutex.ErrNotAcquired) {
-				fmt.Println("not now")
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			return hold.Release()
-		})
-	})
+		return hold.Release()
+	}); err != nil {
+		log.Fatal(err)
+	}
 	// Output:
 	// not now
 }
 
 // What is acquire(10, TimeUnit.SECONDS) in Java is a context that ends.
 func ExampleMutex_Acquire_timeout() {
-	testbed.Example(func(ctx context.Context, client *framework.Client) error {
-		m, err := mutex.New(client, "/billing/nightly")
-		if err != nil {
-			return err
-		}
-		return m.Do(ctx, func(context.Context) error { // somebody holds
-			patient, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-			defer cancel()
-			_, err := m.Acquire(patient)
-			fmt.Println("waited long enough:", errors.Is(err, context.DeadlineExceeded))
-			all, err := m.Participants(ctx)
-			fmt.Println("left in the queue:", len(all))
-			return err
-		})
-	})
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	m, err := mutex.New(client, "/billing/nightly")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := m.Do(ctx, func(context.Context) error { // somebody holds
+		waiting, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		_, err := m.Acquire(waiting)
+		fmt.Println("waited long enough:", errors.Is(err, context.DeadlineExceeded))
+		all, err := m.Participants(ctx)
+		fmt.Println("left in the queue:", len(all))
+		return err
+	}); err != nil {
+		log.Fatal(err)
+	}
 	// Output:
 	// waited long enough: true
 	// left in the queue: 1
 }
 
 func ExampleMutex_Do() {
-	testbed.Example(func(ctx context.Context, client *framework.Client) error {
-		m, err := mutex.New(client, "/billing/nightly")
-		if err != nil {
-			return err
-		}
-		return m.Do(ctx, func(ctx context.Context) error {
-			fmt.Println("alone, as long as ctx lives:", ctx.Err() == nil)
-			return nil
-		})
-	})
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	m, err := mutex.New(client, "/billing/nightly")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := m.Do(ctx, func(ctx context.Context) error {
+		fmt.Println("alone, as long as ctx lives:", ctx.Err() == nil)
+		return nil
+	}); err != nil {
+		log.Fatal(err)
+	}
 	// Output:
 	// alone, as long as ctx lives: true
 }

@@ -58,9 +58,9 @@ func New(client *framework.Client, path string, opts ...lock.Option) (*Mutex, er
 	return &Mutex{queue}, nil
 }
 
-// Acquire waits until it holds the mutex, or until ctx is done: then the error is that of ctx. With the context
-// of a hold of this Mutex it re-enters. After an error no node of ours stays. For the other errors see
-// [lock.Queue.Acquire].
+// Acquire waits until it holds the mutex, until ctx is done, or until no server could be reached for as long as the
+// client's retry policy allows: about 90 s by default, and then the error wraps retry.ErrExhausted. With the context
+// of a hold of this Mutex it re-enters. After an error no node of ours stays. [lock.Queue.Acquire] has all errors.
 func (m *Mutex) Acquire(ctx context.Context) (*lock.Hold, error) { return m.queue.Acquire(ctx) }
 
 // TryAcquire is Acquire without waiting: the error is [ErrNotAcquired] if someone else holds.

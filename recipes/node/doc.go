@@ -6,7 +6,7 @@
 //
 //	<path>                       an ephemeral node, or a persistent one
 //	<dir>/_c_<uuid>-<name>       with Protected
-//	<path><number>               with Sequential, ten digits; with Protected as well
+//	<dir>/_c_<uuid>-<name><n>    with Protected and Sequential; n has ten digits
 //	<path>, <path>/touch         with WithTTL: both have the TTL, touch is written every half TTL
 //	<group>/<id>                 a member of a group; its data are the payload
 //
@@ -18,23 +18,41 @@
 //   - The node is made again after the end of the session, a deletion and an outage of any
 //     length, under the path that it had first, with the data that were set last.
 //   - There is one node, whatever request fails and however. A node is taken for
-//     ours only if it belongs to our session, and to no other Keep of the same client: of several Keeps on
-//     one path one has the node, until its own node is gone for certain. A node of an earlier session of ours
-//     is replaced. A node of somebody else is not changed unless [IfTaken] says so.
+//     ours only if it belongs to our session. Of several Keeps of one client at one path, one has the path until it is closed. A node of
+//     an earlier session of ours is replaced. A node of somebody else is not changed unless [IfTaken] says so.
 //   - If our session ends, [Node.Present] is false before anybody else can have the node, and [Node.Err] says
 //     why. What a server refuses is tried again, with pauses.
-//   - After Close, or an error of Keep, no node stays, even if the server creates it later. (A node with a TTL
-//     is not deleted by Close.)
+//   - After Close, or an error of Keep, we remove our node, also if the server carries out our create request only
+//     after that. (A node with a TTL is not deleted by Close.)
 //
 // # What it cannot promise
 //
 // ZooKeeper can tie a write to the version of a node, but not to the node: each new node has version 0 again. So
 // if somebody deletes our node by hand and somebody else makes one while a Set of ours is under way, the Set may
 // overwrite the other's data. Then the node is not taken for ours, the Set does not succeed, and a line of
-// level Error is logged. A Keep with [Replace] gives its node a version which such a write does not have.
+// level Error is logged. A Keep with [Replace] gives its node a version which such a write does not have. In the same way, if an earlier
+// session of ours ends at the moment at which its node is deleted, a node that somebody else has made by then may be deleted; a Keep
+// makes it again.
 //
 // An ephemeral node that this client has made at the path without Keep is taken over: its owner is the same. A
 // persistent node has no owner. With [Persistent] and [WithTTL], a persistent node at the path is taken over,
-// whoever made it, unless it was another Keep of this client. What others write to a kept node stays until the
-// next Set, or until the node has to be made again.
+// whoever made it. What others write to a kept node stays until the next Set, or until the node has to be made again; and if the outcome of
+// a Set is not known, for two session timeouts, what they write is taken for that Set, and written over.
+//
+// # How it works
+//
+// One goroutine per node knows in which state the node is, and each state has one step:
+//
+//	state    the node                         step                                   next
+//	unseen   must be looked at                look                                   absent, ours, left, taken
+//	absent   is not there                     create                                 unseen
+//	ours     is of our session (persistent:   write what was set last, depend on     unseen
+//	         any persistent node)             the session, show the node, wait
+//	left     is of an earlier session of      delete                                 absent
+//	         ours
+//	taken    is another's                     wait, or replace: see IfTaken          unseen, absent
+//	refused  a request has failed             pause                                  absent if it was, else unseen
+//
+// A session begins with absent: the answer to a create comes after all that was written before. (If a persistent node was there, it begins
+// with unseen.) The waits end when the watch fires that the look has set, at a Set, and with the session.
 package node

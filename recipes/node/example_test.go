@@ -3,40 +3,54 @@ package node_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/zktest"
 )
 
 // A service registers itself. The registration is made again whatever happens, until it is closed.
 func ExampleKeep() {
-	testbed.Example(func(ctx context.Context, client *framework.Client) error {
-		n, err := node.Keep(ctx, client, "/services/host-7", []byte("starting")) // returns when it is there
-		if err != nil {
-			return err
-		}
-		defer n.Close()
-		if err := n.Set(ctx, []byte("ready")); err != nil {
-			return err
-		}
-		data, _, err := client.Get(ctx, n.Path())
-		fmt.Println(n.Path(), string(data))
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
 
-		// Somebody deletes it.
-		_, changed := n.Present()
-		if err := client.Delete(ctx, n.Path(), -1); err != nil {
-			return err
-		}
+	n, err := node.Keep(ctx, client, "/services/host-7", []byte("starting")) // returns when it is there
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer n.Close()
+	if err := n.Set(ctx, []byte("ready")); err != nil {
+		log.Fatal(err)
+	}
+	data, _, err := client.Get(ctx, n.Path())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(n.Path(), string(data))
+
+	// Somebody deletes it.
+	_, changed := n.Present()
+	if err := client.Delete(ctx, n.Path(), -1); err != nil {
+		log.Fatal(err)
+	}
+	<-changed
+	for there, changed := n.Present(); !there; there, changed = n.Present() {
 		<-changed
-		for there, changed := n.Present(); !there; there, changed = n.Present() {
-			<-changed
-		}
-		fmt.Println("it is back")
-		return err
-	})
+	}
+	fmt.Println("it is back")
 	// Output:
 	// /services/host-7 ready
 	// it is back
@@ -44,34 +58,113 @@ func ExampleKeep() {
 
 // Two workers find each other.
 func ExampleJoin() {
-	testbed.Example(func(ctx context.Context, client *framework.Client) error {
-		one, err := node.Join(ctx, client, "/workers", "one", []byte("10.0.0.1"))
-		if err != nil {
-			return err
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	one, err := node.Join(ctx, client, "/workers", "one", []byte("10.0.0.1"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer one.Close()
+	two, err := node.Join(ctx, client, "/workers", "two", []byte("10.0.0.2"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for members := range one.Changes(ctx) {
+		if len(members) == 2 {
+			fmt.Println(slices.Sorted(maps.Keys(members)), string(members["two"]))
+			break
 		}
-		defer one.Close()
-		two, err := node.Join(ctx, client, "/workers", "two", []byte("10.0.0.2"))
-		if err != nil {
-			return err
+	}
+	if err := two.Close(); err != nil {
+		log.Fatal(err)
+	}
+	for members := range one.Changes(ctx) {
+		if len(members) == 1 {
+			fmt.Println(slices.Sorted(maps.Keys(members)))
+			break
 		}
-		for members := range one.Changes(ctx) {
-			if len(members) == 2 {
-				fmt.Println(slices.Sorted(maps.Keys(members)), string(members["two"]))
-				break
-			}
-		}
-		if err := two.Close(); err != nil {
-			return err
-		}
-		for members := range one.Changes(ctx) {
-			if len(members) == 1 {
-				fmt.Println(slices.Sorted(maps.Keys(members)))
-				break
-			}
-		}
-		return nil
-	})
+	}
 	// Output:
 	// [one two] 10.0.0.2
 	// [one]
+}
+
+// A process that has crashed starts again with the same id. The node of its old session is still there: Keep would wait for
+// the end of that session. With Replace it does not.
+func ExampleIfTaken() {
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	crashed, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer crashed.Close()
+	old, err := node.Keep(ctx, crashed, "/services/host-7", []byte("before"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer old.Close()
+
+	n, err := node.Keep(ctx, client, "/services/host-7", []byte("after"), node.IfTaken(node.Replace))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer n.Close()
+	data, _, err := client.Get(ctx, "/services/host-7")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(string(data))
+	// Output:
+	// after
+}
+
+// A TTL node outlives its process, and goes if nobody keeps it for the given time. Servers must allow such nodes.
+func ExampleWithTTL() {
+	server, err := zktest.Start(zktest.WithTTLNodes()) // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	n, err := node.Keep(ctx, client, "/jobs/4711", []byte("half done"), node.WithTTL(time.Minute))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := n.Close(); err != nil { // the process ends
+		log.Fatal(err)
+	}
+	fmt.Println("still there:", server.Exists("/jobs/4711"))
+	server.Advance(2 * time.Minute) // of the server's clock
+	server.ReapContainers()         // as the server does periodically
+	fmt.Println("still there:", server.Exists("/jobs/4711"))
+	// Output:
+	// still there: true
+	// still there: false
 }

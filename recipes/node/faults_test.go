@@ -17,65 +17,13 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// faults is every way in which a request can fail.
-var faults = []zktest.Fault{zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter}
-
 // kinds is every kind of node.
 var kinds = map[string][]node.Option{
-	"plain": nil, "protected": {node.Protected()}, "sequential": {node.Sequential()},
+	"plain": nil, "protected": {node.Protected()},
 	"protected sequential": {node.Protected(), node.Sequential()}, "without parents": {node.WithoutParents()},
 	"persistent": {node.Persistent()}, "persistent protected": {node.Persistent(), node.Protected()},
 	"replace": {node.IfTaken(node.Replace)}, "ttl": {node.WithTTL(time.Hour)},
 }
-
-// world is a server in virtual time.
-type world struct {
-	*zktest.Server
-	t *testing.T
-}
-
-// virtual runs test in a synctest bubble with a server inside.
-func virtual(t *testing.T, test func(t *testing.T, w world), opts ...zktest.Option) {
-	synctest.Test(t, func(t *testing.T) {
-		test(t, world{zktest.NewServer(t, append(opts, zktest.WithInMemory())...), t})
-	})
-}
-
-func (w world) client(opts ...framework.Option) *framework.Client {
-	return testbed.On(w.Server).Client(w.t, append([]framework.Option{framework.WithDialer(w.DialContext)}, opts...)...)
-}
-
-// settle lets a minute pass: what was under way has come to its end.
-func (w world) settle() {
-	time.Sleep(time.Minute)
-	synctest.Wait()
-}
-
-// nodes is what there is below a path, with data.
-func (w world) nodes(path string) map[string]string {
-	w.t.Helper()
-	nodes := map[string]string{}
-	children, err := w.Children(path)
-	if err != nil {
-		return nodes
-	}
-	for _, child := range children {
-		data, err := w.Get(framework.Join(path, child))
-		require.NoError(w.t, err)
-		nodes[child] = string(data)
-	}
-	return nodes
-}
-
-// one checks that a node is there, once, with these data.
-func (w world) one(n *node.Node, data string) {
-	w.t.Helper()
-	dir, name := framework.Split(n.Path())
-	assert.Equal(w.t, map[string]string{name: data}, w.nodes(dir))
-}
-
-// heartbeat reports whether a request is one that a client sends by itself as time passes.
-func heartbeat(r zktest.Request) bool { return r.Op == zktest.OpSync && r.Path == "/" }
 
 // eachRequest runs test with the first request of a session but another's failing, then the second, and so
 // on, until a run ends without meeting the fault; for each kind of node and each fault.
@@ -162,11 +110,6 @@ func TestReplacingWithAnyRequestFailing(t *testing.T) {
 		w.one(n, "b")
 		closed(t, w, n, opts)
 	})
-}
-
-func name(n *node.Node) string {
-	_, name := framework.Split(n.Path())
-	return name
 }
 
 // TestSecondLifeWithAnyRequestFailing begins after the end of the first session.
@@ -296,7 +239,7 @@ func TestCloseWritesBeforeItLooks(t *testing.T) {
 		testbed.Receive(t, gate.Arrived(), "the create")
 		var after []zktest.Op
 		w.Trace(func(e zktest.Event) {
-			if e.Watch == "" && !heartbeat(e.Request) {
+			if e.Watch == "" {
 				after = append(after, e.Request.Op)
 			}
 		})

@@ -10,17 +10,20 @@ import (
 	"strings"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/ctxerr"
+	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/recipes/cache"
 )
 
-// Member is our membership of a group: a kept node below the group's path, and a view of all
+// Member is our membership of a group: a kept node below the group's path, and a copy of all
 // nodes there. It is Curator's GroupMember.
 //
 // All methods are safe for concurrent use.
 type Member struct {
-	node *Node
-	id   string
-	view *group
+	node  *Node
+	id    string
+	group *cache.Cache
+	seen  wait.Value[int] // how many changes of the group there were
+	over  chan struct{}   // closed when there will be no more
 }
 
 // Join makes the node id below the group's path, with payload as its data, keeps it there as
@@ -28,22 +31,36 @@ type Member struct {
 // read. A nil payload means the client's default data.
 //
 // The options [IfTaken], [WithoutParents] and [WithErrorPolicy] can be given. If there is a member with the same
-// id, IfTaken decides: with [Fail], Join returns [ErrTaken]. Errors are those of [Keep]. After an error no node of
-// ours stays.
+// id, IfTaken decides: with [Fail], Join returns [ErrTaken]. Errors are those of [Keep], and zk.ErrNoAuth if the client may not
+// read the group. After an error no node of ours stays.
 func Join(ctx context.Context, client *framework.Client, path, id string, payload []byte, opts ...Option) (*Member, error) {
 	if err := checkMember(client, path, id, opts); err != nil {
-		return nil, fmt.Errorf("join %s: %w", path, err)
+		return nil, failed("join", path, err)
 	}
 	n, err := Keep(ctx, client, framework.Join(path, id), payload, opts...)
 	if err != nil {
 		return nil, err
 	}
-	m := &Member{node: n, id: id, view: follow(client, path)}
-	if err := m.awaitFresh(ctx); err != nil {
-		n.shut() // deletes the node in the background, for ctx is done
-		m.view.close()
-		return nil, fmt.Errorf("join %s: %w", path, err)
+	group, err := cache.New(client, path, cache.Depth(1))
+	if err != nil {
+		n.shut() // deletes the node in the background
+		return nil, failed("join", path, err)
 	}
+	if err := group.Sync(ctx); err != nil {
+		n.shut()
+		_ = group.Close()
+		if op, ok := err.(*framework.OpError); ok {
+			err = op.Err
+		}
+		return nil, failed("join", path, err)
+	}
+	m := &Member{node: n, id: id, group: group, over: make(chan struct{})}
+	go func() { // ends with the cache
+		defer close(m.over)
+		for range group.Changes(context.Background()) {
+			m.seen.Set(func(changes *int) { *changes++ })
+		}
+	}()
 	return m, nil
 }
 
@@ -60,28 +77,8 @@ func checkMember(client *framework.Client, path, id string, opts []Option) error
 	return nil
 }
 
-// awaitFresh waits until the group has been read.
-func (m *Member) awaitFresh(ctx context.Context) error {
-	for {
-		fresh, changed := m.view.fresh()
-		if fresh {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-m.view.done:
-			return framework.ErrClosed
-		case <-ctx.Done():
-			if reason := m.view.why(); reason != nil {
-				return fmt.Errorf("%w: %w", ctxerr.Of(ctx), reason)
-			}
-			return ctxerr.Of(ctx)
-		}
-	}
-}
-
 // Members returns the payloads of all members by their ids, as they were read last. We are in it exactly while our
-// node is there: see [Member.Present]. A member that cannot be read has a nil payload.
+// node is there: see [Member.Present]. A member that this client may not read is left out.
 //
 // It never goes back in time. While there is no connection it may be out of date: see [Member.Fresh].
 func (m *Member) Members() map[string][]byte {
@@ -89,11 +86,11 @@ func (m *Member) Members() map[string][]byte {
 	return members
 }
 
-// Fresh reports whether Members shows all that this client's server knows. It becomes false when something
-// changes or the connection is lost, and true when the group has been read again.
+// Fresh reports whether Members is up to date: see [cache.Cache.Current]. It is false from a loss of the connection until the
+// group has been read again, and while a change is being read.
 func (m *Member) Fresh() bool {
-	fresh, _ := m.view.fresh()
-	return fresh && m.node.client.State().IsConnected()
+	fresh, _ := m.group.Current()
+	return fresh
 }
 
 // Changes yields the members, first as they are now and then after each change, until ctx is done, or the
@@ -114,7 +111,7 @@ func (m *Member) Changes(ctx context.Context) iter.Seq[map[string][]byte] {
 			select {
 			case <-ours:
 			case <-theirs:
-			case <-m.view.done:
+			case <-m.over:
 				return
 			case <-m.node.ctx.Done():
 			case <-ctx.Done():
@@ -139,34 +136,32 @@ func (m *Member) ID() string { return m.id }
 // be called again, and returns the same.
 func (m *Member) Close() error {
 	err := m.node.Close()
-	m.view.close()
+	_ = m.group.Close() // it returns nil
+	<-m.over
 	return err
 }
 
 // snapshot is who is in the group, and channels that are closed when that may have changed: because of
 // us, or of the others.
 func (m *Member) snapshot() (members map[string][]byte, ours, theirs <-chan struct{}) {
-	n := m.node
-	n.mu.Lock()
-	there, shown, mine, ours := n.present, n.shown, maps.Clone(n.mine), n.changed
-	n.mu.Unlock()
-	g := m.view
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	members = make(map[string][]byte, len(g.entries))
-	for id, e := range g.entries {
-		if e.loaded {
-			members[id] = slices.Clone(e.data)
+	_, theirs = m.seen.Get()
+	s, ours := m.node.now.Get()
+	members = make(map[string][]byte)
+	var own cache.Node
+	for n := range m.group.Children(m.group.Path()) {
+		_, id := framework.Split(n.Path)
+		members[id] = slices.Clone(n.Data)
+		if id == m.id {
+			own = n
 		}
 	}
-	own := g.entries[m.id]
 	switch {
-	case there && (own == nil || !own.loaded || own.mzxid < shown.mzxid):
-		members[m.id] = slices.Clone(shown.data) // the view follows
-	case !there && own != nil && mine[own.owner]:
+	case s.present && own.Stat.Mzxid < s.shown.mzxid: // the copy follows
+		members[m.id] = slices.Clone(s.shown.data)
+	case !s.present && s.sessions[own.Stat.EphemeralOwner]:
 		delete(members, m.id) // it goes or is about to, or we do not know yet that it is there
 	}
-	return members, ours, g.changed
+	return members, ours, theirs
 }
 
 // copied is for somebody who may change it.

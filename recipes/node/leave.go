@@ -3,184 +3,119 @@ package node
 import (
 	"context"
 	"errors"
-	"time"
+	"sync"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/clientapi"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/retry"
 )
 
-// leave deletes the node and ends the claim. The error is what the server refuses. The keeper is not to be used after it.
+// leave deletes the node. The error is what the server refuses.
 func (k *keeper) leave() error {
 	k.release()
-	if k.cfg.ttl > 0 || k.path == "" || k.session == nil || !k.answers() {
-		k.releaseClaim()
-		return nil // there is none, or it goes by itself, or with another Keep
+	if k.cfg.ttl > 0 || k.path == "" || !k.sent {
+		return nil // there is none, or it goes by itself
 	}
-	if k.cfg.persistent {
-		return k.leavePersistent()
-	}
-	defer k.releaseClaim()
-	// A session that is over takes its nodes along, whenever they were made.
+	// A session that is over takes its nodes along, whenever they were made. A persistent node is deleted in any session.
 	ctx := framework.InSession(k.session.Context(), k.session)
+	if k.cfg.persistent {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.Background(), k.session.Timeout())
+		defer cancel()
+	}
 	for {
-		err := k.removeOwn(ctx)
-		switch {
-		case err == nil, k.session.Err() != nil:
+		switch err := k.remove(ctx); {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil && k.cfg.persistent:
+			k.unclaim() // or the node would be wanted
+			k.sweep(framework.InSession(context.Background(), k.session))
+			return nil
+		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, errAgain):
-		case !clientapi.MayPass(err):
+		case !retry.MayPass(err):
 			return err
 		default:
-			k.sleep(k.session, k.pause.NextBackOff())
+			_ = wait.Sleep(ctx, k.pauses.Next())
 		}
 	}
 }
 
-// answers reports whether it is for us to see that no node stays. If another Keep of this client has the claim, it is
-// for that one.
-func (k *keeper) answers() bool {
-	for !k.claimed {
-		held, leaving := claims.withdraw(k.key(), k.Node)
-		switch {
-		case held: // we were given it, with what there is
-			k.claimed, k.sent = true, true
-			return true
-		case !k.mayBeThere():
-			return false
-		case leaving != nil:
-			select {
-			case <-leaving:
-			case <-k.session.Done():
-				return true
-			}
-			continue
-		}
-		ok, _, _, _ := claims.take(k.key(), k.Node, false)
-		if k.claimed = ok; !ok {
-			return false
-		}
-	}
-	return k.mayBeThere()
-}
-
-// mayBeThere reports whether there may be a node of ours, now or later.
-func (k *keeper) mayBeThere() bool { return k.sent || k.kept || !k.late.IsZero() }
-
-// catchUp has what is read next show all creates and deletions of this session, and of those before it.
-func (k *keeper) catchUp(ctx context.Context) error {
-	err := k.client.CatchUp(ctx)
-	k.unsure = k.unsure && err != nil
-	return err
-}
-
-// removeOwn deletes the node if it is ours, or that of an earlier session of ours. Nothing is deleted that came in its place, unless
-// it has the same version.
-func (k *keeper) removeOwn(ctx context.Context) error {
-	fresh := k.unsure
-	if fresh {
-		if err := k.catchUp(ctx); err != nil {
-			return err
-		}
-	}
-	found, stat, err := k.client.Exists(ctx, k.path)
-	if err != nil || !found {
+// remove deletes the node if it is ours, or that of an earlier session of ours. A create of ours that was not answered is carried out
+// before the write that it begins with, or never. Nothing is deleted that came in place of our node, unless it has the same version.
+func (k *keeper) remove(ctx context.Context) error {
+	if err := k.client.CatchUp(ctx); err != nil {
 		return err
 	}
-	if !k.ours(stat) {
-		if !k.former(stat.EphemeralOwner) {
-			return nil
-		}
-		if !fresh { // as in round
-			k.unsure = true
-			return errAgain
-		}
+	found, stat, err := k.client.Exists(ctx, k.path)
+	if err != nil || !found || !k.isOurs(stat) && !k.isLeft(stat) {
+		return err
 	}
-	once := clientapi.WithHints(ctx, clientapi.Hints{Once: true})
-	err = k.client.Delete(once, k.path, stat.Version)
+	// Once: if it is gone, the next one there may be another's with the same version.
+	err = k.client.Delete(clientapi.WithHints(ctx, clientapi.Hints{Once: true}), k.path, stat.Version)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil
 	case errors.Is(err, zk.ErrBadVersion):
 		return errAgain
-	case retry.Unknown(err):
-		k.unsure = true // if it is gone, the next one there may be another's with the same version
 	}
 	return err
 }
 
-// leavePersistent deletes a node that no session takes along. If that takes longer than a session would last, it goes on in the
-// background.
-func (k *keeper) leavePersistent() error {
-	ctx, cancel := context.WithTimeout(context.Background(), k.session.Timeout())
-	defer cancel()
-	left := make(chan error)
-	go func() { // ends when the node is gone, or with the client
-		err := k.removePersistent()
-		k.releaseClaim()
+// sweep has the client delete a persistent node, which no session takes along, when nothing of the context's session can come any more;
+// unless a Keep of this client has the path then.
+func (k *keeper) sweep(ctx context.Context) {
+	values, key := engine.Of(k.client).Values(), k.pathKey()
+	engine.Of(k.client).MayStillCome(ctx, k.path, func() bool {
+		_, kept := values.Load(key)
+		return kept
+	})
+}
+
+// pathKey is the key of a claim among the values of a client: the path on the server.
+type pathKey string
+
+func (k *keeper) pathKey() pathKey { return pathKey(engine.Of(k.client).Real(k.path)) }
+
+// claim is the right of one Keep to a path. The nodes of several Keeps of one client have the same owner, so that the server cannot tell
+// them apart.
+type claim struct {
+	node *Node
+	free chan struct{} // closed when the next one may claim the path
+}
+
+// claim waits until no other Keep of this client has the path. It returns framework.ErrClosed if the client is closed before.
+func (k *keeper) claim() error {
+	values, key, mine := engine.Of(k.client).Values(), k.pathKey(), &claim{k.Node, make(chan struct{})}
+	for k.ctx.Err() == nil {
+		v, found := values.LoadOrStore(key, mine)
+		if !found {
+			k.unclaim = sync.OnceFunc(func() {
+				values.Delete(key)
+				close(mine.free)
+			})
+			break
+		}
+		other := v.(*claim)
+		closing := other.node.ctx.Done()
+		if wait.Closed(closing) {
+			closing = nil // soon the path is free
+		} else {
+			k.trouble(k.takenBy(nil))
+			k.log(k.takenBy(nil))
+		}
 		select {
-		case left <- err:
-		case <-ctx.Done():
-			if err != nil && !errors.Is(err, framework.ErrClosed) {
-				k.client.Logger().Warn("node stays behind", "path", k.path, "reason", err)
-			}
-		}
-	}()
-	select {
-	case err := <-left:
-		return err
-	case <-ctx.Done():
-		return nil
-	}
-}
-
-// removePersistent deletes the node, in whatever session, and returns when that is done and none can come any more, or what the
-// server refuses. In each session it claims the path. If another Keep of this client has its node there, it is for that one.
-func (k *keeper) removePersistent() error {
-	first := k.session
-	for {
-		began := time.Now()
-		session, err := k.client.Session(context.Background())
-		if err == nil && session != k.session {
-			if k.session == first {
-				k.expectLate()
-			}
-			k.releaseClaim()
-			k.session, k.unsure = session, true // its server may know less than the one before
-		}
-		if err == nil {
-			switch mine, _, there, _ := claims.take(k.key(), k.Node, false); {
-			case mine:
-				err = k.removeOwn(framework.InSession(session.Context(), session))
-			case !there:
-				err = k.takenByKeep() // perhaps it has not looked yet
-			}
-		}
-		switch {
-		case err == nil && !began.Before(k.late):
-			return nil
-		case err == nil:
-			k.sleep(k.session, time.Until(k.late))
-			k.unsure = true
-		case errors.Is(err, errAgain):
-		case !clientapi.MayPass(err) && !errors.Is(err, framework.ErrSessionLost) && !errors.Is(err, ErrTaken):
-			return err
-		default:
-			k.sleep(k.session, k.pause.NextBackOff())
+		case <-other.free:
+		case <-closing:
+		case <-k.ctx.Done():
+		case <-engine.Of(k.client).Done():
+			return framework.ErrClosed
 		}
 	}
-}
-
-// sleep pauses between tries, and ends with the session, unless that was over before.
-func (k *keeper) sleep(session *framework.Session, d time.Duration) {
-	over := session.Done()
-	if session.Err() != nil {
-		over = nil
-	}
-	select {
-	case <-time.After(d):
-	case <-over:
-	}
+	return nil
 }

@@ -1,30 +1,71 @@
 package node_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"maps"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
+	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/zktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestTheNodeOfTheNextKeepIsNotDeleted closes a persistent Keep while there is no server, and begins another one at the same path. The
+// deletion of the first, in the background, stands still until the next one is there.
+func TestTheNodeOfTheNextKeepIsNotDeleted(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		var armed atomic.Bool
+		goOn := make(chan struct{})
+		client := w.client(framework.WithObserver(framework.Observer{Operation: func(_ context.Context, e framework.OperationEvent) {
+			if e.Op == "multi" && armed.CompareAndSwap(true, false) {
+				<-goOn
+			}
+		}}))
+		first := keep(t, client, "/group/a", "first", node.Persistent())
+		w.RefuseConnections(true)
+		w.CutConnections()
+		synctest.Wait()
+		require.NoError(t, first.Close())
+		require.True(t, w.Exists("/group/a"))
+		armed.Store(true)
+		kept := begin(day(t), client, "next", node.Persistent())
+		w.RefuseConnections(false)
+		time.Sleep(time.Minute) // virtual time: an outage longer than the session, and what follows it
+		shown := len(kept) > 0
+		before, err := w.Stat("/group/a")
+		require.NoError(t, err)
+		close(goOn)
+		next := testbed.Receive(t, kept, "the next one")
+		w.settle()
+		w.one(next, "next")
+		after, err := w.Stat("/group/a")
+		require.NoError(t, err)
+		require.False(t, shown && after.Czxid != before.Czxid, "it was shown and deleted")
+		require.NoError(t, next.Close())
+	})
+}
 
 func TestNode(t *testing.T) {
 	testbed.Run(t, []testbed.Case{
 		{Name: "exists with its data, and is gone after the close", Test: existsUntilClosed},
 		{Name: "data are changed in place", Test: dataChangeInPlace},
-		{Name: "data of a sequential node are changed in place", Test: sequentialDataChangeInPlace},
 		{Name: "a node of the same session is taken over", Test: takesOver},
 		{Name: "a deleted node comes back under the same name", Test: comesBack},
 		{Name: "a persistent node outlives its client", Test: persistentOutlives},
@@ -36,62 +77,8 @@ func TestNode(t *testing.T) {
 		{Name: "another's node is replaced, and the one that came last wins", Test: replaces},
 		{Name: "another's node is a failure", Test: failsIfTaken},
 		{Name: "another keep of the same client is another", Test: sameClient},
-		{Name: "sequential nodes have numbers of their own", Test: numbers},
 		{Name: "the end of the client is told", Test: clientCloses},
 	})
-}
-
-// keep makes a node that is kept, and closes it at the end of the test.
-func keep(t *testing.T, client *framework.Client, path, data string, opts ...node.Option) *node.Node {
-	t.Helper()
-	n, err := node.Keep(testbed.Context(t), client, path, []byte(data), opts...)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = n.Close() })
-	there, _ := n.Present()
-	require.True(t, there)
-	require.NoError(t, n.Err())
-	return n
-}
-
-// data reads a node with another client; "-" stands for no node.
-func data(t *testing.T, client *framework.Client, path string) string {
-	t.Helper()
-	testbed.CatchUp(t, client)
-	data, _, err := client.Get(testbed.Context(t), path)
-	if errors.Is(err, zk.ErrNoNode) {
-		return "-"
-	}
-	require.NoError(t, err)
-	return string(data)
-}
-
-// kept is a node or a member.
-type kept interface {
-	Present() (bool, <-chan struct{})
-	Err() error
-}
-
-// await waits until the node is there, or is not, and Err is as condition wants it.
-func await(t *testing.T, n kept, condition func(there bool, err error) bool) {
-	t.Helper()
-	ctx := testbed.Context(t)
-	for {
-		there, changed := n.Present()
-		if condition(there, n.Err()) {
-			return
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			require.FailNow(t, "waited in vain", "there: %v, reason: %v", there, n.Err())
-		}
-	}
-}
-
-func isThere(there bool, err error) bool { return there && err == nil }
-
-func reason(want error) func(bool, error) bool {
-	return func(there bool, err error) bool { return !there && errors.Is(err, want) }
 }
 
 // expire ends the session, and waits until the node is there in the next one.
@@ -124,9 +111,9 @@ func existsUntilClosed(t *testing.T, bed *testbed.Bed) { // CUR-NOD-01
 	require.ErrorIs(t, n.Set(testbed.Context(t), []byte("b")), node.ErrClosed)
 }
 
-func dataChangeInPlace(t *testing.T, bed *testbed.Bed) { changeInPlace(t, bed) }
-func sequentialDataChangeInPlace(t *testing.T, bed *testbed.Bed) {
-	changeInPlace(t, bed, node.Sequential())
+func dataChangeInPlace(t *testing.T, bed *testbed.Bed) {
+	changeInPlace(t, bed)
+	changeInPlace(t, bed, node.Protected(), node.Sequential())
 }
 
 func changeInPlace(t *testing.T, bed *testbed.Bed, opts ...node.Option) { // CUR-NOD-02
@@ -164,8 +151,7 @@ func takesOver(t *testing.T, bed *testbed.Bed) { // CUR-NOD-03
 
 func comesBack(t *testing.T, bed *testbed.Bed) { // CUR-NOD-04
 	for name, opts := range map[string][]node.Option{
-		"plain": nil, "sequential": {node.Sequential()}, "protected": {node.Protected()},
-		"both": {node.Sequential(), node.Protected()}, "persistent": {node.Persistent()},
+		"plain": nil, "protected": {node.Protected()}, "both": {node.Sequential(), node.Protected()}, "persistent": {node.Persistent()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, other := bed.Client(t), bed.Client(t)
@@ -226,16 +212,16 @@ func survivesSession(t *testing.T, bed *testbed.Bed) {
 
 func namesAreKept(t *testing.T, bed *testbed.Bed) { // CURATOR-190, CURATOR-483
 	for name, opts := range map[string][]node.Option{
-		"sequential": {node.Sequential()}, "protected": {node.Protected()}, "both": {node.Sequential(), node.Protected()},
+		"protected": {node.Protected()}, "both": {node.Sequential(), node.Protected()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, other := bed.Client(t), bed.Client(t)
 			n := keep(t, client, testbed.Path(t), "a", opts...)
 			path := n.Path()
 			dir, child := framework.Split(path)
-			require.Equal(t, strings.Contains(name, "sequential") || name == "both", strings.HasSuffix(child, "0000000000"))
+			require.Equal(t, name == "both", strings.HasSuffix(child, "0000000000"))
 			_, id := framework.Unprotected(child)
-			require.Equal(t, name != "sequential", id != "", child)
+			require.NotEmpty(t, id, child)
 			for range 2 {
 				expire(t, bed, client, n)
 				require.Equal(t, path, n.Path())
@@ -332,50 +318,33 @@ func failsIfTaken(t *testing.T, bed *testbed.Bed) {
 func sameClient(t *testing.T, bed *testbed.Bed) {
 	client := bed.Client(t)
 	path := testbed.Path(t)
-	first := keep(t, client, path, "first")
-	_, err := node.Keep(testbed.Context(t), client, path, []byte("second"), node.IfTaken(node.Fail))
-	require.ErrorIs(t, err, node.ErrTaken)
-	second := keep(t, client, path, "second", node.IfTaken(node.Replace))
-	await(t, first, reason(node.ErrTaken))
+	view, err := client.Namespace(path[1:])
+	require.NoError(t, err)
+	first := keep(t, client, path+"/a", "first")
+	_, err = node.Keep(testbed.Context(t), view, "/a", []byte("second"), node.IfTaken(node.Fail))
+	require.ErrorIs(t, err, node.ErrTaken, "it is the same path")
+	for name, opts := range map[string][]node.Option{
+		"wait": nil, "replace": {node.IfTaken(node.Replace)}, "another kind": {node.Persistent(), node.IfTaken(node.Replace)},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		_, err = node.Keep(ctx, view, "/a", []byte("second"), opts...)
+		cancel()
+		require.ErrorIs(t, err, node.ErrTaken, name)
+		require.ErrorIs(t, err, context.DeadlineExceeded, name)
+	}
+	second := make(chan *node.Node, 1)
+	go func() {
+		n, err := node.Keep(testbed.Context(t), view, "/a", []byte("second"))
+		assert.NoError(t, err)
+		second <- n
+	}()
+	await(t, first, isThere)
+	require.Equal(t, "first", data(t, client, path+"/a"), "it was left alone")
 	require.NoError(t, first.Close())
-	require.Equal(t, "second", data(t, client, path), "another's node was left alone")
-	await(t, second, isThere)
-}
-
-func numbers(t *testing.T, bed *testbed.Bed) {
-	client, other := bed.Client(t), bed.Client(t)
-	path := testbed.Path(t)
-	var names []string
-	for _, c := range []*framework.Client{client, other, client} {
-		testbed.CatchUp(t, c)
-		_, name := framework.Split(keep(t, c, path, "", node.Sequential()).Path())
-		names = append(names, name)
-	}
-	require.Equal(t, []string{"lock0000000000", "lock0000000001", "lock0000000002"}, names)
-	by, err := other.Create(testbed.Context(t), path, nil, framework.As(framework.EphemeralSequential))
-	require.NoError(t, err)
-	require.Equal(t, path+"0000000003", by, "the server counts them, too")
-	// The next number is taken by somebody who chose it.
-	_, err = other.Create(testbed.Context(t), path+"0000000005", nil, framework.As(framework.Ephemeral))
-	require.NoError(t, err)
-	testbed.CatchUp(t, client)
-	require.Equal(t, path+"0000000006", keep(t, client, path, "", node.Sequential()).Path())
-	// All at a time, from one client.
-	kept := make(chan string, 8)
-	for range cap(kept) {
-		go func() {
-			n, err := node.Keep(testbed.Context(t), client, path, nil, node.Sequential())
-			if assert.NoError(t, err) {
-				kept <- n.Path()
-			}
-		}()
-	}
-	names = nil
-	for range cap(kept) {
-		names = append(names, testbed.Receive(t, kept, "a node"))
-	}
-	slices.Sort(names)
-	require.Len(t, slices.Compact(names), cap(kept))
+	n := testbed.Receive(t, second, "the node, which is free")
+	require.Equal(t, "second", data(t, client, path+"/a"))
+	require.NoError(t, n.Close())
+	require.Equal(t, "-", data(t, client, path+"/a"))
 }
 
 func clientCloses(t *testing.T, bed *testbed.Bed) {
@@ -389,4 +358,474 @@ func clientCloses(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, n.Close())
 	_, err := node.Keep(testbed.Context(t), client, path, nil)
 	require.ErrorIs(t, err, framework.ErrClosed)
+}
+
+var tooLong = bytes.Repeat([]byte{'x'}, 1<<20)
+
+// creates reports whether op makes a node.
+func creates(op zktest.Op) bool {
+	return op == zktest.OpCreate || op == zktest.OpCreate2 || op == zktest.OpCreateContainer
+}
+
+// stays checks that no more connections are made.
+func stays(t *testing.T, connections *atomic.Int64) {
+	before := connections.Load()
+	time.Sleep(5 * time.Minute) // in virtual time: data that are sent again would cut several
+	require.Equal(t, before, connections.Load(), "the data are not sent again")
+}
+
+// TestDataThatAreTooLongAreGivenUp: the node is kept with what it held before, and nobody loses the connection.
+func TestDataThatAreTooLongAreGivenUp(t *testing.T) {
+	for name, opts := range map[string][]node.Option{"ephemeral": nil, "persistent": {node.Persistent()}} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				client, connections := w.counted()
+				n := keep(t, client, "/p/n", "short", opts...)
+				require.ErrorIs(t, n.Set(minutes(t), tooLong), framework.ErrTooLong)
+				w.settle()
+				stays(t, connections)
+				require.EqualValues(t, 1, connections.Load())
+				there, _ := n.Present()
+				require.True(t, there)
+				require.ErrorIs(t, n.Err(), framework.ErrTooLong)
+				w.one(n, "short")
+
+				require.NoError(t, w.Delete("/p/n"))
+				w.settle()
+				w.one(n, "short")
+				require.ErrorIs(t, n.Err(), framework.ErrTooLong)
+
+				testbed.On(w.Server).KillSession(t, client)
+				w.settle()
+				w.one(n, "short")
+				require.ErrorIs(t, n.Err(), framework.ErrTooLong)
+
+				require.NoError(t, n.Set(minutes(t), []byte("another")))
+				await(t, n, isThere)
+				w.one(n, "another")
+				require.NoError(t, n.Close())
+				require.Empty(t, w.nodes("/p"))
+			})
+		})
+	}
+}
+
+// TestDataThatAreTooLongAreGivenUpWhereTheNodeIsMadeAgain: they were not sent before.
+func TestDataThatAreTooLongAreGivenUpWhereTheNodeIsMadeAgain(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client, connections := w.counted()
+		n := keep(t, client, "/p/n", "short")
+		w.Stop()
+		set := make(chan error, 1)
+		go func() { set <- n.Set(minutes(t), tooLong) }()
+		w.settle() // the session is over
+		require.NoError(t, w.Restart())
+		require.ErrorIs(t, testbed.Receive(t, set, "an error"), framework.ErrTooLong)
+		w.settle()
+		w.one(n, "short")
+		stays(t, connections)
+	})
+}
+
+func TestDataThatAreTooLongForANewNode(t *testing.T) {
+	for name, opts := range map[string][]node.Option{
+		"plain": nil, "persistent": {node.Persistent()}, "protected": {node.Protected()}, "numbered": {node.Protected(), node.Sequential()},
+		"replacing": {node.IfTaken(node.Replace)}, "replacing, persistent": {node.IfTaken(node.Replace), node.Persistent()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				client, connections := w.counted()
+				_, err := w.client().Create(t.Context(), "/p/n", []byte("another's"), framework.As(framework.Ephemeral), framework.ContainerParents())
+				require.NoError(t, err)
+				path := "/p/m"
+				if len(opts) > 0 && name[0] == 'r' {
+					path = "/p/n"
+				}
+				_, err = node.Keep(minutes(t), client, path, tooLong, opts...)
+				require.ErrorIs(t, err, framework.ErrTooLong)
+				require.NotErrorIs(t, err, context.DeadlineExceeded)
+				require.EqualValues(t, 1, connections.Load())
+				w.settle()
+				stays(t, connections)
+				require.Subset(t, []string{"n"}, slices.Collect(maps.Keys(w.nodes("/p"))), "none of ours stays")
+			})
+		})
+	}
+}
+
+// TestANodeIsKeptWithWhatItHeldBefore: also if the node that is there is not known to hold that.
+func TestANodeIsKeptWithWhatItHeldBefore(t *testing.T) {
+	for name, tc := range map[string]struct {
+		opts   []node.Option
+		happen func(w world, client *framework.Client)
+	}{
+		"another has made it anew": {[]node.Option{node.Persistent()}, func(w world, _ *framework.Client) {
+			_, err := w.client().Multi(w.t.Context(), &zk.DeleteRequest{Path: "/p/n", Version: -1},
+				&zk.CreateRequest{Path: "/p/n", Data: []byte("another's"), Acl: zk.WorldACL(zk.PermAll)})
+			require.NoError(w.t, err)
+		}},
+		"the reply to its creation is lost": {nil, func(w world, client *framework.Client) {
+			w.Inject(zktest.LoseReply, 0, func(r zktest.Request) bool { return r.Path == "/p/n" && creates(r.Op) })
+			testbed.On(w.Server).KillSession(w.t, client)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				client, connections := w.counted()
+				n := keep(t, client, "/p/n", "first", tc.opts...)
+				require.NoError(t, n.Set(minutes(t), []byte("short")))
+				require.ErrorIs(t, n.Set(minutes(t), tooLong), framework.ErrTooLong)
+				tc.happen(w, client)
+				w.settle()
+				there, _ := n.Present()
+				require.True(t, there)
+				w.one(n, "short")
+				require.ErrorIs(t, n.Err(), framework.ErrTooLong)
+				stays(t, connections)
+
+				require.NoError(t, w.Delete("/p/n"))
+				w.settle()
+				w.one(n, "short")
+				require.NoError(t, n.Close())
+				require.Empty(t, w.nodes("/p"))
+			})
+		})
+	}
+}
+
+// TestReplacingSendsTheDataOnce: what is sent besides would be too long for the servers.
+func TestReplacingSendsTheDataOnce(t *testing.T) {
+	for version := range 3 {
+		t.Run(strconv.Itoa(version), func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				client, connections := w.counted()
+				other := w.client()
+				_, err := other.Create(t.Context(), "/p/n", nil, framework.As(framework.Ephemeral), framework.ContainerParents())
+				require.NoError(t, err)
+				for range version {
+					_, err = other.Set(t.Context(), "/p/n", nil, -1)
+					require.NoError(t, err)
+				}
+				long := string(tooLong[:1_000_000])
+				n := keep(t, client, "/p/n", long, node.IfTaken(node.Replace))
+				w.one(n, long)
+				require.EqualValues(t, 1, connections.Load())
+			})
+		})
+	}
+}
+
+func TestAMissingPermissionIsReportedAndTriedAgain(t *testing.T) { // CUR-NOD-08, CURATOR-228
+	virtual(t, func(t *testing.T, w world) {
+		log := &lines{}
+		client, other := w.client(framework.WithLogger(slog.New(slog.NewTextHandler(log, nil)))), w.client()
+		ctx := testbed.Context(t)
+		_, err := other.Create(ctx, "/group", nil, framework.ACL(perms(zk.PermRead|zk.PermAdmin)))
+		require.NoError(t, err)
+		w.ResetCounts()
+		short, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		_, err = node.Keep(short, client, "/group/a", []byte("a"))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+		tries := w.Requests().Requests[zktest.OpCreate]
+		require.Greater(t, tries, 60, "it is tried again, for ever")
+		require.Less(t, tries, 400, "with pauses")
+		require.Equal(t, 1, log.with("WARN", "node is not kept", "/group/a", "not authenticated"), "and logged once")
+
+		kept := make(chan *node.Node, 1)
+		go func() {
+			n, err := node.Keep(day(t), client, "/group/a", []byte("a"))
+			assert.NoError(t, err)
+			kept <- n
+		}()
+		time.Sleep(time.Hour)
+		_, err = other.SetACL(t.Context(), "/group", perms(zk.PermAll), -1)
+		require.NoError(t, err)
+		n := testbed.Receive(t, kept, "the node")
+
+		// It may be made, but not written.
+		_, err = other.SetACL(t.Context(), "/group/a", perms(zk.PermRead|zk.PermAdmin), -1)
+		require.NoError(t, err)
+		require.ErrorIs(t, n.Set(t.Context(), []byte("b")), zk.ErrNoAuth)
+		there, _ := n.Present()
+		require.True(t, there, "the old node is there")
+		require.ErrorIs(t, n.Err(), zk.ErrNoAuth)
+		w.one(n, "a")
+		w.settle()
+		require.ErrorIs(t, n.Err(), zk.ErrNoAuth)
+		_, err = other.SetACL(t.Context(), "/group/a", perms(zk.PermAll), -1)
+		require.NoError(t, err)
+		w.settle()
+		require.NoError(t, n.Err())
+		w.one(n, "b")
+
+		// Nor deleted.
+		_, err = other.SetACL(t.Context(), "/group", perms(zk.PermRead|zk.PermAdmin), -1)
+		require.NoError(t, err)
+		require.ErrorIs(t, n.Close(), zk.ErrNoAuth)
+	})
+}
+
+func TestAPermissionThatIsLostMeanwhile(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client, other := w.client(), w.client()
+		_, err := other.Create(t.Context(), "/group", nil)
+		require.NoError(t, err)
+		n := keep(t, client, "/group/a", "a")
+		_, err = other.SetACL(t.Context(), "/group", perms(zk.PermAll&^zk.PermCreate), -1)
+		require.NoError(t, err)
+		require.NoError(t, other.Delete(t.Context(), "/group/a", -1))
+		await(t, n, reason(zk.ErrNoAuth))
+		time.Sleep(24 * time.Hour)
+		_, err = other.SetACL(t.Context(), "/group", perms(zk.PermAll), -1)
+		require.NoError(t, err)
+		await(t, n, isThere)
+		w.one(n, "a")
+	})
+}
+
+func TestStartedBeforeTheServer(t *testing.T) { // CUR-CST-15, CUR-NOD-09, CURATOR-53, CURATOR-97
+	virtual(t, func(t *testing.T, w world) {
+		w.Stop()
+		client, err := framework.New(w.Servers(), framework.WithDialer(w.DialContext), framework.WithSessionTimeout(10*time.Second))
+		require.NoError(t, err)
+		defer client.Close()
+		states := make(chan connstate.State, 10)
+		_, err = client.Listen(func(s connstate.State) { states <- s })
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = node.Keep(ctx, client, "/group/a", nil)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, zk.ErrNoServer, "it is not mistaken for something else")
+
+		kept := make(chan *node.Node, 1)
+		go func() {
+			n, err := node.Keep(day(t), client, "/group/a", []byte("a"))
+			assert.NoError(t, err)
+			kept <- n
+		}()
+		time.Sleep(time.Hour)
+		require.NoError(t, w.Restart())
+		n := testbed.Receive(t, kept, "the node")
+		w.one(n, "a")
+		w.Stop()
+		time.Sleep(2 * time.Second)
+		require.NoError(t, w.Restart())
+		for testbed.Receive(t, states, "a state") != connstate.Connected {
+		}
+		for _, want := range []connstate.State{connstate.Suspended, connstate.Reconnected} {
+			require.Equal(t, want, testbed.Receive(t, states, "a state"))
+		}
+		await(t, n, isThere)
+		require.NoError(t, n.Close())
+	})
+}
+
+func TestDataSetWhileDisconnectedAreWritten(t *testing.T) { // CURATOR-154
+	for name, outage := range map[string]time.Duration{"short": 2 * time.Second, "long": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				n := keep(t, w.client(), "/group/a", "a")
+				w.Stop()
+				await(t, n, reason(framework.ErrSuspended))
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				err := n.Set(ctx, []byte("b"))
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.ErrorIs(t, err, framework.ErrSuspended)
+				time.Sleep(outage)
+				require.NoError(t, w.Restart())
+				await(t, n, isThere)
+				w.one(n, "b")
+			})
+		})
+	}
+}
+
+func TestTheLastOfManySetsWins(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		n := keep(t, w.client(), "/group/a", "a")
+		gate := w.Block(zktest.OnOp(zktest.OpSetData))
+		var wg sync.WaitGroup
+		for _, text := range []string{"b", "c", "d"} {
+			wg.Go(func() { assert.NoError(t, n.Set(t.Context(), []byte(text))) })
+			synctest.Wait()
+		}
+		gate.Open()
+		wg.Wait()
+		w.one(n, "d")
+		require.Equal(t, 2, w.Requests().Requests[zktest.OpSetData], "c was overtaken")
+	})
+}
+
+// TestAForeignWriteIsLeftAlone has an operator write to the node.
+func TestAForeignWriteIsLeftAlone(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client, other := w.client(), w.client()
+		n := keep(t, client, "/group/a", "a")
+		_, err := other.Set(t.Context(), "/group/a", []byte("operator"), -1)
+		require.NoError(t, err)
+		w.settle()
+		w.one(n, "operator")
+		require.NoError(t, n.Set(t.Context(), []byte("b")), "the version is another one now")
+		w.one(n, "b")
+		require.NoError(t, n.Close())
+	})
+}
+
+// TestTheNodeOfADyingSessionIsReplaced has the client give its session up before the server does.
+func TestTheNodeOfADyingSessionIsReplaced(t *testing.T) {
+	for kind, opts := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				// Half of the session's time is enough for this client.
+				client := w.client(framework.WithExpirationPercent(50))
+				_, err := w.client().Create(t.Context(), "/group", nil)
+				require.NoError(t, err)
+				n := keep(t, client, "/group/a", "a", opts...)
+				old, err := client.Session(t.Context())
+				require.NoError(t, err)
+				_, before, err := client.Exists(t.Context(), n.Path())
+				require.NoError(t, err)
+				there, changed := n.Present()
+				require.True(t, there)
+				w.Freeze(old.ID())
+				testbed.Receive(t, old.Done(), "the end of the session")
+				testbed.Receive(t, changed, "word that it is not there") // it may be there again by now
+				await(t, n, isThere)
+				session, err := client.Session(t.Context())
+				require.NoError(t, err)
+				require.NotEqual(t, old.ID(), session.ID())
+				w.one(n, "a")
+				found, stat, err := client.Exists(t.Context(), n.Path())
+				require.NoError(t, err)
+				require.True(t, found)
+				if before.EphemeralOwner != 0 {
+					require.Equal(t, session.ID(), stat.EphemeralOwner)
+					require.Greater(t, len(w.Sessions()), 2, "the old session lives still")
+				}
+				w.settle()
+				w.one(n, "a") // the old session has taken nothing along
+				there, _ = n.Present()
+				require.True(t, there)
+			}, zktest.WithTTLNodes())
+		})
+	}
+}
+
+// TestPresentIsFalseBeforeAnotherHasTheNode cuts the keeper off from the server.
+func TestPresentIsFalseBeforeAnotherHasTheNode(t *testing.T) {
+	for name, policy := range map[string]connstate.ErrorPolicy{"standard": connstate.Standard, "session": connstate.Session} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				var away atomic.Bool
+				client := w.client(framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+					if away.Load() {
+						return nil, errors.New("no route to host")
+					}
+					return w.DialContext(ctx, network, address)
+				}))
+				first := keep(t, client, "/group/a", "first", node.WithErrorPolicy(policy))
+				session, err := client.Session(t.Context())
+				require.NoError(t, err)
+				ended := make(chan time.Time, 1)
+				go func() {
+					await(t, first, func(there bool, _ error) bool { return !there })
+					ended <- time.Now()
+				}()
+				away.Store(true)
+				w.Freeze(session.ID())
+				second, err := node.Keep(day(t), w.client(), "/group/a", []byte("second"))
+				require.NoError(t, err)
+				require.True(t, testbed.Receive(t, ended, "the end").Before(time.Now()))
+				away.Store(false)
+				await(t, first, reason(node.ErrTaken))
+				w.one(second, "second")
+				require.NoError(t, second.Close())
+				await(t, first, isThere)
+				w.one(first, "first")
+			})
+		})
+	}
+}
+
+// TestABlipUnderTheSessionPolicyIsNoNews cuts the connection, and the session lives on.
+func TestABlipUnderTheSessionPolicyIsNoNews(t *testing.T) {
+	for name, policy := range map[string]connstate.ErrorPolicy{"standard": connstate.Standard, "session": connstate.Session} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				n := keep(t, w.client(framework.WithErrorPolicy(policy)), "/group/a", "a")
+				_, before := n.Present()
+				w.ResetCounts()
+				w.CutConnections()
+				w.settle()
+				select {
+				case <-before:
+					require.Equal(t, "standard", name)
+				default:
+					require.Equal(t, "session", name)
+				}
+				await(t, n, isThere)
+				requests := w.Requests().Requests
+				require.Zero(t, requests[zktest.OpCreate]+requests[zktest.OpSetData], "it is there: nothing is written")
+			})
+		})
+	}
+}
+
+// TestAnOutageOfAnyLength has the server away for a day.
+func TestAnOutageOfAnyLength(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		log := &lines{}
+		n := keep(t, w.client(framework.WithLogger(slog.New(slog.NewTextHandler(log, nil)))), "/group/a", "a")
+		w.Stop()
+		time.Sleep(24 * time.Hour)
+		there, _ := n.Present()
+		require.False(t, there)
+		require.Zero(t, log.with("node is not kept"), "the client says that it is not connected")
+		require.NoError(t, w.Restart())
+		await(t, n, isThere)
+		w.one(n, "a")
+	})
+}
+
+// TestAReapedParentIsMadeAgain has the container go with the node.
+func TestAReapedParentIsMadeAgain(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		other := w.client()
+		n := keep(t, w.client(), "/deep/down/a", "a")
+		gate := w.Block(zktest.OnOp(zktest.OpCreate))
+		require.NoError(t, other.Delete(t.Context(), "/deep/down/a", -1))
+		testbed.Receive(t, gate.Arrived(), "the create")
+		w.ReapContainers()
+		_, err := w.Children("/deep")
+		require.ErrorIs(t, err, zktest.ErrNoNode)
+		gate.Open()
+		await(t, n, isThere)
+		w.one(n, "a")
+	})
+}
+
+// TestNamespaceAndDefaultData keeps a node in a view of the client.
+func TestNamespaceAndDefaultData(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client := w.client(framework.WithNamespace("space"), framework.WithDefaultData([]byte("default")))
+		for kind, opts := range map[string][]node.Option{"plain": nil, "sequential": {node.Protected(), node.Sequential()}, "protected": {node.Protected()}} {
+			n, err := node.Keep(day(t), client, "/group/"+kind, nil, opts...)
+			require.NoError(t, err)
+			require.True(t, strings.HasPrefix(n.Path(), "/group/"), n.Path())
+			data, err := w.Get("/space" + n.Path())
+			require.NoError(t, err)
+			require.Equal(t, "default", string(data))
+			require.NoError(t, n.Set(t.Context(), []byte("set")))
+			require.NoError(t, n.Set(t.Context(), nil))
+			data, err = w.Get("/space" + n.Path())
+			require.NoError(t, err)
+			require.Equal(t, "default", string(data))
+			require.NoError(t, n.Close())
+			require.Empty(t, w.nodes("/space/group"))
+		}
+	})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/opt"
 )
 
 // Option configures a kept node or a member of a group. [Keep] and [Join] refuse bad values with
@@ -29,10 +30,9 @@ const (
 	// Wait waits until the other's node is gone. It is the default.
 	Wait Taken = iota
 
-	// Replace deletes the other's node and makes ours, in one transaction if ours is ephemeral. The node of another
-	// Keep of this client, if it is of the same kind, is taken over as it is, and gets our data. Replace ends when
-	// our node is there for the first time. If somebody replaces our node later, it waits as Wait does, so two that
-	// replace do not delete each other's nodes again and again.
+	// Replace deletes the other's node and makes ours, in one transaction if ours is ephemeral. For another Keep of this
+	// client it waits as Wait does. Replace ends when our node is there for the first time. If somebody replaces our node
+	// later, it waits as well, so two that replace do not delete each other's nodes again and again.
 	Replace
 
 	// Fail makes Keep return [ErrTaken]. If the path is taken after Keep has returned, it
@@ -40,9 +40,9 @@ const (
 	Fail
 )
 
-// IfTaken says what to do when there is a node at the path that does not belong to our session, or
-// belongs to another Keep of this client. While that is so, [Node.Err] is [ErrTaken]. If another Keep of this
-// client, for the same kind of node (ephemeral or persistent), is about to delete its node, we always wait for that.
+// IfTaken says what to do when there is a node at the path that does not belong to our session, or when another Keep of
+// this client has the path. While that is so, [Node.Err] is [ErrTaken]. If another Keep of this client is closing,
+// Keep first waits until its node is deleted, whatever the option says.
 func IfTaken(taken Taken) Option {
 	return func(c *config) error {
 		if taken < Wait || taken > Fail {
@@ -62,13 +62,9 @@ func Protected() Option {
 	}
 }
 
-// Sequential puts a number of ten digits after the node's name, the number of nodes that were made
-// below the parent before. It is chosen once: a node that is made again has the same
-// number. A persistent node can be sequential only if it is [Protected].
-//
-// Without Protected, the number is read from the parent and not given by the server, so that a lost reply
-// cannot leave a second node. It is unique among the nodes that are there, but may have
-// been that of a node that is gone.
+// Sequential appends a number of ten digits to the node's name, as ZooKeeper does. It needs [Protected], by which the node is found
+// when the reply to its creation is lost. The number is chosen when the node is first created, and kept when the node has to be
+// created again.
 func Sequential() Option {
 	return func(c *config) error {
 		c.sequential = true
@@ -86,10 +82,9 @@ func Persistent() Option {
 }
 
 // WithTTL makes a persistent node that the server deletes when nobody has kept it for ttl, which must
-// be at least two milliseconds. It has a child "touch", which is written every ttl/2. Where a server
-// lets it have no child, as a new ClickHouse Keeper does, the node itself is written, with what it holds.
-// [Node.Close] deletes neither. Servers allow it only if told to (extendedTypesEnabled). Those
-// that hang up on the request, as a ClickHouse Keeper does, are not asked again, and Keep waits in vain. It cannot be
+// be at least two milliseconds. It has a child "touch", which is written every ttl/2.
+// [Node.Close] deletes neither. ZooKeeper allows it only if told to (extendedTypesEnabled), and a ClickHouse Keeper never: the
+// error is [framework.ErrUnimplemented], and Keep waits in vain. It cannot be
 // combined with [Protected] and [Sequential].
 func WithTTL(ttl time.Duration) Option {
 	return func(c *config) error {
@@ -128,19 +123,14 @@ func configure(client *framework.Client, path string, opts []Option) (config, er
 		return config{}, fmt.Errorf("%w: nil client", framework.ErrBadArgument)
 	}
 	cfg := config{policy: client.ErrorPolicy()}
-	for _, opt := range opts {
-		if opt == nil {
-			return config{}, fmt.Errorf("%w: nil option", framework.ErrBadArgument)
-		}
-		if err := opt(&cfg); err != nil {
-			return config{}, err
-		}
+	if err := opt.Apply(&cfg, opts); err != nil {
+		return config{}, err
 	}
 	switch {
 	case cfg.ttl > 0 && (cfg.protected || cfg.sequential):
 		return config{}, fmt.Errorf("%w: a TTL node cannot be protected or sequential", framework.ErrBadArgument)
-	case cfg.persistent && cfg.sequential && !cfg.protected:
-		return config{}, fmt.Errorf("%w: a persistent sequential node must be protected", framework.ErrBadArgument)
+	case cfg.sequential && !cfg.protected:
+		return config{}, fmt.Errorf("%w: a sequential node must be protected", framework.ErrBadArgument)
 	}
 	if cfg.sequential {
 		path += "0" // the name may be empty: the number is one
@@ -149,4 +139,17 @@ func configure(client *framework.Client, path string, opts []Option) (config, er
 		return config{}, fmt.Errorf("%w: the root cannot be kept", framework.ErrBadPath)
 	}
 	return cfg, framework.ValidatePath(path)
+}
+
+// mode is how the node is created: the number of a sequential one is chosen when it is created first.
+func (c config) mode(first bool) framework.Mode {
+	switch numbered := c.sequential && first; {
+	case numbered && c.persistent:
+		return framework.PersistentSequential
+	case numbered:
+		return framework.EphemeralSequential
+	case c.persistent:
+		return framework.Persistent
+	}
+	return framework.Ephemeral
 }

@@ -21,7 +21,7 @@ func TestBadArgumentsAreRefusedAtOnce(t *testing.T) { // CUR-NOD-06
 		"nil option": {nil}, "taken": {node.IfTaken(node.Fail + 1)}, "negative": {node.IfTaken(-1)},
 		"error policy": {node.WithErrorPolicy(connstate.Session + 1)},
 		"ttl":          {node.WithTTL(time.Millisecond)}, "ttl and protected": {node.WithTTL(time.Second), node.Protected()},
-		"ttl and sequential": {node.WithTTL(time.Second), node.Sequential()}, "persistent sequential": {node.Persistent(), node.Sequential()},
+		"ttl and sequential": {node.WithTTL(time.Second), node.Sequential()}, "sequential without protected": {node.Sequential()},
 	} {
 		_, err := node.Keep(testbed.Context(t), client, "/a", nil, opts...)
 		require.ErrorIs(t, err, framework.ErrBadArgument, name)

@@ -2,7 +2,6 @@ package node_test
 
 import (
 	"context"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/node"
 	"github.com/gocurator/curator/zktest"
@@ -102,11 +100,12 @@ func TestATTLNodeWaitsWithoutSpinning(t *testing.T) {
 
 func TestAServerWithoutTTLNodesIsReported(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		_, err := node.Keep(ctx, w.client(), "/group/a", nil, node.WithTTL(time.Second))
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorContains(t, err, "unknown error: -6")
+		require.ErrorIs(t, err, framework.ErrUnimplemented)
+		require.NoError(t, ctx.Err(), "it gives up")
+		require.ErrorContains(t, err, "extendedTypesEnabled")
 	})
 }
 
@@ -137,49 +136,21 @@ func TestATTLNodeThatMayNotBeWrittenIsTouched(t *testing.T) {
 	}, zktest.WithTTLNodes(), zktest.WithContainerCheckInterval(100*time.Millisecond))
 }
 
-// TestAServerThatHangsUpOnTTLNodesIsLeftAlone: each try costs the connection, and so every lock of the client.
-func TestAServerThatHangsUpOnTTLNodesIsLeftAlone(t *testing.T) {
-	virtual(t, func(t *testing.T, w world) {
-		client := w.client()
-		var lost atomic.Int32
-		_, err := client.Listen(func(s connstate.State) {
-			if s == connstate.Suspended {
-				lost.Add(1)
-			}
+// TestATTLNodeOnAKeeperIsReported: Keepers close the connection, or let the node have no child. None is asked.
+func TestATTLNodeOnAKeeperIsReported(t *testing.T) {
+	for name, age := range map[string]zktest.KeeperAge{"old": zktest.KeeperOld, "recent": zktest.KeeperRecent, "new": zktest.KeeperNew} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				client := w.client()
+				session, err := client.Session(t.Context())
+				require.NoError(t, err)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				_, err = node.Keep(ctx, client, "/group/a", nil, node.WithTTL(time.Minute))
+				require.ErrorIs(t, err, framework.ErrUnimplemented)
+				require.NoError(t, ctx.Err(), "it gives up")
+				require.NoError(t, session.Err())
+			}, zktest.LikeKeeper(age), zktest.WithTTLNodes())
 		})
-		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		_, err = node.Keep(ctx, client, "/group/a", nil, node.WithTTL(time.Minute))
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorContains(t, err, "unknown error: -6", "the reason is told")
-		synctest.Wait()
-		require.LessOrEqual(t, lost.Load(), int32(6))
-	}, zktest.LikeKeeper(zktest.KeeperRecent))
-}
-
-// TestATTLNodeLivesWhereItMayHaveNoChild has the server refuse the touch child. What others write to the node stays.
-func TestATTLNodeLivesWhereItMayHaveNoChild(t *testing.T) {
-	const ttl = 4 * time.Second
-	virtual(t, func(t *testing.T, w world) {
-		n := keep(t, w.client(), "/group/a", "a", node.WithTTL(ttl))
-		before, err := w.Stat("/group/a")
-		require.NoError(t, err)
-		time.Sleep(100 * ttl) // virtual time, in which the node must not go
-		synctest.Wait()
-		require.NoError(t, n.Err())
-		w.one(n, "a")
-		require.NoError(t, w.Set("/group/a", []byte("operator")))
-		time.Sleep(100 * ttl) // virtual time, in which the node must not go
-		synctest.Wait()
-		w.one(n, "operator")
-		require.NoError(t, n.Set(t.Context(), []byte("b")))
-		w.one(n, "b")
-		after, err := w.Stat("/group/a")
-		require.NoError(t, err)
-		require.Equal(t, before.Czxid, after.Czxid, "it was never gone")
-		require.NoError(t, n.Close())
-		time.Sleep(2 * ttl) // virtual time, after which the server has deleted it
-		require.Empty(t, w.nodes("/group"))
-	}, zktest.WithTTLNodes(), zktest.WithContainerCheckInterval(100*time.Millisecond), zktest.LikeKeeper(zktest.KeeperNew))
+	}
 }

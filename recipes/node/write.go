@@ -12,49 +12,150 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// hold is for the node that is there and ours: it gets its data, and its touch.
-func (k *keeper) hold(ctx context.Context) error {
-	stat := k.view.stat
-	if k.stale() {
-		return errAgain // perhaps it is another's by now
-	}
-	if stat.Czxid != k.czxid {
-		k.czxid, k.written, k.touched = stat.Czxid, k.made, time.Now()
-		k.mzxid = stat.Czxid
-		if k.made.number > 0 {
-			k.taken = k.made
-		}
-	}
-	k.made, k.sent, k.unsure = content{}, true, false
-	trouble := k.write(ctx)
-	// Also if the server refuses what is to be written: the node is kept with what was written before.
-	if trouble == nil || refusal(trouble) && !errors.Is(trouble, errAgain) && k.written.number > 0 {
-		if err := k.touch(ctx); trouble == nil || errors.Is(err, errAgain) {
-			trouble = err
-		}
-	}
-	if errors.Is(trouble, errAgain) || k.written.number == 0 || k.view.watch == nil || !k.lives() {
-		return trouble
-	}
-	err := k.appear(trouble)
-	if errors.Is(err, framework.ErrSessionLost) && k.lives() {
-		// The last word of the leader is older than the session timeout: this process was slow. A write is its next
-		// word. Nobody asks for one as long as nobody depends on the session. If the connection has just come to life again
-		// the write proves nothing yet, and it is tried again after a pause.
-		if err := k.catchUp(ctx); err != nil {
-			return err
-		}
-		err = k.appear(trouble)
-	}
-	if err != nil {
+// create makes the node, at the path that it had before if there was one. It is repeated until it is answered, and an answer to a
+// write comes after all that was written before: so what is looked at after it is not from before the session.
+func (k *keeper) create(ctx context.Context) error {
+	k.watch = nil
+	want, err := k.possible()
+	if want.number == 0 {
 		return err
 	}
-	return trouble
+	asked, options := k.asked, []framework.CreateOption{framework.As(k.cfg.mode(k.path == ""))}
+	switch {
+	case k.path != "":
+		asked = k.path
+	case k.cfg.protected:
+		options = append(options, framework.Protected()) // after an error none stays: the client sees to that
+	}
+	if k.cfg.ttl > 0 {
+		options = append(options, framework.TTL(k.cfg.ttl))
+	}
+	if !k.cfg.noParents {
+		options = append(options, framework.ContainerParents())
+	}
+	path, err := k.client.Create(ctx, asked, want.data, options...)
+	switch {
+	case err == nil:
+		k.made, k.accepted, k.sent = want, want, true
+		if k.path == "" {
+			k.path = path
+			err = k.claim() // at once: the name is new
+		}
+	case errors.Is(err, zk.ErrNodeExists):
+		err = nil
+	default:
+		if retry.Unknown(err) && k.path != "" {
+			if k.sent = true; k.cfg.persistent && k.cfg.ttl == 0 {
+				k.sweep(ctx)
+			}
+		}
+		return k.refuse(want, err)
+	}
+	k.state = unseen
+	return err
+}
+
+// clear deletes the node that an earlier session of ours has left, by its version. That session may end at this moment, and another's node
+// come that has the same version: so the first operation says whose node it was.
+func (k *keeper) clear(ctx context.Context) error {
+	k.lose(framework.ErrSessionLost)
+	version := k.stat.Version
+	k.watch = nil
+	results, err := k.client.Multi(ctx, &zk.SetDataRequest{Path: k.path, Version: version}, &zk.DeleteRequest{Path: k.path, Version: version + 1})
+	switch {
+	case err == nil && !k.isLeft(results[0].Stat):
+		return k.takenBy(results[0].Stat) // its owner makes it again during the pause
+	case err == nil:
+		k.state = absent
+		return nil
+	}
+	return changed(err)
+}
+
+// replace deletes the node that was seen, by its version, and makes ours. An ephemeral node is made in the same transaction, in which not
+// every kind can be made.
+func (k *keeper) replace(ctx context.Context) error {
+	want, err := k.possible()
+	if want.number == 0 {
+		return err
+	}
+	version := k.stat.Version
+	ops := []any{&zk.DeleteRequest{Path: k.path, Version: version}}
+	if !k.cfg.persistent {
+		ops = append(ops, &zk.CreateRequest{Path: k.path, Flags: int32(framework.Ephemeral)})
+		// A write by the owner of the deleted node that is under way has the version that was seen, or the one before. It must not
+		// meet the new node, so that one does not get these. The data are sent once: the request may be as long as servers take.
+		v := int32(0)
+		for ; version < 3 && v < version; v++ {
+			ops = append(ops, &zk.SetDataRequest{Path: k.path, Version: v})
+		}
+		ops = append(ops, &zk.SetDataRequest{Path: k.path, Data: want.data, Version: v})
+	}
+	_, err = k.client.Multi(ctx, ops...)
+	k.watch = nil
+	switch {
+	case err == nil && k.cfg.persistent:
+		k.state = absent
+		return nil
+	case err == nil:
+		k.made, k.accepted, k.sent, k.state = want, want, true, unseen
+		return nil
+	}
+	k.sent = k.sent || retry.Unknown(err)
+	return k.refuse(want, changed(err))
+}
+
+// changed is errAgain if a transaction has failed since the node is not the one any more that was seen.
+func changed(err error) error {
+	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) {
+		return errAgain
+	}
+	return err
+}
+
+// write brings the data up to date.
+func (k *keeper) write(ctx context.Context) error {
+	want, trouble := k.possible()
+	if want.number == k.written.number {
+		return trouble
+	}
+	// With its version, so that data are not written to a node that has come in its place, unless that one has the same
+	// version. And once: after a lost connection the node is looked at before the next try.
+	once := clientapi.WithHints(ctx, clientapi.Hints{Once: true})
+	var stat *zk.Stat
+	err := k.attend(func() (err error) {
+		stat, err = k.client.Set(once, k.path, want.data, k.stat.Version)
+		return err
+	})
+	seen := k.watch
+	k.watch = nil // whatever has gone wrong is looked at
+	switch {
+	case err == nil && stat.Czxid != k.czxid:
+		if !k.isOurs(stat) {
+			k.client.Logger().Error("another's node was overwritten, after ours was deleted", "path", k.path, "reason", k.takenBy(stat))
+		}
+		return errAgain
+	case err == nil:
+		k.written, k.accepted, k.mzxid, k.stat, k.watch = want, want, stat.Mzxid, stat, seen
+		return trouble
+	case errors.Is(err, zk.ErrNoNode):
+		k.deleted()
+		return errAgain
+	case errors.Is(err, zk.ErrBadVersion):
+		return errAgain // also after a write of ours whose reply was lost
+	}
+	if retry.Unknown(err) {
+		k.late = time.Now().Add(2 * k.session.Timeout()) // servers end a session once per tick, half a timeout late at most
+	}
+	if isAnswer(err) {
+		k.watch = seen
+	}
+	return k.refuse(want, err)
 }
 
 // attend does what may take as long as the session lives, and meanwhile believes an event that the node was deleted.
 func (k *keeper) attend(do func() error) error {
-	watch, answered, attended := k.view.watch, make(chan struct{}), make(chan struct{})
+	watch, answered, attended := k.watch, make(chan struct{}), make(chan struct{})
 	go func() { // ends with do
 		defer close(attended)
 		select {
@@ -71,58 +172,33 @@ func (k *keeper) attend(do func() error) error {
 	return err
 }
 
-// write brings the data up to date.
-func (k *keeper) write(ctx context.Context) error {
-	want, trouble := k.possible()
-	if want.number == k.written.number {
-		return trouble
+// possible is what the node can hold: what is wanted, or what it held before if that is too long. Then the error says so.
+// It has the number 0 if there was nothing before.
+func (k *keeper) possible() (content, error) {
+	want := k.status().want
+	if want.number == k.tooLong.number {
+		return k.accepted, k.tooLong.err
 	}
-	// With its version, so that data are not written to a node that has come in its place, unless that one has the same
-	// version. After a lost connection the node is looked at before the next try.
-	once := clientapi.WithHints(ctx, clientapi.Hints{Once: true})
-	var stat *zk.Stat
-	err := k.attend(func() (err error) {
-		stat, err = k.client.Set(once, k.path, want.data, k.view.stat.Version)
+	return want, nil
+}
+
+// refuse notes that want was not written because of err, and returns err. If it is too long it is given up. If the node is there, Set
+// returns err.
+func (k *keeper) refuse(want content, err error) error {
+	long := errors.Is(err, framework.ErrTooLong)
+	if long {
+		k.tooLong = refusal{want.number, err}
+	}
+	if !isAnswer(err) || !long && k.state != ours {
 		return err
-	})
-	err = k.tried(want, err)
-	switch {
-	case err == nil && stat.Czxid != k.czxid:
-		k.view = view{}
-		if !k.ours(stat) {
-			k.client.Logger().Error("another's node was overwritten, after ours was deleted", "path", k.path, "reason", takenBy(stat))
-		}
-		return errAgain
-	case err == nil:
-		k.written, k.taken, k.mzxid, k.view.stat = want, want, stat.Mzxid, stat
-		return trouble
-	case errors.Is(err, zk.ErrNoNode):
-		k.gone()
-		return errAgain
-	case errors.Is(err, zk.ErrBadVersion):
-		k.view = view{} // also after a reply of ours that was lost
-		return errAgain
-	case retry.Retryable(err):
-		k.view = view{}
-	case refusal(err):
-		k.set(func() { // Err must not be nil any more when Set returns
-			if want.number >= k.refused.number {
-				k.refused = refused{want.number, err}
-			}
-			if k.present {
-				k.err = err
-			}
-		})
 	}
+	k.now.Set(func(s *status) { // Err must not be nil any more when Set returns
+		if want.number >= s.refused.number {
+			s.refused = refusal{want.number, err}
+		}
+		if s.present {
+			s.err = err
+		}
+	})
 	return err
-}
-
-// refusal reports whether err is the answer of a server that was reached.
-func refusal(err error) bool {
-	return err != nil && !retry.Retryable(err) && !errors.Is(err, context.Canceled) && !inDoubt(err)
-}
-
-// inDoubt reports whether err says that the connection is in trouble.
-func inDoubt(err error) bool {
-	return errors.Is(err, framework.ErrSuspended) || errors.Is(err, framework.ErrSessionLost) || errors.Is(err, framework.ErrClosed)
 }

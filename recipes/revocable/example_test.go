@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"time"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/revocable"
 	"github.com/gocurator/curator/zktest"
@@ -64,7 +64,6 @@ func Example() {
 		return
 	}
 	fmt.Println("the lock is free; released, error:", hold.Release())
-
 	// Output:
 	// asked to release
 	// 1 asked, error: <nil>
@@ -73,58 +72,79 @@ func Example() {
 
 // An operator has the path of a holder's node, from the list of participants or from a log, and asks that holder.
 func ExampleRevoke() {
-	testbed.Example(func(ctx context.Context, client *framework.Client) error {
-		m, err := mutex.New(client, "/billing/nightly")
-		if err != nil {
-			return err
-		}
-		batch, err := revocable.New(m)
-		if err != nil {
-			return err
-		}
-		hold, err := batch.Acquire(ctx)
-		if err != nil {
-			return err
-		}
-		if err := revocable.Revoke(ctx, client, hold.Path()); err != nil {
-			return err
-		}
-		select {
-		case <-hold.Revoked():
-			fmt.Println("asked to release; still ours:", hold.Err() == nil)
-		case <-hold.Done():
-			return hold.Err()
-		}
-		return hold.Release()
-	})
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	m, err := mutex.New(client, "/billing/nightly")
+	if err != nil {
+		log.Fatal(err)
+	}
+	batch, err := revocable.New(m)
+	if err != nil {
+		log.Fatal(err)
+	}
+	hold, err := batch.Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := revocable.Revoke(ctx, client, hold.Path()); err != nil {
+		log.Fatal(err)
+	}
+	select {
+	case <-hold.Revoked():
+		fmt.Println("asked to release; still ours:", hold.Err() == nil)
+	case <-hold.Done():
+		log.Fatal(hold.Err())
+	}
+	if err := hold.Release(); err != nil {
+		log.Fatal(err)
+	}
 	// Output:
 	// asked to release; still ours: true
 }
 
 // A holder that cannot select on a channel is told by a function.
 func ExampleOnRevoke() {
-	testbed.Example(func(ctx context.Context, client *framework.Client) error {
-		m, err := mutex.New(client, "/billing/nightly")
-		if err != nil {
-			return err
-		}
-		stopping := make(chan struct{})
-		batch, err := revocable.New(m, revocable.OnRevoke(func(*revocable.Hold) { close(stopping) }))
-		if err != nil {
-			return err
-		}
-		hold, err := batch.Acquire(ctx)
-		if err != nil {
-			return err
-		}
-		asked, err := revocable.RevokeHolders(ctx, client, m)
-		if err != nil {
-			return err
-		}
-		<-stopping
-		fmt.Println(asked, "asked; released, error:", hold.Release())
-		return nil
-	})
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	m, err := mutex.New(client, "/billing/nightly")
+	if err != nil {
+		log.Fatal(err)
+	}
+	stopping := make(chan struct{})
+	batch, err := revocable.New(m, revocable.OnRevoke(func(*revocable.Hold) { close(stopping) }))
+	if err != nil {
+		log.Fatal(err)
+	}
+	hold, err := batch.Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	asked, err := revocable.RevokeHolders(ctx, client, m)
+	if err != nil {
+		log.Fatal(err)
+	}
+	<-stopping
+	fmt.Println(asked, "asked; released, error:", hold.Release())
 	// Output:
 	// 1 asked; released, error: <nil>
 }

@@ -2,7 +2,6 @@ package revocable_test
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -10,45 +9,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/connstate"
-	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/revocable"
-	"github.com/gocurator/curator/zktest"
 )
 
-// eachRequest runs test with the subject's first request failing, then its second, and so
-// on, until a run ends without meeting the fault. The other client's requests do not fail.
-func eachRequest(t *testing.T, test func(t *testing.T, server *zktest.Server, subject, other *framework.Client)) {
-	for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter} {
-		t.Run(fault.String(), func(t *testing.T) {
-			met := true
-			for n := 0; met; n++ {
-				met = false // also when -run leaves this one out
-				t.Run(fmt.Sprintf("request %d", n), func(t *testing.T) {
-					server := zktest.NewServer(t)
-					bed := testbed.On(server)
-					subject, other := bed.Client(t), bed.Client(t)
-					session, err := other.Session(testbed.Context(t))
-					require.NoError(t, err)
-					injected := server.Inject(fault, n, func(r zktest.Request) bool { return r.Session != session.ID() })
-					test(t, server, subject, other)
-					met = injected.Met()
-					require.Less(t, n, 50, "the scenario never ends")
-				})
-			}
-		})
-	}
-}
-
 // finish checks what must hold after everything: the lock is free, and nothing is left.
-func finish(t *testing.T, server *zktest.Server, client *framework.Client) {
+func finish(t *testing.T, s *testbed.Scenario) {
 	t.Helper()
-	hold := acquire(t, newLock(t, newMutex(t, client, "/deep/lock")))
+	hold := acquire(t, newLock(t, newMutex(t, s.Other, "/deep/lock")))
 	require.NoError(t, hold.Release())
 	testbed.Eventually(t, func() bool {
-		children, err := server.Children("/deep/lock")
+		children, err := s.Server.Children("/deep/lock")
 		return err != nil || len(children) == 0
 	}, "no node is left behind")
 }
@@ -56,11 +29,11 @@ func finish(t *testing.T, server *zktest.Server, client *framework.Client) {
 // Whatever fails, a holder is asked or has lost the lock: it never goes on without
 // knowing.
 func TestHolderWithAnyRequestFailing(t *testing.T) {
-	eachRequest(t, func(t *testing.T, server *zktest.Server, subject, other *framework.Client) {
+	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 		// Only the end of a session is a loss here, so that the watch has to come back.
-		m := newMutex(t, subject, "/deep/lock", lock.WithErrorPolicy(connstate.Session))
+		m := newMutex(t, s.Subject, "/deep/lock", lock.WithErrorPolicy(connstate.Session))
 		hold := acquire(t, newLock(t, m))
-		_, err := revocable.RevokeHolders(testbed.Context(t), other, newMutex(t, other, "/deep/lock"))
+		_, err := revocable.RevokeHolders(testbed.Context(t), s.Other, newMutex(t, s.Other, "/deep/lock"))
 		require.NoError(t, err)
 		select {
 		case <-hold.Revoked():
@@ -72,7 +45,7 @@ func TestHolderWithAnyRequestFailing(t *testing.T) {
 		if err := hold.Release(); err != nil {
 			lost(t, hold, err)
 		}
-		finish(t, server, other)
+		finish(t, s)
 	})
 }
 
@@ -93,11 +66,11 @@ func TestAskerWithAnyRequestFailing(t *testing.T) {
 		"forces": {revocable.WithForce(10 * time.Millisecond)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachRequest(t, func(t *testing.T, server *zktest.Server, subject, other *framework.Client) {
-				hold := acquire(t, newLock(t, newMutex(t, other, "/deep/lock")))
-				m, err := mutex.New(subject, "/deep/lock")
+			testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
+				hold := acquire(t, newLock(t, newMutex(t, s.Other, "/deep/lock")))
+				m, err := mutex.New(s.Subject, "/deep/lock")
 				require.NoError(t, err)
-				n, err := revocable.RevokeHolders(testbed.Context(t), subject, m, opts...)
+				n, err := revocable.RevokeHolders(testbed.Context(t), s.Subject, m, opts...)
 				require.NoError(t, err, "one fault is no reason to fail")
 				require.Equal(t, 1, n)
 				if opts == nil {
@@ -108,7 +81,7 @@ func TestAskerWithAnyRequestFailing(t *testing.T) {
 					assert.ErrorIs(t, hold.Err(), lock.ErrNodeDeleted)
 					assert.Error(t, hold.Release())
 				}
-				finish(t, server, other)
+				finish(t, s)
 			})
 		})
 	}

@@ -38,9 +38,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/clientapi"
-	"github.com/gocurator/curator/internal/ctxerr"
 	"github.com/gocurator/curator/internal/lockapi"
+	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
@@ -104,19 +103,15 @@ func New(locker Locker, opts ...Option) (*Lock, error) {
 
 func configure(opts []Option) (config, error) {
 	var c config
-	for _, opt := range opts {
-		if opt == nil {
-			return c, fmt.Errorf("revocable: %w: nil option", lock.ErrBadArgument)
-		}
-		if err := opt(&c); err != nil {
-			return c, fmt.Errorf("revocable: %w", err)
-		}
+	if err := opt.Apply(&c, opts); err != nil {
+		return c, fmt.Errorf("revocable: %w", err)
 	}
 	return c, nil
 }
 
-// Acquire waits until it holds the lock, or until ctx is done. Errors are those of the lock given to New. With
-// the context of a hold it re-enters, if that lock does. A revocation is for all holds of a lease.
+// Acquire waits until it holds the lock, until ctx is done, or until that lock gives up in an outage. Errors are
+// those of the lock given to New. With the context of a hold it re-enters, if that lock does. A revocation is for
+// all holds of a lease.
 func (l *Lock) Acquire(ctx context.Context) (*Hold, error) {
 	hold, err := l.locker.Acquire(ctx)
 	if err != nil {
@@ -176,37 +171,25 @@ func (h *Hold) Revoked() <-chan struct{} { return h.revoked }
 // between the node's creation and the first read.
 func (h *Hold) watch(told func(*Hold)) {
 	ctx := framework.InSession(h.Context(), h.Session())
-	for {
+	err := h.Client().Follow(ctx, func(ctx context.Context) (<-chan struct{}, error) {
 		data, stat, watch, err := h.Client().GetW(ctx, h.Path())
-		switch {
-		case h.Err() != nil:
-			return
-		case clientapi.MayPass(err):
-			// If the hold ends, the next request says so.
-			_ = ctxerr.Sleep(ctx, clientapi.RefusedPause)
-			continue // out of reach; whether that is trouble is for the session to say
-		case errors.Is(err, zk.ErrNoNode):
-			return // the hold's own watch tells of that
-		case err != nil:
-			h.Client().Logger().Warn("lock cannot be asked for", "path", h.Path(), "reason", err)
-			return
+		if err != nil {
+			return nil, err
 		}
 		// The first version is our own data and not a message, whatever it contains.
-		if stat.Version > 0 && understood(string(data)) {
-			// Before anyone is told: a deletion from here on is a revocation.
-			lockapi.ExpectDeletion(h.Hold, ErrRevoked)
-			close(h.revoked)
-			if told != nil {
-				told(h)
-			}
-			return
+		if stat.Version == 0 || !understood(string(data)) {
+			return watch.Done(), nil
 		}
-		select {
-		case <-watch.Done():
-			// Written to, gone, or the connection was lost: look again.
-		case <-h.Done():
-			return
+		// Before anyone hears of it: a deletion from here on is a revocation.
+		lockapi.ExpectDeletion(h.Hold, ErrRevoked)
+		close(h.revoked)
+		if told != nil {
+			told(h)
 		}
+		return nil, nil
+	})
+	if err != nil && h.Err() == nil && !errors.Is(err, zk.ErrNoNode) { // the hold's own watch finds that
+		h.Client().Logger().Warn("lock cannot be asked for", "path", h.Path(), "reason", err)
 	}
 }
 

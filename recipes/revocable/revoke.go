@@ -10,8 +10,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/clientapi"
-	"github.com/gocurator/curator/internal/ctxerr"
+	"github.com/gocurator/curator/internal/opt"
+	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
@@ -149,13 +149,8 @@ func newRequest(client *framework.Client, opts []RevokeOption) (request, error) 
 	if client == nil {
 		return r, fmt.Errorf("revocable: %w: nil client", lock.ErrBadArgument)
 	}
-	for _, opt := range opts {
-		if opt == nil {
-			return r, fmt.Errorf("revocable: %w: nil option", lock.ErrBadArgument)
-		}
-		if err := opt(&r); err != nil {
-			return r, fmt.Errorf("revocable: %w", err)
-		}
+	if err := opt.Apply(&r, opts); err != nil {
+		return r, fmt.Errorf("revocable: %w", err)
 	}
 	return r, nil
 }
@@ -193,7 +188,7 @@ func (r request) insist(ctx context.Context, client *framework.Client, paths []s
 		err := awaitGone(patient, client, path)
 		switch {
 		case ctx.Err() != nil:
-			return ctxerr.Of(ctx)
+			return wait.Err(ctx)
 		case patient.Err() != nil:
 			// The name contains an id, so this cannot delete a later holder's node.
 			err = client.Delete(ctx, path, -1)
@@ -207,21 +202,14 @@ func (r request) insist(ctx context.Context, client *framework.Client, paths []s
 
 // awaitGone returns when a node is deleted, or when ctx is done.
 func awaitGone(ctx context.Context, client *framework.Client, path string) error {
-	for {
+	return client.Follow(ctx, func(ctx context.Context) (<-chan struct{}, error) {
 		_, _, watch, err := client.GetW(ctx, path)
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			return nil
-		case clientapi.MayPass(err) && ctx.Err() == nil:
-			_ = ctxerr.Sleep(ctx, clientapi.RefusedPause) // if ctx ends, the next read says so
-			continue
-		case err != nil:
-			return err
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil, nil
 		}
-		select {
-		case <-watch.Done():
-		case <-ctx.Done():
-			return ctxerr.Of(ctx)
+		if err != nil {
+			return nil, err
 		}
-	}
+		return watch.Done(), nil
+	})
 }

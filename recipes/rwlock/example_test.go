@@ -4,39 +4,49 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/rwlock"
+	"github.com/gocurator/curator/zktest"
 )
 
 func Example() {
-	testbed.Example(func(ctx context.Context, client *framework.Client) error {
-		catalogue, err := rwlock.New(client, "/shop/catalogue")
-		if err != nil {
-			return err
-		}
-		reading, err := catalogue.Read().Acquire(ctx)
-		if err != nil {
-			return err
-		}
-		defer reading.Release()
-		err = catalogue.Read().Do(ctx, func(context.Context) error {
-			fmt.Println("another reader is let in")
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		if _, err := catalogue.Write().TryAcquire(ctx); errors.Is(err, lock.ErrNotAcquired) {
-			fmt.Println("a writer is not")
-		}
-		if _, err := catalogue.Write().Acquire(reading.Context()); errors.Is(err, rwlock.ErrUpgrade) {
-			fmt.Println("nor does a reader become one")
-		}
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	catalogue, err := rwlock.New(client, "/shop/catalogue")
+	if err != nil {
+		log.Fatal(err)
+	}
+	reading, err := catalogue.Read().Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer reading.Release()
+	err = catalogue.Read().Do(ctx, func(context.Context) error {
+		fmt.Println("another reader is let in")
 		return nil
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := catalogue.Write().TryAcquire(ctx); errors.Is(err, lock.ErrNotAcquired) {
+		fmt.Println("a writer is not")
+	}
+	if _, err := catalogue.Write().Acquire(reading.Context()); errors.Is(err, rwlock.ErrUpgrade) {
+		fmt.Println("nor does a reader become one")
+	}
 	// Output:
 	// another reader is let in
 	// a writer is not
@@ -45,27 +55,39 @@ func Example() {
 
 // A writer goes on as a reader, and nobody writes in between.
 func Example_downgrade() {
-	testbed.Example(func(ctx context.Context, client *framework.Client) error {
-		catalogue, err := rwlock.New(client, "/shop/catalogue")
-		if err != nil {
-			return err
-		}
-		writing, err := catalogue.Write().Acquire(ctx)
-		if err != nil {
-			return err
-		}
-		reading, err := catalogue.Read().Acquire(writing.Context())
-		if err != nil {
-			return err
-		}
-		if err := writing.Release(); err != nil {
-			return err
-		}
-		fmt.Println("still reading:", reading.Err() == nil)
-		_, err = catalogue.Write().TryAcquire(ctx)
-		fmt.Println("others may write:", !errors.Is(err, lock.ErrNotAcquired))
-		return reading.Release()
-	})
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	catalogue, err := rwlock.New(client, "/shop/catalogue")
+	if err != nil {
+		log.Fatal(err)
+	}
+	writing, err := catalogue.Write().Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	reading, err := catalogue.Read().Acquire(writing.Context())
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := writing.Release(); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("still reading:", reading.Err() == nil)
+	_, err = catalogue.Write().TryAcquire(ctx)
+	fmt.Println("others may write:", !errors.Is(err, lock.ErrNotAcquired))
+	if err := reading.Release(); err != nil {
+		log.Fatal(err)
+	}
 	// Output:
 	// still reading: true
 	// others may write: false

@@ -2,8 +2,8 @@ package rwlock_test
 
 import (
 	"errors"
-	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -11,42 +11,26 @@ import (
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/rwlock"
-	"github.com/gocurator/curator/zktest"
 )
 
 // scenario is a life with the lock, with a fault somewhere in it. The subject is the one
 // that meets the fault; the other contender does not.
 type scenario struct {
-	server         *zktest.Server
+	*testbed.Scenario
 	subject, other *rwlock.Lock
-	expires        bool // the fault ends the session
 }
 
-// eachRequest runs test with the subject's first request failing, then its second, and so
-// on, until a run ends without meeting the fault.
+// eachRequest runs test with each request of the subject failing, see testbed.EachRequest.
 func eachRequest(t *testing.T, test func(t *testing.T, s scenario)) {
-	for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter} {
-		t.Run(fault.String(), func(t *testing.T) {
-			met := true
-			for n := 0; met; n++ {
-				met = false // also when -run leaves this one out
-				t.Run(fmt.Sprintf("request %d", n), func(t *testing.T) {
-					server := zktest.NewServer(t)
-					bed := testbed.On(server)
-					subject, _ := newLock(t, bed, "/deep/down/lock")
-					other, client := newLock(t, bed, "/deep/down/lock")
-					session, err := client.Session(testbed.Context(t))
-					require.NoError(t, err)
-					injected := server.Inject(fault, n, func(r zktest.Request) bool { return r.Session != session.ID() })
-					s := scenario{server, subject, other, fault == zktest.ExpireBefore || fault == zktest.ExpireAfter}
-					test(t, s)
-					s.finish(t)
-					met = injected.Met()
-					require.Less(t, n, 60, "the scenario never ends")
-				})
-			}
-		})
-	}
+	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
+		subject, err := rwlock.New(s.Subject, "/deep/down/lock")
+		require.NoError(t, err)
+		other, err := rwlock.New(s.Other, "/deep/down/lock")
+		require.NoError(t, err)
+		c := scenario{s, subject, other}
+		test(t, c)
+		c.finish(t)
+	})
 }
 
 // finish checks what must hold after everything: the lock is free for a writer, and
@@ -55,7 +39,7 @@ func (s scenario) finish(t *testing.T) {
 	t.Helper()
 	release(t, acquire(t, s.other.Write()))
 	testbed.Eventually(t, func() bool {
-		children, err := s.server.Children("/deep/down/lock")
+		children, err := s.Server.Children("/deep/down/lock")
 		return err != nil || len(children) == 0
 	}, "no node is left behind")
 }
@@ -64,9 +48,10 @@ func (s scenario) finish(t *testing.T) {
 // session that is ended by force gives no warning, so its holder may hear of it later.
 func (s scenario) keepsOut(t *testing.T, hold *lock.Hold, side *rwlock.Side) {
 	t.Helper()
+	time.Sleep(time.Second) // in virtual time: the node of a hold that lasts is watched, which is a request
 	second, err := side.TryAcquire(testbed.Context(t))
 	if err == nil {
-		if s.expires {
+		if s.Expires {
 			testbed.Receive(t, hold.Done(), "word of the loss")
 		}
 		assert.Error(t, hold.Err(), "two holders")
@@ -81,7 +66,7 @@ func (s scenario) checkRelease(t *testing.T, hold *lock.Hold) {
 	t.Helper()
 	err := hold.Release()
 	if err == nil {
-		_, exists := s.server.Get(hold.Path())
+		_, exists := s.Server.Get(hold.Path())
 		assert.Error(t, exists, "released, so the node is gone")
 		return
 	}
@@ -90,7 +75,7 @@ func (s scenario) checkRelease(t *testing.T, hold *lock.Hold) {
 
 // lost reports whether the fault is the reason of err. The servers tell of a node's end before they tell of its session's.
 func (s scenario) lost(err error) bool {
-	deleted := s.expires && errors.Is(err, lock.ErrNodeDeleted)
+	deleted := s.Expires && errors.Is(err, lock.ErrNodeDeleted)
 	return deleted || errors.Is(err, lock.ErrSessionLost) || errors.Is(err, lock.ErrSuspended)
 }
 

@@ -36,7 +36,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/clientapi"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/lockapi"
 	"github.com/gocurator/curator/recipes/lock"
 )
@@ -95,11 +95,11 @@ type Side struct {
 	queue *lock.Queue
 }
 
-// Acquire waits until it holds this side, or until ctx is done. With the context of a hold of this side it
-// re-enters. With the context of a write hold, the read side is granted at once, and may outlive the write
-// hold. With the context of a read hold alone, the write side returns [ErrUpgrade]. If the hold that ctx comes
-// from was released or lost, the error is the cause of its end. After an error no node of ours stays. For the
-// other errors see [lock.Queue.Acquire].
+// Acquire waits until it holds this side, until ctx is done, or until no server could be reached for as long as
+// the client's retry policy allows. With the context of a hold of this side it re-enters. With the context of a
+// write hold, the read side is granted at once, and may outlive the write hold. With the context of a read hold
+// alone, the write side returns [ErrUpgrade]. If the hold that ctx comes from was released or lost, the error is the
+// cause of its end. After an error no node of ours stays. [lock.Queue.Acquire] has all errors.
 func (s *Side) Acquire(ctx context.Context) (*lock.Hold, error) {
 	ctx, err := s.admit(ctx)
 	if err != nil {
@@ -242,7 +242,7 @@ func (r reader) Create(ctx context.Context, client *framework.Client, base, name
 	// report nothing about nodes that a client may not read, and no number shows this one. An ACL provider is asked
 	// for the path that the writer was created with, which had no number.
 	path, err := client.Create(ctx, framework.Join(base, name+sequence), data, framework.As(framework.Ephemeral),
-		framework.Protected(), framework.ContainerParents(), framework.ACL(clientapi.DefaultACL(client, framework.Join(base, writeName))))
+		framework.Protected(), framework.ContainerParents(), framework.ACL(engine.Of(client).ACL(framework.Join(base, writeName))))
 	if err != nil {
 		return "", err
 	}

@@ -11,16 +11,19 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/clientapi"
-	"github.com/gocurator/curator/internal/ctxerr"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/retry"
 )
 
-// ErrBadCount means that the node of a [Count] holds no number of leases: not four bytes, or a number below 1.
+// ErrBadCount means that the node of a [Count] holds no number of leases: not four bytes, or a negative number.
 // [Count.Set] repairs it.
 var ErrBadCount = errors.New("not a number of leases")
 
 // Count is a number of leases that all processes share: a node with four bytes, the most significant first. It
-// is Curator's SharedCount. It is safe for concurrent use, and several semaphores may share it.
+// is Curator's SharedCount. It is safe for concurrent use, and several semaphores may share it. A count of 0 drains a
+// semaphore: holders keep their leases, and nobody acquires another one until the count is higher.
 type Count struct {
 	client *framework.Client
 	path   string
@@ -28,7 +31,7 @@ type Count struct {
 }
 
 // NewCount makes a count at path, which should not be below the path of a semaphore. seed is its value until
-// somebody sets it, at least 1: a missing node is created with it at the first use. Nothing is sent. Errors are
+// somebody sets it, at least 0: a missing node is created with it at the first use. Nothing is sent. Errors are
 // [lock.ErrBadPath] and [lock.ErrBadArgument].
 func NewCount(client *framework.Client, path string, seed int) (*Count, error) {
 	if client == nil {
@@ -47,7 +50,7 @@ func NewCount(client *framework.Client, path string, seed int) (*Count, error) {
 }
 
 func validCount(n int) error {
-	if n < 1 || n > math.MaxInt32 {
+	if n < 0 || n > math.MaxInt32 {
 		return fmt.Errorf("%w: %d leases", lock.ErrBadArgument, n)
 	}
 	return nil
@@ -63,7 +66,7 @@ func (c *Count) Get(ctx context.Context) (int, error) {
 	return r.max, err
 }
 
-// Set changes the count for everyone. n must be at least 1, or the error is [lock.ErrBadArgument]. If several
+// Set changes the count for everyone. n must not be negative, or the error is [lock.ErrBadArgument]. If several
 // processes set it, the last one wins.
 func (c *Count) Set(ctx context.Context, n int) error {
 	if err := validCount(n); err != nil {
@@ -116,7 +119,7 @@ func decode(data []byte) (int, error) {
 		return 0, fmt.Errorf("%w: %d bytes", ErrBadCount, len(data))
 	}
 	n := int(int32(binary.BigEndian.Uint32(data)))
-	if n < 1 {
+	if n < 0 {
 		return 0, fmt.Errorf("%w: %d", ErrBadCount, n)
 	}
 	return n, nil
@@ -144,7 +147,7 @@ func (s *Semaphore) refresh(ctx context.Context, n int) error {
 // confirm has us know every change of a shared count that came before the last change of the leases that we know. It fails if n is
 // more than there are.
 func (s *Semaphore) confirm(ctx context.Context, n int) error {
-	if s.count == nil || clientapi.Values(s.count.client) == clientapi.Values(s.client) {
+	if s.count == nil || engine.Of(s.count.client).Values() == engine.Of(s.client).Values() {
 		// The connection tells of a change of the count before it tells of later changes of the leases.
 		if current, _ := s.known(); current {
 			return nil
@@ -175,9 +178,9 @@ func (s *Semaphore) follow(ctx context.Context, n int) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case clientapi.MayPass(err):
+		case retry.MayPass(err):
 			// If ctx ends, the next read says so.
-			_ = ctxerr.Sleep(ctx, clientapi.RefusedPause)
+			_ = wait.Sleep(ctx, clientapi.RefusedPause)
 			continue // out of reach; whether that is trouble is for the session to say
 		case err != nil:
 			return err
@@ -206,7 +209,7 @@ func (s *Semaphore) adopt(r reading) {
 		s.falls++
 	}
 	s.latest = r
-	_ = s.leases.SetMaxLeases(r.max) // it is at least 1
+	_ = s.leases.SetMaxLeases(r.max) // it is not negative
 }
 
 // known reports whether nobody has told of a change of the count since it was adopted, and how often it fell before.
@@ -216,17 +219,12 @@ func (s *Semaphore) known() (current bool, falls int) {
 	if s.latest.watch == nil { // max is fixed
 		return true, 0
 	}
-	select {
-	case <-s.latest.watch.Done():
-		return false, s.falls
-	default:
-		return true, s.falls
-	}
+	return !wait.Closed(s.latest.watch.Done()), s.falls
 }
 
-// admit fails if n is more than there are.
+// admit fails if n is more than there are. A drained semaphore has none at present, which says nothing.
 func (s *Semaphore) admit(n int) error {
-	if max := s.leases.MaxLeases(); n > max {
+	if max := s.leases.MaxLeases(); max > 0 && n > max {
 		return fmt.Errorf("%w: %d of %d", ErrTooMany, n, max)
 	}
 	return nil

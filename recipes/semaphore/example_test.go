@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/semaphore"
 	"github.com/gocurator/curator/zktest"
 )
@@ -29,7 +29,7 @@ func Example() {
 		fmt.Println(err)
 	}
 	// Output:
-	// a third: held by another
+	// a third: not free
 	// too many: more leases than there are
 }
 
@@ -91,22 +91,72 @@ func ExampleNewShared() {
 
 // Several leases at once: all, or none.
 func ExampleSemaphore_AcquireN() {
-	testbed.Example(func(ctx context.Context, client *framework.Client) error {
-		pool, err := semaphore.New(client, "/billing/connections", 5)
-		if err != nil {
-			return err
-		}
-		leases, err := pool.AcquireN(ctx, 3)
-		if err != nil {
-			return err
-		}
-		defer leases.Release()
-		fmt.Println("got", len(leases.Holds()))
-		_, err = pool.TryAcquireN(ctx, 3)
-		fmt.Println("three more:", !errors.Is(err, semaphore.ErrNotAcquired))
-		return nil
-	})
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	pool, err := semaphore.New(client, "/billing/connections", 5)
+	if err != nil {
+		log.Fatal(err)
+	}
+	leases, err := pool.AcquireN(ctx, 3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer leases.Release()
+	fmt.Println("got", len(leases.Holds()))
+	_, err = pool.TryAcquireN(ctx, 3)
+	fmt.Println("three more:", !errors.Is(err, semaphore.ErrNotAcquired))
 	// Output:
 	// got 3
 	// three more: false
+}
+
+// A SharedCount with a listener: the node is watched, and read again after each change.
+func ExampleCount_listener() {
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	count, err := semaphore.NewCount(client, "/limit", 10)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := count.Set(ctx, 10); err != nil {
+		log.Fatal(err)
+	}
+	for range 2 { // in a service: until ctx is done
+		_, _, watch, err := client.GetW(ctx, count.Path()) // first the watch: no change is missed
+		if err != nil {
+			log.Fatal(err)
+		}
+		n, err := count.Get(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("the count is", n)
+		if err := count.Set(ctx, n+10); err != nil { // somebody else does that
+			log.Fatal(err)
+		}
+		<-watch.Done()
+	}
+	// Output:
+	// the count is 10
+	// the count is 20
 }

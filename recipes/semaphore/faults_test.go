@@ -2,7 +2,6 @@ package semaphore_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -13,53 +12,45 @@ import (
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/semaphore"
-	"github.com/gocurator/curator/zktest"
 )
 
 // scenario is a life with a semaphore of two leases, with a fault somewhere in it. The subject
 // is the one that meets the fault; the other contender does not.
 type scenario struct {
-	client         *framework.Client // the other's
+	*testbed.Scenario
 	subject, other *semaphore.Semaphore
-	expires        bool // the fault ends the session
 }
 
 const faultPath = "/deep/down/pool"
 
-// eachRequest runs test with the subject's first request failing, then its second, and so
-// on, until a run ends without meeting the fault. shared says whether all read the number
-// of leases from a node; with used the subject has found the semaphore free before.
+// eachRequest runs test with each request of the subject failing, see testbed.EachRequest. shared says whether all read
+// the number of leases from a node; with used the subject has found the semaphore free before.
 func eachRequest(t *testing.T, shared, used bool, test func(t *testing.T, s scenario)) {
-	for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter} {
-		t.Run(fault.String(), func(t *testing.T) {
-			met := true
-			for n := 0; met; n++ {
-				met = false // also when -run leaves this one out
-				t.Run(fmt.Sprintf("request %d", n), func(t *testing.T) {
-					server := zktest.NewServer(t)
-					bed := testbed.On(server)
-					s := scenario{expires: fault == zktest.ExpireBefore || fault == zktest.ExpireAfter}
-					if shared {
-						s.subject, _, _ = newShared(t, bed, faultPath, 2)
-						s.other, _, s.client = newShared(t, bed, faultPath, 2)
-					} else {
-						s.subject, _ = newSemaphore(t, bed, faultPath, 2)
-						s.other, s.client = newSemaphore(t, bed, faultPath, 2)
-					}
-					if used {
-						require.NoError(t, s.subject.Do(testbed.Context(t), func(context.Context) error { return nil }))
-					}
-					session, err := s.client.Session(testbed.Context(t))
-					require.NoError(t, err)
-					injected := server.Inject(fault, n, func(r zktest.Request) bool { return r.Session != session.ID() })
-					test(t, s)
-					s.finish(t)
-					met = injected.Met()
-					require.Less(t, n, 80, "the scenario never ends")
-				})
-			}
-		})
+	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
+		s.Spare(true)
+		c := scenario{s, contender(t, s.Subject, shared), contender(t, s.Other, shared)}
+		if used {
+			require.NoError(t, c.subject.Do(testbed.Context(t), func(context.Context) error { return nil }))
+		}
+		s.Spare(false)
+		test(t, c)
+		c.finish(t)
+	})
+}
+
+// contender is a semaphore of two leases.
+func contender(t *testing.T, client *framework.Client, shared bool) *semaphore.Semaphore {
+	t.Helper()
+	if !shared {
+		s, err := semaphore.New(client, faultPath, 2)
+		require.NoError(t, err)
+		return s
 	}
+	count, err := semaphore.NewCount(client, faultPath+"-max", 2)
+	require.NoError(t, err)
+	s, err := semaphore.NewShared(client, faultPath, count)
+	require.NoError(t, err)
+	return s
 }
 
 // finish checks what must hold after everything: all leases are free for the next one, and
@@ -69,16 +60,17 @@ func (s scenario) finish(t *testing.T) {
 	group, err := s.other.AcquireN(testbed.Context(t), 2)
 	require.NoError(t, err, "the next contender gets all")
 	release(t, group)
-	empty(t, s.client, faultPath)
+	empty(t, s.Other, faultPath)
 }
 
 // checkFull checks that nobody gets a lease as long as all holds believe in theirs. A session
 // that is ended by force gives no warning, so its holder may hear of it later.
 func (s scenario) checkFull(t *testing.T, group *lock.Group) {
 	t.Helper()
+	time.Sleep(time.Second) // in virtual time: the node of a hold that lasts is watched, which is a request
 	third, err := s.other.TryAcquire(testbed.Context(t))
 	if err == nil {
-		if s.expires {
+		if s.Expires {
 			testbed.Receive(t, group.Done(), "word of the loss")
 		}
 		assert.Error(t, group.Err(), "three holders")

@@ -43,7 +43,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/clientapi"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/lockapi"
 	"github.com/gocurator/curator/recipes/lock"
 )
@@ -121,11 +121,13 @@ func newSemaphore(client *framework.Client, path string, max int, count *Count, 
 		slices.Concat(opts, []lock.Option{lock.WithoutReentry(), lock.WithMaxLeases(max), lock.WithQueueAhead(queue)})...); err != nil {
 		return nil, fmt.Errorf("semaphore: %w", err)
 	}
+	lockapi.Silence(queue) // what is waited for is a lease
 	return &Semaphore{client: client, path: path, queue: queue, leases: leases, count: count}, nil
 }
 
-// Acquire waits until it holds a lease, or until ctx is done: then the error is that of ctx. After an error no
-// node of ours stays. Other errors are [ErrBadCount], and those of [lock.Queue.Acquire].
+// Acquire waits until it holds a lease, until ctx is done, or until no server could be reached for as long as the
+// client's retry policy allows: about 90 s by default, and then the error wraps retry.ErrExhausted. After an error
+// no node of ours stays. Other errors are [ErrBadCount], and those of [lock.Queue.Acquire].
 func (s *Semaphore) Acquire(ctx context.Context) (*lock.Hold, error) {
 	return one(s.acquire(ctx, "acquire", 1, true))
 }
@@ -199,11 +201,23 @@ func (s *Semaphore) Max(ctx context.Context) (int, error) {
 	return s.count.Get(ctx)
 }
 
-// acquire tries the leases first, and queues if it may wait.
-func (s *Semaphore) acquire(ctx context.Context, op string, n int, mayWait bool) ([]*lock.Hold, error) {
+// acquire acquires n leases, and tells the observer.
+func (s *Semaphore) acquire(ctx context.Context, op string, n int, mayWait bool) (holds []*lock.Hold, err error) {
 	if n < 1 {
 		return nil, s.opError(op, fmt.Errorf("%w: %d leases", lock.ErrBadArgument, n))
 	}
+	err = lockapi.Observed(ctx, s.leases, func(ctx context.Context) ([]any, error) {
+		holds, err = s.obtain(ctx, op, n, mayWait)
+		return given(holds), err
+	})
+	if err != nil {
+		return nil, s.opError(op, err)
+	}
+	return holds, nil
+}
+
+// obtain tries the leases first, and queues if it may wait.
+func (s *Semaphore) obtain(ctx context.Context, op string, n int, mayWait bool) ([]*lock.Hold, error) {
 	var pauses backoff.BackOff
 	for {
 		holds, err := s.try(ctx, op, n)
@@ -221,7 +235,7 @@ func (s *Semaphore) acquire(ctx context.Context, op string, n int, mayWait bool)
 		if pause == backoff.Stop {
 			return nil, err
 		}
-		if err := clientapi.Sleep(ctx, s.client, pause); err != nil {
+		if err := engine.Sleep(ctx, engine.Of(s.client), pause); err != nil {
 			if !s.client.State().IsConnected() { // nobody knows whether a lease is free
 				err = fmt.Errorf("%w: %w", err, zk.ErrNoServer)
 			}
@@ -329,12 +343,14 @@ func alive(holds []*lock.Hold) ([]*lock.Hold, error) {
 	return holds, nil
 }
 
-func leave(holds []*lock.Hold) {
-	var all []any
+func leave(holds []*lock.Hold) { lockapi.Leave(given(holds)...) }
+
+// given is holds as lockapi takes them.
+func given(holds []*lock.Hold) (all []any) {
 	for _, h := range holds {
 		all = append(all, h)
 	}
-	lockapi.Leave(all...)
+	return all
 }
 
 func one(holds []*lock.Hold, err error) (*lock.Hold, error) {

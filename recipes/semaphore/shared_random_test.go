@@ -80,13 +80,14 @@ func (w *sharedWorld) run(t *testing.T) {
 		}
 	}
 	for range 25 {
-		w.set(t, setter)
+		w.set(t, setter, 0)
 		undo := w.disturb(t)
 		time.Sleep(w.between(500, 4500)) // virtual time: the users go on
 		for _, f := range undo {
 			f()
 		}
 	}
+	testbed.Eventually(t, func() bool { return w.set(t, setter, 1) }, "there are leases")
 	time.Sleep(20 * time.Second) // virtual time, in which all is well again
 	w.mu.Lock()
 	assert.Less(t, time.Since(w.last), 15*time.Second, "nobody gets a lease any more")
@@ -165,18 +166,19 @@ func (w *sharedWorld) granted(t *testing.T, group *lock.Group) {
 	}
 }
 
-// set changes the count. Until Set has returned, the larger number may be in force, and after an error either.
-func (w *sharedWorld) set(t *testing.T, setter *semaphore.Count) {
-	n := 1 + w.rand.IntN(4)
+// set changes the count to least or more, and reports whether it has. Until Set has returned, the larger number may be in force, and after an error either.
+func (w *sharedWorld) set(t *testing.T, setter *semaphore.Count, least int) bool {
+	n := least + w.rand.IntN(5-least)
 	w.mu.Lock()
 	w.count, w.since = max(w.count, n), time.Now()
 	w.mu.Unlock()
 	if setter.Set(t.Context(), n) != nil {
-		return
+		return false
 	}
 	w.mu.Lock()
 	w.count, w.since = n, time.Now()
 	w.mu.Unlock()
+	return true
 }
 
 // disturb lets servers lag, delays answers, and may cut, expire or hold up something.

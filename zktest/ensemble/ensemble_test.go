@@ -3,6 +3,8 @@ package ensemble_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -163,6 +165,24 @@ func TestEnsemble(t *testing.T) {
 		}
 		require.NoError(t, e.Heal())
 		require.NoError(t, <-done)
+	})
+
+	t.Run("connections are cut, and refused while the others go on", func(t *testing.T) {
+		first := e.Servers()[:1]
+		lost, stays := connect(t, first...), connect(t, e.Servers()[1:2]...)
+		require.NoError(t, e.RefuseConnections(1))
+		require.NoError(t, write(t, stays))
+		require.NoError(t, e.CutConnections(0))
+		require.EventuallyWithT(t, func(c *assert.CollectT) {
+			assert.NoError(c, write(t, lost)) // fails as long as go-zookeeper has not noticed the end
+		}, time.Minute, 10*time.Millisecond, "it comes back")
+		late, err := net.Dial("tcp", e.Servers()[1])
+		require.NoError(t, err)
+		defer late.Close()
+		_, err = late.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF)
+		require.NoError(t, e.Heal())
+		require.NoError(t, write(t, connect(t, e.Servers()[1:2]...)))
 	})
 
 	t.Run("there is no server that is not there", func(t *testing.T) {

@@ -70,11 +70,28 @@ func (e *Ensemble) FreezeAll() {
 	}
 }
 
-// Heal ends all partitions and freezes. Paused and stopped servers stay as they are.
+// CutConnections closes the connections of all clients of a server. They may come back at once.
+func (e *Ensemble) CutConnections(i int) error {
+	return e.on(i, "cut the connections of", func(s *server) error {
+		s.proxy.cut()
+		return nil
+	})
+}
+
+// RefuseConnections has a server refuse new connections of clients. Those that there are go on.
+func (e *Ensemble) RefuseConnections(i int) error {
+	return e.on(i, "refuse connections to", func(s *server) error {
+		s.proxy.refuse(true)
+		return nil
+	})
+}
+
+// Heal ends all partitions and freezes, and has all servers accept connections again. Paused and stopped servers stay as they are.
 func (e *Ensemble) Heal() error {
 	var errs []error
 	for i, s := range e.servers {
 		s.proxy.thaw()
+		s.proxy.refuse(false)
 		errs = append(errs, e.on(i, "heal", func(s *server) error {
 			s.mu.Lock()
 			defer s.mu.Unlock()

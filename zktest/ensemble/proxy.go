@@ -13,10 +13,11 @@ type proxy struct {
 	target   func() (string, error)
 	wg       sync.WaitGroup
 
-	mu     sync.Mutex // guards what follows
-	conns  map[net.Conn]struct{}
-	frozen chan struct{} // closed when thawed; nil: not frozen
-	closed bool
+	mu       sync.Mutex // guards what follows
+	conns    map[net.Conn]struct{}
+	frozen   chan struct{} // closed when thawed; nil: not frozen
+	refusing bool          // those who come now; the others go on
+	closed   bool
 }
 
 func newProxy(target func() (string, error)) (*proxy, error) {
@@ -48,6 +49,10 @@ func (p *proxy) accept() {
 		client, err := p.listener.Accept()
 		if err != nil {
 			return
+		}
+		if p.refuses() {
+			_ = client.Close()
+			continue
 		}
 		p.wg.Go(func() { p.serve(client) }) // ends when either side hangs up, or p is closed
 	}
@@ -139,6 +144,28 @@ func (p *proxy) open() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.frozen == nil
+}
+
+// refuse closes new connections as soon as they come, until it is called with false.
+func (p *proxy) refuse(refusing bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refusing = refusing
+}
+
+func (p *proxy) refuses() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refusing
+}
+
+// cut closes the connections that there are.
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		_ = c.Close()
+	}
 }
 
 func (p *proxy) remember(c net.Conn) bool {

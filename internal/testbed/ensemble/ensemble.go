@@ -160,7 +160,13 @@ func (e *Ensemble) Partition(i int) error { return e.onServer("partition", i) }
 // Freeze stops all traffic between clients and a server, in both directions, and closes nothing.
 func (e *Ensemble) Freeze(i int) error { return e.onServer("freeze", i) }
 
-// Heal ends all partitions and freezes.
+// CutConnections closes the connections of all clients of a server. They may come back at once.
+func (e *Ensemble) CutConnections(i int) error { return e.onServer("cut-connections", i) }
+
+// RefuseConnections has a server refuse new connections of clients. Those that there are go on.
+func (e *Ensemble) RefuseConnections(i int) error { return e.onServer("refuse-connections", i) }
+
+// Heal ends all partitions and freezes, and has all servers accept connections again.
 func (e *Ensemble) Heal() error {
 	_, err := e.call(e.ctx, "heal")
 	return err

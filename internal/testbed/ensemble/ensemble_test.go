@@ -67,6 +67,7 @@ func TestEachMethodSendsItsRequest(t *testing.T) {
 	onServer := map[string]func(int) error{
 		"StartServer": e.StartServer, "StopServer": e.StopServer, "KillServer": e.KillServer, "PauseServer": e.PauseServer,
 		"ResumeServer": e.ResumeServer, "Partition": e.Partition, "Freeze": e.Freeze,
+		"CutConnections": e.CutConnections, "RefuseConnections": e.RefuseConnections,
 	}
 	for line := range strings.Lines(string(file)) {
 		request, call, _ := strings.Cut(strings.TrimSpace(line), " -> ")
@@ -132,6 +133,7 @@ func TestOnServers(t *testing.T) {
 	for _, fault := range []struct{ begin, end func(int) error }{
 		{e.StopServer, e.StartServer}, {e.KillServer, e.StartServer}, {e.PauseServer, e.ResumeServer},
 		{e.Partition, func(int) error { return e.Heal() }}, {e.Freeze, func(int) error { return e.Heal() }},
+		{e.CutConnections, e.RefuseConnections}, {e.RefuseConnections, func(int) error { return e.Heal() }},
 	} {
 		require.NoError(t, fault.begin(leader))
 		require.NoError(t, fault.end(leader))

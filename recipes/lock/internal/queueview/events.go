@@ -6,15 +6,9 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/clientapi"
 )
 
 // What a view is told by its connection.
-
-// functions are what the connection calls.
-func (v *View) functions() clientapi.ChildrenWatch {
-	return clientapi.ChildrenWatch{List: v.list, Event: v.event, End: func() { v.end(disconnected) }}
-}
 
 // list takes the first list. Events that came before are contained in it.
 func (v *View) list(names []string, stat *zk.Stat, err error) {
@@ -24,7 +18,6 @@ func (v *View) list(names []string, stat *zk.Stat, err error) {
 	if err != nil {
 		return // a missing path has no children
 	}
-	v.exists = true
 	// Cversion is twice the children created less the children there are, in 32 bits without a sign.
 	v.next = int64((uint32(stat.Cversion) + uint32(stat.NumChildren)) / 2)
 	for _, name := range names {
@@ -52,15 +45,15 @@ func (v *View) begin(remove func()) {
 func (v *View) event(e zk.Event) {
 	v.mu.Lock()
 	parent, name := framework.Split(e.Path)
-	right := true
+	complete := true // the view was told of every node so far, as far as it can see
 	var gone Member
 	switch {
 	case v.over || !v.based:
 	case e.Path == v.path:
-		right = v.pathEvent(e.Type)
+		complete = v.pathEvent(e.Type)
 	case parent != v.path: // further below
 	case e.Type == zk.EventNodeCreated:
-		right = v.add(name)
+		complete = v.add(name)
 	case e.Type == zk.EventNodeDeleted:
 		gone = v.drop(name)
 	case e.Type == zk.EventNodeDataChanged:
@@ -72,32 +65,29 @@ func (v *View) event(e zk.Event) {
 		gone.Deleted()
 	}
 	switch {
-	case !right:
-		v.end(wrong)
+	case !complete:
+		v.end(missed)
 	case tooHeavy:
 		v.end(heavy)
 	}
 }
 
-// pathEvent reports whether the event is possible: a node with children cannot be deleted, and one that exists
-// cannot be created. ClickHouse Keeper names the path of the watch in every event.
+// pathEvent takes what happened to the path. It is false if the view has children that are gone: a node with children
+// cannot be deleted.
 func (v *View) pathEvent(kind zk.EventType) bool {
 	switch kind {
 	case zk.EventNodeCreated:
-		if v.exists {
-			return false
-		}
-		v.exists, v.next = true, 0
+		v.next = 0
 	case zk.EventNodeDeleted:
-		if len(v.children) > 0 {
-			return false
-		}
-		v.exists, v.next = false, -1
+		v.next = -1
+	default:
+		return true
 	}
-	return true
+	return len(v.children) == 0
 }
 
-// add adds a child that was created. It reports whether that is possible.
+// add adds a child that was created. It is false if the view was not told that the child before it was deleted, or that
+// the path was created.
 func (v *View) add(name string) bool {
 	if _, found := v.children[name]; found || v.next < 0 {
 		return false
@@ -156,7 +146,7 @@ func (v *View) forget(w *Waiter) {
 	w.names = nil
 }
 
-// end ends the view: the connection has ended, the view is wrong, or it costs more than lists. All that use it
+// end ends the view: the connection has ended, the view is not complete, or it costs more than lists. All that use it
 // are told, and list from then on.
 func (v *View) end(why ending) {
 	v.mu.Lock()

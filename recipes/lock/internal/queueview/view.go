@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/gocurator/curator/internal/ctxerr"
+	"github.com/gocurator/curator/internal/wait"
 )
 
 // View is the children of one path. All goroutines and all locks of the client share it. It ends with its connection. It is
@@ -25,8 +25,7 @@ type View struct {
 	remove   func()            // ends the watch; nil until it is set
 	based    bool              // the first list is there
 	listed   bool              // and the view can be asked
-	exists   bool              // the path itself
-	next     int64             // number that the server gives to the next child; -1: unknown
+	next     int64             // number that the server gives to the next child; -1: unknown, or there is no path
 	children map[string]*child // by name
 	rankings map[Order]*ranking
 	waiters  map[string][]*Waiter // by the name of the child that they wait for
@@ -47,7 +46,7 @@ type child struct {
 	// the child. We may if its creation was reported, or if we have read it.
 	told bool
 
-	changes int   // how often the data have changed, or its delete was sent
+	changes int   // how often the data have changed
 	node    *Node // nil: not read since they changed
 }
 
@@ -84,7 +83,7 @@ func (v *View) Await(ctx context.Context) error {
 	case <-v.ready:
 		return nil
 	case <-ctx.Done():
-		return ctxerr.Of(ctx)
+		return wait.Err(ctx)
 	}
 }
 
@@ -187,28 +186,12 @@ func (v *View) Node(name string, get func() (*Node, error)) (*Node, error) {
 	return n, nil
 }
 
-// Untold returns those of the children called names that are gone by now, and those of which the view may not be told when
-// they are deleted. The others are there.
-func (v *View) Untold(names []string) (untold []string) {
+// Told reports whether the view has the child, and is told when it is deleted.
+func (v *View) Told(name string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, name := range names {
-		if c := v.children[name]; c == nil || !c.told {
-			untold = append(untold, name)
-		}
-	}
-	return untold
-}
-
-// Leaves notes that the delete of a child was sent. Until the view is told of its end nobody takes the child for one that is
-// there without a look at it.
-func (v *View) Leaves(name string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if c := v.children[name]; c != nil {
-		c.told, c.node = false, nil
-		c.changes++ // a read that is under way says nothing
-	}
+	c := v.children[name]
+	return c != nil && c.told
 }
 
 // Wait returns a waiter that is told when one of the children called names is deleted; it is nil if one is deleted

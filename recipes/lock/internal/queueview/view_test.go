@@ -92,26 +92,49 @@ func TestNamesFollowTheEvents(t *testing.T) {
 	require.False(t, ok, "an ended view says nothing")
 }
 
-// TestUntold are the children that may be gone: whoever has asked for names may be told of a deletion meanwhile.
-func TestUntold(t *testing.T) {
+// TestTold: the deletion of a child is told if its creation was, or if it was read.
+func TestTold(t *testing.T) {
 	v := newView("a-0000000000")
 	v.created("b-0000000001")
-	v.created("c-0000000002")
-	names, ok, err := v.Names(byName{})
-	require.True(t, ok)
+	require.False(t, v.Told("a-0000000000"))
+	require.True(t, v.Told("b-0000000001"))
+	require.False(t, v.Told("c-0000000002"))
+	_, err := v.Node("a-0000000000", func() (*Node, error) { return &Node{}, nil })
 	require.NoError(t, err)
-	require.Equal(t, []string{"a-0000000000"}, v.Untold(names))
+	require.True(t, v.Told("a-0000000000"))
 	v.event(zk.Event{Type: zk.EventNodeDeleted, Path: "/lock/b-0000000001"})
-	require.Equal(t, []string{"a-0000000000", "b-0000000001"}, v.Untold(names))
-	v.Leaves("c-0000000002")
-	require.Equal(t, names, v.Untold(names))
-	_, err = v.Node("c-0000000002", func() (*Node, error) { return &Node{}, nil })
-	require.NoError(t, err)
-	require.NotContains(t, v.Untold(names), "c-0000000002", "it is there after all")
-	_, err = v.Node("a-0000000000", func() (*Node, error) {
-		v.Leaves("a-0000000000")
-		return &Node{}, nil
-	})
-	require.NoError(t, err)
-	require.Contains(t, v.Untold(names), "a-0000000000", "it was read before its delete")
+	require.False(t, v.Told("b-0000000001"))
+}
+
+// TestViewThatIsNotCompleteEnds: some events do not come to a client that may not read the node.
+func TestViewThatIsNotCompleteEnds(t *testing.T) {
+	path := func(kind zk.EventType) func(v *View) {
+		return func(v *View) { v.event(zk.Event{Type: kind, Path: "/lock"}) }
+	}
+	for name, c := range map[string]struct {
+		listed []string
+		what   func(v *View)
+		ends   bool
+	}{
+		"the path goes with its children":    {[]string{"a-0000000000"}, path(zk.EventNodeDeleted), true},
+		"the path comes with its children":   {[]string{"a-0000000000"}, path(zk.EventNodeCreated), true},
+		"the path is written to":             {[]string{"a-0000000000"}, path(zk.EventNodeDataChanged), false},
+		"the path goes":                      {nil, path(zk.EventNodeDeleted), false},
+		"the path comes":                     {nil, path(zk.EventNodeCreated), false},
+		"a child comes twice":                {[]string{"a-0000000000"}, func(v *View) { v.created("a-0000000000") }, true},
+		"a child comes after the path's end": {nil, func(v *View) { path(zk.EventNodeDeleted)(v); v.created("a-0000000000") }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var why []ending
+			v := newView(c.listed...)
+			v.ended = func(_ *View, e ending) { why = append(why, e) }
+			c.what(v)
+			if c.ends {
+				require.Equal(t, []ending{missed}, why)
+			} else {
+				require.Empty(t, why)
+				v.end(unused) // stops its timer
+			}
+		})
+	}
 }

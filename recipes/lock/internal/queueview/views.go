@@ -5,8 +5,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/clientapi"
+	"github.com/gocurator/curator/internal/engine"
 )
 
 // Views are the views of one client, and of all that share its connection.
@@ -14,8 +16,8 @@ type Views struct {
 	mu     sync.Mutex // guards what follows
 	byPath map[string]*View
 	rests  map[string]rest // paths whose view was given up
-	none   bool            // the servers do not know recursive watches, or report them wrongly
-	wrong  int             // views that were wrong, one after the other
+
+	without *framework.Session // its server has no recursive watches
 }
 
 const (
@@ -25,16 +27,13 @@ const (
 	// firstRest and maxRest are for how long there is no new view of a path after one was given up.
 	firstRest = time.Second
 	maxRest   = time.Minute
-
-	// maxWrong is the number of wrong views in a row after which the client uses no views.
-	maxWrong = 3
 )
 
 type viewsKey struct{}
 
 // Of returns the views of a client.
 func Of(client *framework.Client) *Views {
-	v, _ := clientapi.Values(client).LoadOrStore(viewsKey{}, &Views{
+	v, _ := engine.Of(client).Values().LoadOrStore(viewsKey{}, &Views{
 		byPath: make(map[string]*View),
 		rests:  make(map[string]rest),
 	})
@@ -43,14 +42,14 @@ func Of(client *framework.Client) *Views {
 
 // Get returns the view of a path, or nil. If there is none, one may begin, if the caller wants that: see View.Await.
 func (vs *Views) Get(client *framework.Client, session *framework.Session, path string, begin bool) *View {
-	real := clientapi.RealPath(client, path)
+	real := engine.Of(client).Real(path)
 	now := time.Now()
 	vs.mu.Lock()
 	defer vs.mu.Unlock()
 	if v := vs.byPath[real]; v != nil {
 		return v
 	}
-	if !begin || vs.none || now.Before(vs.rests[real].until) {
+	if !begin || vs.without == session || now.Before(vs.rests[real].until) {
 		return nil
 	}
 	v := &View{
@@ -62,10 +61,10 @@ func (vs *Views) Get(client *framework.Client, session *framework.Session, path 
 		waiters:  make(map[string][]*Waiter),
 		members:  make(map[string]Member),
 		load:     load{used: now},
-		ended:    func(v *View, why ending) { vs.ended(real, v, why) },
+		ended:    func(v *View, why ending) { vs.ended(session, real, v, why) },
 	}
 	vs.byPath[real] = v
-	go v.watch(client, session) // ends with its requests, or the session
+	go v.watch(client, session) // ends with the view, or with its connection
 	return v
 }
 
@@ -73,20 +72,43 @@ func (vs *Views) Get(client *framework.Client, session *framework.Session, path 
 func (vs *Views) Lookup(client *framework.Client, path string) *View {
 	vs.mu.Lock()
 	defer vs.mu.Unlock()
-	return vs.byPath[clientapi.RealPath(client, path)]
+	return vs.byPath[engine.Of(client).Real(path)]
 }
 
-// watch sets the watch of a view and reads the first list.
+// watch sets the watch of a view, reads the first list, and ends the view with its connection.
 func (v *View) watch(client *framework.Client, session *framework.Session) {
-	ctx := framework.InSession(session.Context(), session)
-	remove, err := clientapi.WatchChildren(ctx, client, v.path, v.functions())
+	l, err := engine.Of(client).Link(framework.InSession(session.Context(), session))
+	if err != nil {
+		v.end(disconnected)
+		return
+	}
+	watched, listed, gone := make(chan error, 1), make(chan error, 1), make(chan struct{})
+	remove := l.Watch(v.path, engine.Tree, v.event, func(err error) { watched <- err })
+	l.Children(v.path, func(names []string, stat *zk.Stat, err error) {
+		v.list(names, stat, err)
+		listed <- err
+	})
+	err = <-watched
+	if list := <-listed; err == nil && !errors.Is(list, zk.ErrNoNode) {
+		err = list
+	}
 	switch {
 	case errors.Is(err, framework.ErrWatchUnsupported):
 		v.end(unsupported)
+		return
 	case err != nil:
+		remove()
 		v.end(disconnected)
-	default:
-		v.begin(remove)
+		return
+	}
+	v.begin(func() {
+		remove()
+		close(gone)
+	})
+	select {
+	case <-l.Down():
+		v.end(disconnected)
+	case <-gone:
 	}
 }
 
@@ -98,8 +120,7 @@ const (
 	unused
 	heavy       // it costs more than lists do
 	missed      // it was not told of all nodes
-	wrong       // what it was told cannot be true
-	unsupported // by the servers
+	unsupported // by the server
 )
 
 // endIdle ends the view if nobody has used it for a while, and looks again later otherwise.
@@ -130,7 +151,7 @@ func (v *View) endIdleIn(d time.Duration) {
 }
 
 // ended removes a view that has ended.
-func (vs *Views) ended(path string, v *View, why ending) {
+func (vs *Views) ended(session *framework.Session, path string, v *View, why ending) {
 	vs.mu.Lock()
 	defer vs.mu.Unlock()
 	if vs.byPath[path] == v {
@@ -138,15 +159,10 @@ func (vs *Views) ended(path string, v *View, why ending) {
 	}
 	switch why {
 	case unsupported:
-		vs.none = true
-	case wrong:
-		vs.wrong++
-		vs.none = vs.none || vs.wrong == maxWrong
-		vs.rest(path)
+		vs.without = session
 	case heavy, missed:
 		vs.rest(path)
 	case disconnected, unused:
-		vs.wrong = 0
 	}
 }
 

@@ -31,6 +31,8 @@ type Ensemble interface {
 	ResumeServer(i int) error
 	Partition(i int) error
 	Freeze(i int) error
+	CutConnections(i int) error
+	RefuseConnections(i int) error
 	Heal() error
 	KillSession(ctx context.Context, id int64) error
 	WaitForQuorum(ctx context.Context) error
@@ -127,14 +129,16 @@ func (c *control) remove(w http.ResponseWriter, r *http.Request) {
 
 // actions are the methods that a request can call. An answer of none is not sent.
 var actions = map[string]func(ctx context.Context, e Ensemble, n int64) (answer int, err error){
-	"start-server":  onServer(Ensemble.StartServer),
-	"stop-server":   onServer(Ensemble.StopServer),
-	"kill-server":   onServer(Ensemble.KillServer),
-	"pause-server":  onServer(Ensemble.PauseServer),
-	"resume-server": onServer(Ensemble.ResumeServer),
-	"partition":     onServer(Ensemble.Partition),
-	"freeze":        onServer(Ensemble.Freeze),
-	"heal":          func(_ context.Context, e Ensemble, _ int64) (int, error) { return none, e.Heal() },
+	"start-server":       onServer(Ensemble.StartServer),
+	"stop-server":        onServer(Ensemble.StopServer),
+	"kill-server":        onServer(Ensemble.KillServer),
+	"pause-server":       onServer(Ensemble.PauseServer),
+	"resume-server":      onServer(Ensemble.ResumeServer),
+	"partition":          onServer(Ensemble.Partition),
+	"freeze":             onServer(Ensemble.Freeze),
+	"cut-connections":    onServer(Ensemble.CutConnections),
+	"refuse-connections": onServer(Ensemble.RefuseConnections),
+	"heal":               func(_ context.Context, e Ensemble, _ int64) (int, error) { return none, e.Heal() },
 	"kill-session": func(ctx context.Context, e Ensemble, n int64) (int, error) {
 		return none, e.KillSession(ctx, n)
 	},

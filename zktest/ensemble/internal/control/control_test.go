@@ -42,6 +42,8 @@ func (f *fake) PauseServer(i int) error                       { return f.call("P
 func (f *fake) ResumeServer(i int) error                      { return f.call("ResumeServer", i) }
 func (f *fake) Partition(i int) error                         { return f.call("Partition", i) }
 func (f *fake) Freeze(i int) error                            { return f.call("Freeze", i) }
+func (f *fake) CutConnections(i int) error                    { return f.call("CutConnections", i) }
+func (f *fake) RefuseConnections(i int) error                 { return f.call("RefuseConnections", i) }
 func (f *fake) Heal() error                                   { return f.call("Heal") }
 func (f *fake) KillSession(_ context.Context, id int64) error { return f.call("KillSession", id) }
 func (f *fake) WaitForQuorum(context.Context) error           { return f.call("WaitForQuorum") }

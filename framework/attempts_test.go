@@ -1,0 +1,248 @@
+package framework_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
+	"github.com/stretchr/testify/require"
+)
+
+// TestADeadSessionIsNotRetriedIn is issue 10, B1: the call was repeated until its context ended.
+func TestADeadSessionIsNotRetriedIn(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server, framework.WithRetryPolicy(retry.Forever(time.Millisecond)))
+	ctx := testbed.Context(t)
+	session, err := client.Session(ctx)
+	require.NoError(t, err)
+	_, err = client.Create(ctx, "/n", nil)
+	require.NoError(t, err)
+	injected := server.Inject(zktest.ExpireBefore, 0, zktest.OnOp(zktest.OpGetData))
+	_, _, err = client.Get(framework.InSession(ctx, session), "/n")
+	require.ErrorIs(t, err, framework.ErrSessionLost)
+	require.ErrorIs(t, err, framework.ErrLost)
+	require.True(t, injected.Met())
+	require.False(t, retry.Retryable(err))
+	require.False(t, retry.Retryable(session.Err()))
+	_, err = client.DeleteGuaranteed(framework.InSession(ctx, session), "/n")
+	require.ErrorIs(t, err, framework.ErrSessionLost)
+	require.True(t, server.Exists("/n"), "issue 10, B5: it was deleted in the next session")
+}
+
+// TestAClientThatReachesNobodySaysSo has no server for a while, as Curator tells.
+func TestAClientThatReachesNobodySaysSo(t *testing.T) { // issue 10, B4
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		server.RefuseConnections(true)
+		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(server.DialContext),
+			framework.WithConnectionTimeout(5*time.Second), framework.WithSessionTimeout(10*time.Second))
+		require.NoError(t, err)
+		defer client.Close()
+		states := heard(t, client)
+		time.Sleep(4 * time.Second) // virtual time, until just before the connection timeout of 5 s
+		require.Empty(t, states())
+		time.Sleep(2 * time.Second) // virtual time, until just after it
+		require.Equal(t, connstate.Suspended, client.State())
+		time.Sleep(5 * time.Second) // virtual time, until just after the session timeout of 10 s
+		require.Equal(t, connstate.Lost, client.State())
+		server.RefuseConnections(false)
+		require.NoError(t, client.WaitConnected(t.Context()))
+		synctest.Wait()
+		require.Equal(t, []connstate.State{connstate.Suspended, connstate.Lost, connstate.Connected}, states())
+		server.CutConnections()
+		synctest.Wait() // it has noticed
+		require.NoError(t, client.WaitConnected(t.Context()))
+		synctest.Wait()
+		require.Equal(t, connstate.Reconnected, client.State())
+	})
+}
+
+// TestAPauseEndsWhenTheConnectionIsBack has a policy with pauses of an hour.
+func TestAPauseEndsWhenTheConnectionIsBack(t *testing.T) { // issue 10, B4
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t, framework.WithRetryPolicy(retry.NTimes(3, time.Hour)))
+		began := time.Now()
+		server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpGetData))
+		_, _, err := client.Get(t.Context(), "/")
+		require.NoError(t, err)
+		require.Less(t, time.Since(began), time.Minute)
+	})
+}
+
+// TestNoServerSaysWhy is issue 10, B7: "context deadline exceeded" was all there was.
+func TestNoServerSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, err := framework.New([]string{"zk1.example:1"}, framework.WithConnectionTimeout(time.Second), framework.WithRetryPolicy(retry.Never()),
+			framework.WithDialer(func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no such host") }))
+		require.NoError(t, err)
+		defer client.Close()
+		_, _, err = client.Get(t.Context(), "/a")
+		require.ErrorIs(t, err, zk.ErrNoServer)
+		require.EqualError(t, err, "get /a: zk: could not connect to a server: zk1.example:1: no such host")
+		require.False(t, retry.Unknown(err))
+		require.True(t, retry.Retryable(err))
+
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		for _, call := range []func() error{
+			func() error { _, _, err := client.Get(ctx, "/a"); return err },
+		} {
+			err := call()
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, zk.ErrNoServer, "it is not the operation that was slow")
+			require.ErrorContains(t, err, "no such host")
+			require.False(t, retry.Unknown(err))
+		}
+		long, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err = client.WaitConnected(long)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, zk.ErrNoServer)
+		require.ErrorContains(t, err, "no such host")
+	})
+}
+
+// TestLosingTheQuorumIsAnOutage stops the members that the client is not connected to.
+func TestLosingTheQuorumIsAnOutage(t *testing.T) { // CUR-CST-07
+	synctest.Test(t, func(t *testing.T) {
+		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
+		members := cluster.Members()
+		client, err := framework.New(members[0].Servers(), framework.WithDialer(cluster.DialContext), framework.WithSessionTimeout(10*time.Second))
+		require.NoError(t, err)
+		defer client.Close()
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		states := heard(t, client)
+		for _, m := range members[1:] {
+			m.Stop()
+		}
+		testbed.Receive(t, session.Done(), "the end of the session")
+		synctest.Wait()
+		require.Equal(t, []connstate.State{connstate.Suspended, connstate.Lost}, states())
+		require.NoError(t, members[1].Restart())
+		require.NoError(t, client.WaitConnected(t.Context()))
+		synctest.Wait()
+		require.Equal(t, []connstate.State{connstate.Suspended, connstate.Lost, connstate.Reconnected}, states())
+	})
+}
+
+func TestOperationFailsWhileLostAndWorksAfterwards(t *testing.T) { // CUR-CLI-11
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t, framework.WithConnectionTimeout(time.Second), framework.WithRetryPolicy(retry.NTimes(1, time.Second)))
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		server.Stop()
+		testbed.Receive(t, session.Done(), "the end of the session")
+		synctest.Wait()
+		require.Equal(t, connstate.Lost, client.State())
+		_, err = client.Create(t.Context(), "/a", nil)
+		require.ErrorIs(t, err, zk.ErrNoServer)
+		require.False(t, retry.Unknown(err), "nothing was sent")
+		require.NoError(t, server.Restart())
+		require.NoError(t, client.WaitConnected(t.Context()))
+		_, err = client.Create(t.Context(), "/a", nil)
+		require.NoError(t, err)
+	})
+}
+
+func TestOperationWaitsWhileSuspended(t *testing.T) { // KZ-CST-13
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t, framework.WithRetryPolicy(retry.Forever(time.Second)))
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		server.Stop()
+		synctest.Wait()
+		require.Equal(t, connstate.Suspended, client.State())
+		created := make(chan error, 1)
+		go func() {
+			_, err := client.Create(t.Context(), "/a", []byte{}, framework.As(framework.Ephemeral))
+			created <- err
+		}()
+		time.Sleep(4 * time.Second) // virtual time: an outage shorter than the session timeout
+		require.Empty(t, created)
+		require.NoError(t, server.Restart())
+		require.NoError(t, <-created)
+		require.NoError(t, session.Err())
+		_, stat, err := client.Get(t.Context(), "/a")
+		require.NoError(t, err)
+		require.Equal(t, session.ID(), stat.EphemeralOwner)
+	})
+}
+
+// TestParentsWaitForTheServerWithinTheRetries has the server come late.
+func TestParentsWaitForTheServerWithinTheRetries(t *testing.T) { // CUR-CLI-17
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		server.RefuseConnections(true)
+		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(server.DialContext),
+			framework.WithConnectionTimeout(time.Second), framework.WithRetryPolicy(retry.NTimes(10, time.Second)))
+		require.NoError(t, err)
+		defer client.Close()
+		time.AfterFunc(3*time.Second, func() { server.RefuseConnections(false) })
+		_, err = client.Create(t.Context(), "/a/b/c", []byte{}, framework.ContainerParents())
+		require.NoError(t, err)
+		require.Equal(t, "/a \"\" container\n/a/b \"\" container\n/a/b/c \"\"\n", server.Tree())
+	})
+}
+
+func TestRequestThatIsNotCarriedOutFailsAndHasNoEffect(t *testing.T) { // KZ-CST-07
+	server := zktest.NewServer(t)
+	client := newClient(t, server, framework.WithRetryPolicy(retry.Never()))
+	server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpCreate))
+	_, err := client.Create(t.Context(), "/a", nil)
+	require.ErrorIs(t, err, zk.ErrConnectionClosed)
+	require.True(t, retry.Unknown(err), "only the server knows")
+	require.NoError(t, client.WaitConnected(testbed.Context(t)))
+	require.Empty(t, server.Tree())
+}
+
+// cutting is a connection that is cut in the middle of a long write.
+type cutting struct{ net.Conn }
+
+func (c cutting) Write(p []byte) (int, error) {
+	if len(p) < 100_000 {
+		return c.Conn.Write(p)
+	}
+	n, err := c.Conn.Write(p[:len(p)/2])
+	return n, errors.Join(err, c.Close(), errors.New("cut"))
+}
+
+func TestConnectionThatIsCutInTheMiddleOfALargeWrite(t *testing.T) { // KZ-CST-10
+	server := zktest.NewServer(t)
+	var whole atomic.Bool
+	client := newClient(t, server, framework.WithRetryPolicy(retry.Never()), framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		nc, err := new(net.Dialer).DialContext(ctx, network, address)
+		if err != nil || whole.Load() {
+			return nc, err
+		}
+		return cutting{nc}, nil
+	}))
+	ctx := testbed.Context(t)
+	session, err := client.Session(ctx)
+	require.NoError(t, err)
+	_, err = client.Create(ctx, "/a", nil)
+	require.NoError(t, err)
+	large := bytes.Repeat([]byte("x"), 900_000)
+	_, err = client.Set(ctx, "/a", large, -1)
+	require.ErrorIs(t, err, zk.ErrConnectionClosed)
+	require.True(t, retry.Unknown(err))
+	require.NoError(t, client.WaitConnected(ctx))
+	require.NoError(t, session.Err())
+	whole.Store(true)
+	server.CutConnections()
+	testbed.Eventually(t, func() bool {
+		_, err = client.Set(ctx, "/a", large, 0)
+		return err == nil
+	}, "the first did nothing, and another connection carries it")
+}

@@ -1,0 +1,311 @@
+package framework_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
+)
+
+// TestAnAbsurdGrantIsCapped: a server grants a session of 24 days and names a zxid that nobody has, so all
+// servers hang up on that session from then on.
+func TestAnAbsurdGrantIsCapped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		stop := server.Tamper(func(r zktest.Request, answer []byte) []byte {
+			if r.Op == zktest.OpConnect {
+				binary.BigEndian.PutUint32(answer[8:], 1<<31-1)
+			} else {
+				binary.BigEndian.PutUint64(answer[8:], 1<<62)
+			}
+			return answer
+		}, zktest.OnOp(zktest.OpConnect, zktest.OpExists))
+		client, err := framework.New([]string{server.Addr()}, framework.WithSessionTimeout(10*time.Second), framework.WithDialer(server.DialContext))
+		require.NoError(t, err)
+		defer client.Close()
+		_, _, _ = client.Exists(t.Context(), "/a")
+		stop()
+		server.CutConnections()
+		time.Sleep(time.Hour) // virtual time
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, client.WaitConnected(ctx))
+	})
+}
+
+// TestEachMemberBehindOneNameIsTried: a member without a quorum accepts and hangs up. It was the only one that was tried.
+func TestEachMemberBehindOneNameIsTried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		var dialed []string
+		lookups := 0
+		client, err := framework.New([]string{"zk.test:2181"}, framework.WithSessionTimeout(10*time.Second),
+			framework.WithResolver(func(_ context.Context, host string) ([]string, error) {
+				lookups++
+				require.Equal(t, "zk.test", host)
+				return []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}, nil
+			}),
+			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+				dialed = append(dialed, address)
+				if address == "10.0.0.2:2181" {
+					return server.DialContext(ctx, network, server.Addr())
+				}
+				near, far := net.Pipe()
+				return near, far.Close()
+			}))
+		require.NoError(t, err)
+		defer client.Close()
+		for range 5 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			require.NoError(t, client.WaitConnected(ctx), "all are tried in one round")
+			cancel()
+			require.Equal(t, "10.0.0.2:2181", dialed[len(dialed)-1])
+			time.Sleep(2 * time.Second) // virtual time
+			server.CutConnections()
+			synctest.Wait()
+		}
+		for _, bad := range []string{"10.0.0.1:2181", "10.0.0.3:2181"} {
+			again := slices.DeleteFunc(slices.Clone(dialed), func(address string) bool { return address != bad })
+			require.LessOrEqual(t, len(again), 1, "one that failed a moment ago is tried last")
+		}
+		require.GreaterOrEqual(t, lookups, 5, "names are resolved again in each round")
+	})
+}
+
+// TestAnAnswerToAnEarlierHandshake has a client go on with its session at a follower that is slow to hear of the leader, give
+// up, and come back to the same follower. The leader's answer to the first handshake is taken for one to the second.
+// Then the follower is cut off from the leader. The client must know of the end of its session before its node goes.
+func TestAnAnswerToAnEarlierHandshake(t *testing.T) {
+	for seed := range uint64(400) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { comeBackTwice(t, seed) })
+		})
+	}
+}
+
+func comeBackTwice(t *testing.T, seed uint64) {
+	cluster := zktest.NewCluster(t, 3, zktest.WithInMemory(), zktest.WithSeed(seed), zktest.WithTick(200*time.Millisecond),
+		zktest.WithMemberLatency(5*time.Second), zktest.WithSyncTimeout(time.Hour), zktest.WithSessionTimeouts(time.Second, time.Minute))
+	leader, err := cluster.WaitLeader(t.Context())
+	require.NoError(t, err)
+	follower := slices.DeleteFunc(slices.Clone(cluster.Members()), func(m *zktest.Server) bool { return m == leader })[0]
+	client, err := framework.New(cluster.Servers()[:1], framework.WithDialer(follower.DialContext),
+		framework.WithSessionTimeout(40*time.Second))
+	require.NoError(t, err)
+	defer client.Close()
+	require.NoError(t, client.WaitConnected(t.Context()))
+	_, err = client.Create(t.Context(), "/held", nil, framework.As(framework.Ephemeral))
+	require.NoError(t, err)
+	session, err := client.Session(t.Context())
+	require.NoError(t, err)
+	_, err = session.Depend(connstate.Session, func(error) {})
+	require.NoError(t, err)
+
+	follower.CutConnections()
+	time.Sleep(7 * time.Second) // virtual time: the first connect request is on its way to the leader, whose answer takes longer
+	follower.CutConnections()
+	synctest.Wait()
+	require.NoError(t, client.WaitConnected(t.Context()))
+	require.NoError(t, cluster.Partition(follower))
+	for range 10_000 {
+		time.Sleep(10 * time.Millisecond) // virtual time: to look, every 10 ms, whether the node or the session is gone first
+		if !leader.Exists("/held") {
+			require.Error(t, session.Err(), "the node is gone, and its owner does not know")
+			return
+		}
+	}
+	t.Fatal("the node is still there")
+}
+
+// TestWhatAnEventToldOfIsReadOnTheNextConnection has a client hear of a change by an event, and then move to a server that
+// lags behind, before anything else tells it how new its first server was. The simulation found it: a holder
+// read the counter as it was before its predecessor wrote, and wrote the same number.
+func TestWhatAnEventToldOfIsReadOnTheNextConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory(), zktest.WithVersion(zktest.V3_8)) // later events say which transaction they are about
+		leader, err := cluster.WaitLeader(t.Context())
+		require.NoError(t, err)
+		followers := slices.DeleteFunc(slices.Clone(cluster.Members()), func(m *zktest.Server) bool { return m == leader })
+		bed := testbed.OnCluster(cluster)
+		var at atomic.Pointer[zktest.Server]
+		at.Store(followers[0])
+		client := bed.Client(t, framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			return at.Load().DialContext(ctx, network, address)
+		}))
+		other := bed.Client(t, framework.WithDialer(leader.DialContext))
+		_, err = other.Create(t.Context(), "/counter", []byte("3"))
+		require.NoError(t, err)
+		testbed.CatchUp(t, client)
+		var told zk.Event
+		_, err = client.AddWatch(t.Context(), "/counter", framework.WatchPersistent, func(e zk.Event) {
+			told = e
+			followers[0].CutConnections()
+		})
+		require.NoError(t, err)
+		testbed.Eventually(t, func() bool { return followers[1].Exists("/counter") }, "the follower has the node")
+		require.NoError(t, cluster.Lag(followers[0], 0))
+		at.Store(followers[1])
+		require.NoError(t, cluster.Lag(followers[1], time.Second))
+		_, err = other.Set(t.Context(), "/counter", []byte("4"), -1)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, zk.EventNodeDataChanged, told.Type)
+		data, _, err := client.Get(t.Context(), "/counter")
+		require.NoError(t, err)
+		require.Equal(t, "4", string(data))
+	})
+}
+
+// TestTheNextServerIsAskedToCatchUpOnlyAfterAnEvent: an answer says how new the server is, and so do events of ZooKeeper 3.9.
+func TestTheNextServerIsAskedToCatchUpOnlyAfterAnEvent(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		version  zktest.Version
+		answered bool
+		asked    bool
+	}{
+		{"an event", zktest.V3_8, false, true},
+		{"an event, then an answer", zktest.V3_8, true, false},
+		{"an event with its zxid", zktest.V3_9, false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithVersion(c.version))
+				client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+				_, err := client.AddWatch(t.Context(), "/", framework.WatchRecursive, func(zk.Event) {})
+				require.NoError(t, err)
+				require.NoError(t, server.Create("/a", nil))
+				synctest.Wait()
+				if c.answered {
+					_, _, err = client.Get(t.Context(), "/")
+					require.NoError(t, err)
+				}
+				server.ResetCounts()
+				server.CutConnections()
+				synctest.Wait()
+				_, _, err = client.Get(t.Context(), "/")
+				require.NoError(t, err)
+				require.Equal(t, c.asked, server.Requests().Requests[zktest.OpMulti] == 1)
+			})
+		})
+	}
+}
+
+func TestCatchUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
+		leader, err := cluster.WaitLeader(t.Context())
+		require.NoError(t, err)
+		follower := cluster.Members()[slices.IndexFunc(cluster.Members(), func(m *zktest.Server) bool { return m != leader })]
+		bed := testbed.OnCluster(cluster)
+		client := bed.Client(t, framework.WithDialer(follower.DialContext))
+		other := bed.Client(t, framework.WithDialer(leader.DialContext))
+		_, err = other.Create(t.Context(), "/a", []byte("old"))
+		require.NoError(t, err)
+		require.NoError(t, client.CatchUp(t.Context()))
+		require.NoError(t, cluster.Lag(follower, time.Second))
+		_, err = other.Set(t.Context(), "/a", []byte("new"), -1)
+		require.NoError(t, err)
+		data, _, err := client.Get(t.Context(), "/a")
+		require.NoError(t, err)
+		require.Equal(t, "old", string(data), "the follower is behind")
+		require.NoError(t, client.CatchUp(t.Context()))
+		data, _, err = client.Get(t.Context(), "/a")
+		require.NoError(t, err)
+		require.Equal(t, "new", string(data))
+	})
+}
+
+func TestCatchUpNeedsNoNode(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	client := bed.Client(t, framework.WithNamespace("ns"))
+	require.NoError(t, client.CatchUp(testbed.Context(t)), "the node of the namespace does not exist")
+	_, err := bed.Client(t).Create(testbed.Context(t), "/ns", nil, framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
+	require.NoError(t, err)
+	require.NoError(t, client.CatchUp(testbed.Context(t)), "we may not read it")
+	client.Close()
+	err = client.CatchUp(context.Background())
+	require.ErrorIs(t, err, framework.ErrClosed)
+	var op *framework.OpError
+	require.ErrorAs(t, err, &op)
+	require.Equal(t, "catch up", op.Op)
+}
+
+// TestAServerThatIsTooBusyToCatchUpIsLeft: what it answers after that may be old.
+func TestAServerThatIsTooBusyToCatchUpIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var conns atomic.Int32
+		var caughtUp atomic.Bool
+		l := &scripted{}
+		l.welcome = func(r proto.ConnectRequest) []byte { conns.Add(1); return welcome(7, 10*time.Second)(r) }
+		honest := fine(func(h proto.RequestHeader, body []byte) []byte {
+			switch {
+			case h.Op == proto.OpAddWatch:
+				return append(packet(&proto.ReplyHeader{Xid: h.Xid, Zxid: 5}),
+					packet(&proto.ReplyHeader{Xid: proto.XidEvent, Zxid: -1}, &proto.WatcherEvent{Type: int32(zk.EventNodeDataChanged), State: 3, Path: "/a"})...)
+			case conns.Load() == 1:
+				return nil
+			case caughtUp.Load():
+				return packet(&proto.ReplyHeader{Xid: h.Xid, Zxid: 6}, &proto.DataResponse{Data: []byte("new")})
+			}
+			return packet(&proto.ReplyHeader{Xid: h.Xid, Zxid: 5}, &proto.DataResponse{Data: []byte("old")})
+		})
+		l.answer = func(h proto.RequestHeader, body []byte) []byte {
+			switch {
+			case h.Op == proto.OpMulti && conns.Load() < 4: // a follower says so by itself
+				return packet(&proto.ReplyHeader{Xid: h.Xid, Zxid: 5, Code: proto.Throttled})
+			case h.Op == proto.OpMulti:
+				caughtUp.Store(true)
+				return packet(&proto.ReplyHeader{Xid: h.Xid, Zxid: 6, Code: proto.NoNode})
+			}
+			return honest(h, body)
+		}
+		client := l.client(t, framework.WithRetryPolicy(retry.NTimes(5, time.Millisecond)))
+		_, err := client.AddWatch(t.Context(), "/a", framework.WatchPersistent, func(zk.Event) {})
+		require.NoError(t, err)
+		data, _, err := client.Get(t.Context(), "/a")
+		require.NoError(t, err)
+		require.Equal(t, "new", string(data))
+		require.EqualValues(t, 4, conns.Load())
+	})
+}
+
+// TestAServerThatStaysTooBusyIsNotFlooded with connections that are left at once.
+func TestAServerThatStaysTooBusyIsNotFlooded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &scripted{welcome: welcome(7, 10*time.Second)}
+		l.answer = fine(func(h proto.RequestHeader, _ []byte) []byte {
+			switch h.Op {
+			case proto.OpAddWatch:
+				return append(packet(&proto.ReplyHeader{Xid: h.Xid, Zxid: 5}),
+					packet(&proto.ReplyHeader{Xid: proto.XidEvent, Zxid: -1}, &proto.WatcherEvent{Type: int32(zk.EventNodeDataChanged), State: 3, Path: "/a"})...)
+			case proto.OpMulti:
+				return packet(&proto.ReplyHeader{Xid: h.Xid, Zxid: 5, Code: proto.Throttled})
+			}
+			return nil
+		})
+		client := l.client(t)
+		_, err := client.AddWatch(t.Context(), "/a", framework.WatchPersistent, func(zk.Event) {})
+		require.NoError(t, err)
+		_, _, err = client.Get(t.Context(), "/a") // the connection ends
+		require.Error(t, err)
+		time.Sleep(5 * time.Second) // virtual time: what is counted is the connections of these seconds
+		require.Less(t, l.accepted.Load(), int32(30))
+	})
+}

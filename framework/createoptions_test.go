@@ -1,0 +1,67 @@
+package framework_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestStatToIsTheStatOfTheNewNode(t *testing.T) {
+	server := zktest.NewServer(t, zktest.WithTTLNodes())
+	client := newClient(t, server, framework.WithNamespace("ns"))
+	ctx := testbed.Context(t)
+	for name, opts := range map[string][]framework.CreateOption{
+		"persistent": {framework.As(framework.Persistent)},
+		"ephemeral":  {framework.As(framework.Ephemeral)},
+		"sequential": {framework.As(framework.PersistentSequential)},
+		"container":  {framework.As(framework.Container)},
+		"ttl":        {framework.TTL(time.Minute)},
+		"parents/a":  {framework.ContainerParents()},
+		"protected":  {framework.Protected(), framework.As(framework.EphemeralSequential)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stat zk.Stat
+			path, err := client.Create(ctx, "/"+name, []byte("data"), append(opts, framework.StatTo(&stat))...)
+			require.NoError(t, err)
+			_, want, err := client.Exists(ctx, path)
+			require.NoError(t, err)
+			require.Equal(t, *want, stat)
+			require.NotZero(t, stat.Czxid)
+		})
+	}
+	stat := zk.Stat{Version: 7}
+	_, err := client.Create(ctx, "/persistent", nil, framework.StatTo(&stat))
+	require.ErrorIs(t, err, zk.ErrNodeExists)
+	require.Equal(t, zk.Stat{Version: 7}, stat, "unchanged")
+	_, err = client.Create(ctx, "/a", nil, framework.StatTo(nil))
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+}
+
+func TestStatToOfAProtectedNodeWhoseCreationWasNotAnswered(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	ctx := testbed.Context(t)
+	server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate2))
+	var stat zk.Stat
+	path, err := client.Create(ctx, "/a", nil, framework.Protected(), framework.StatTo(&stat))
+	require.NoError(t, err)
+	_, want, err := client.Exists(ctx, path)
+	require.NoError(t, err)
+	require.Equal(t, *want, stat)
+}
+
+func TestStatToOnAKeeperIsRefused(t *testing.T) {
+	server := zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperOld))
+	client := newClient(t, server)
+	var stat zk.Stat
+	_, err := client.Create(testbed.Context(t), "/a", nil, framework.StatTo(&stat))
+	require.ErrorIs(t, err, framework.ErrUnimplemented)
+	require.EqualError(t, err, "create /a: the server has no create2: zk: unimplemented (-6)")
+	require.Zero(t, server.Requests().Requests[zktest.OpCreate2])
+}

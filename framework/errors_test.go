@@ -1,0 +1,50 @@
+package framework_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestCodesOfServersHaveErrors(t *testing.T) {
+	for code, want := range map[proto.Code]error{
+		-2: framework.ErrRolledBack, -4: framework.ErrConnectionLoss, -6: framework.ErrUnimplemented,
+		-7: framework.ErrOperationTimeout, -13: framework.ErrNewConfigNoQuorum, -14: framework.ErrReconfigInProgress,
+		-119: framework.ErrNotReadOnly, -120: framework.ErrLocalSession, -122: framework.ErrRequestTimeout,
+		-124: framework.ErrAuthRequired, -125: framework.ErrQuotaExceeded, -127: framework.ErrThrottled,
+	} {
+		require.ErrorIs(t, conn.CodeError(code), want)
+		require.ErrorContains(t, want, fmt.Sprint(int(code)))
+	}
+}
+
+func TestErrorsOfAServer(t *testing.T) {
+	ctx := testbed.Context(t)
+	client := newClient(t, zktest.NewServer(t))
+	responses, err := client.Multi(ctx, &zk.DeleteRequest{Path: "/none", Version: -1}, &zk.CreateRequest{Path: "/a"})
+	require.ErrorIs(t, err, zk.ErrNoNode)
+	require.ErrorIs(t, responses[1].Error, framework.ErrRolledBack)
+
+	_, err = client.Create(ctx, "/ttl", nil, framework.TTL(time.Minute))
+	require.ErrorIs(t, err, framework.ErrUnimplemented)
+	require.EqualError(t, err, "create /ttl: the server does not allow TTL nodes (extendedTypesEnabled): zk: unimplemented (-6)")
+}
+
+func TestWhatIsLostStaysLost(t *testing.T) {
+	for _, err := range []error{framework.ErrClosed, framework.ErrSessionLost, framework.ErrSuspended} {
+		err = fmt.Errorf("%w: %w", err, zk.ErrConnectionClosed)
+		require.Equal(t, retry.Over, retry.Judge(err))
+		require.Equal(t, !errors.Is(err, framework.ErrClosed), errors.Is(err, framework.ErrLost))
+	}
+}

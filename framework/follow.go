@@ -1,0 +1,37 @@
+package framework
+
+import (
+	"context"
+	"errors"
+
+	"github.com/gocurator/curator/internal/engine"
+)
+
+// Follow reads, waits for a change, and reads again: it calls read, and again when the channel that read returned is closed,
+// such as [Watch.Done], or the connection has ended. It is what most recipes are made of:
+//
+//	err := client.Follow(ctx, func(ctx context.Context) (<-chan struct{}, error) {
+//		data, _, watch, err := client.GetW(ctx, "/config")
+//		if err != nil {
+//			return nil, err
+//		}
+//		use(data)
+//		return watch.Done(), nil
+//	})
+//
+// read is called with a context from [InSession], one call at a time, on the caller's goroutine. On another connection than the
+// call before, the server has caught up first, as with [Client.CatchUp]: no call sees an older state than one before it. If
+// read fails with an error that may pass (see [retry.MayPass]), it is called again after a pause.
+//
+// Follow returns nil when read returns a nil channel without an error, and otherwise an [*OpError]: with the error of read that
+// does not pass, with [ErrClosed], or, when ctx is done, with the error of ctx, the last error of read, and
+// zk.ErrNoServer if there is no connection. It waits without a limit of its own.
+func (c *Client) Follow(ctx context.Context, read func(ctx context.Context) (changed <-chan struct{}, err error)) error {
+	err := engine.Follow(ctx, view{c}, func(ctx context.Context, l engine.Link) (<-chan struct{}, error) {
+		return read(InSession(ctx, l.(linkView).link.session))
+	})
+	if op := (*OpError)(nil); errors.As(err, &op) && ctx.Err() == nil {
+		return err
+	}
+	return opError("follow", "", err)
+}

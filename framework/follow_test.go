@@ -1,0 +1,67 @@
+package framework_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestFollowReadsEachChange(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		c := client()
+		require.NoError(t, server.Create("/a", []byte("1")))
+		seen, ended := make(chan string, 10), make(chan error, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			ended <- c.Follow(ctx, func(ctx context.Context) (<-chan struct{}, error) {
+				data, _, watch, err := c.GetW(ctx, "/a")
+				if err != nil {
+					return nil, err
+				}
+				seen <- string(data)
+				return watch.Done(), nil
+			})
+		}()
+		require.Equal(t, "1", <-seen)
+		require.NoError(t, server.Set("/a", []byte("2")))
+		require.Equal(t, "2", <-seen)
+		server.RefuseConnections(true)
+		server.CutConnections()
+		require.NoError(t, server.Set("/a", []byte("3")))
+		time.Sleep(5 * time.Second) // virtual time: an outage
+		server.RefuseConnections(false)
+		require.Equal(t, "3", <-seen)
+		server.RefuseConnections(true)
+		server.CutConnections()
+		time.Sleep(time.Second) // virtual time: an outage
+		cancel()
+		err := <-ended
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, zk.ErrNoServer)
+		var op *framework.OpError
+		require.ErrorAs(t, err, &op)
+		require.Equal(t, "follow", op.Op)
+	})
+}
+
+func TestFollowEnds(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		c := client()
+		require.NoError(t, c.Follow(t.Context(), func(context.Context) (<-chan struct{}, error) { return nil, nil }))
+		err := c.Follow(t.Context(), func(ctx context.Context) (<-chan struct{}, error) {
+			_, _, err := c.Get(ctx, "/missing")
+			return nil, err
+		})
+		require.ErrorIs(t, err, zk.ErrNoNode)
+		require.EqualError(t, err, "get /missing: zk: node does not exist")
+		require.NoError(t, c.Close())
+		require.ErrorIs(t, c.Follow(t.Context(), func(context.Context) (<-chan struct{}, error) { return nil, nil }), framework.ErrClosed)
+	})
+}

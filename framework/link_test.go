@@ -1,0 +1,132 @@
+package framework_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/clientapi"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
+	"github.com/stretchr/testify/require"
+)
+
+// TestARequestFailsAfterHoldersWereToldByAnotherGoroutine: it is not the connection's goroutine that tells a holder of the
+// suspension, and the holder takes its time. The connection's goroutine must not fail requests meanwhile.
+func TestARequestFailsAfterHoldersWereToldByAnotherGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t, framework.WithRetryPolicy(retry.Never()))
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		var told atomic.Bool
+		begun := make(chan struct{})
+		_, err = session.Depend(connstate.Standard, func(error) {
+			close(begun)
+			time.Sleep(time.Millisecond) // virtual time: a slow dependent, and whoever is told later must wait for it
+			told.Store(true)
+		})
+		require.NoError(t, err)
+		gate := server.Block(zktest.OnOp(zktest.OpCreate))
+		defer gate.Open()
+		// The connection ends for its own goroutine when the hint has returned, and for others at once.
+		ctx := clientapi.WithHints(t.Context(), clientapi.Hints{Sent: func() { <-begun }})
+		failed := make(chan error, 1)
+		go func() {
+			_, err := client.Create(ctx, "/a", nil)
+			failed <- err
+		}()
+		synctest.Wait()
+		server.CutConnections()
+		require.Error(t, <-failed)
+		require.True(t, told.Load())
+	})
+}
+
+// TestAnExpiredRequestFailsAfterHoldersWereToldByAnotherGoroutine: the deadline ends the session just when a server says that it
+// has expired.
+func TestAnExpiredRequestFailsAfterHoldersWereToldByAnotherGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 10 * time.Second
+		l := &scripted{welcome: welcome(7, timeout)}
+		begun := make(chan struct{})
+		l.answer = func(h proto.RequestHeader, _ []byte) []byte {
+			switch h.Op {
+			case proto.OpSetData:
+				<-begun
+				return packet(&proto.ReplyHeader{Xid: h.Xid, Code: proto.SessionExpired})
+			case proto.OpPing:
+				return packet(&proto.ReplyHeader{Xid: h.Xid})
+			}
+			return packet(&proto.ReplyHeader{Xid: h.Xid, Code: proto.Throttled}) // the leader confirms nothing
+		}
+		client := l.client(t)
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		var told atomic.Bool
+		_, err = session.Depend(connstate.Session, func(error) {
+			close(begun)
+			time.Sleep(time.Millisecond) // virtual time: a slow dependent, and whoever is told later must wait for it
+			told.Store(true)
+		})
+		require.NoError(t, err)
+		time.Sleep(timeout / 2) // virtual time: from now on nothing is answered, and the deadline comes before that is noticed
+		_, err = client.Set(t.Context(), "/a", nil, -1)
+		require.ErrorIs(t, err, zk.ErrSessionExpired)
+		require.True(t, told.Load())
+	})
+}
+
+// TestAMalformedAnswerIsToldAfterHolders: the connection ends for it, and whoever learns of that by a request finds that holders
+// were told.
+func TestAMalformedAnswerIsToldAfterHolders(t *testing.T) {
+	for name, ask := range map[string]func(context.Context, *framework.Client) error{
+		"set": func(ctx context.Context, client *framework.Client) error {
+			_, err := client.Set(ctx, "/a", nil, -1)
+			return err
+		},
+		"multi": func(ctx context.Context, client *framework.Client) error {
+			_, err := client.Multi(ctx, &zk.DeleteRequest{Path: "/a", Version: -1})
+			return err
+		},
+		"children with a watch": func(ctx context.Context, client *framework.Client) error {
+			_, _, _, err := client.ChildrenW(ctx, "/a")
+			return err
+		},
+		"read": func(ctx context.Context, client *framework.Client) error {
+			l, err := engine.Of(client).Link(ctx)
+			if err != nil {
+				return err
+			}
+			return engine.Ask(ctx, func(done func(error)) { l.Get("/a", func(_ []byte, _ *zk.Stat, err error) { done(err) }) })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &scripted{welcome: welcome(7, 10*time.Second), answer: fine(func(h proto.RequestHeader, _ []byte) []byte {
+					return packet(&proto.ReplyHeader{Xid: h.Xid}, &proto.NumberResponse{Number: -5})
+				})}
+				client := l.client(t)
+				session, err := client.Session(t.Context())
+				require.NoError(t, err)
+				var told atomic.Bool
+				_, err = session.Depend(connstate.Standard, func(error) {
+					time.Sleep(time.Millisecond) // virtual time: a slow dependent, and whoever is told later must wait for it
+					told.Store(true)
+				})
+				require.NoError(t, err)
+				err = ask(t.Context(), client)
+				require.True(t, told.Load())
+				require.ErrorIs(t, err, zk.ErrConnectionClosed)
+				require.ErrorIs(t, err, proto.ErrMalformed)
+				require.True(t, retry.Unknown(err))
+			})
+		})
+	}
+}

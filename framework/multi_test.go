@@ -1,0 +1,87 @@
+package framework_test
+
+import (
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/zktest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestMultiNamesWhatFailed is issue 10, B7 and B8.
+func TestMultiNamesWhatFailed(t *testing.T) {
+	client := newClient(t, zktest.NewServer(t), framework.WithNamespace("ns"))
+	ctx := testbed.Context(t)
+	_, err := client.Create(ctx, "/a", nil, framework.PersistentParents())
+	require.NoError(t, err)
+	responses, err := client.Multi(ctx,
+		&zk.CheckVersionRequest{Path: "/a", Version: -1},
+		&zk.CreateRequest{Path: "/b"}, &zk.CreateRequest{Path: "/a"}, &zk.DeleteRequest{Path: "/c", Version: -1})
+	require.ErrorIs(t, err, zk.ErrNodeExists)
+	require.EqualError(t, err, "multi /a: operation 2, create /a: zk: node already exists")
+	var failed *framework.MultiError
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, 2, failed.Index)
+	require.Equal(t, "/a", failed.Path)
+	require.Len(t, responses, 4)
+	assert.NoError(t, responses[1].Error)
+	assert.EqualError(t, responses[2].Error, "create /a: zk: node already exists")
+	assert.Error(t, responses[3].Error, "rolled back")
+	for i, path := range []string{"/a", "/b", "/a", "/c"} {
+		assert.Equal(t, path, responses[i].String)
+	}
+	_, err = client.Multi(ctx)
+	require.EqualError(t, err, "multi: bad argument: no operations")
+}
+
+func TestMultiMakesContainersAndTTLNodes(t *testing.T) {
+	server := zktest.NewServer(t, zktest.WithTTLNodes())
+	client := newClient(t, server, framework.WithNamespace("ns"))
+	ctx := testbed.Context(t)
+	_, err := client.Create(ctx, "/a", nil, framework.PersistentParents())
+	require.NoError(t, err)
+	responses, err := client.Multi(ctx,
+		&zk.CreateRequest{Path: "/box", Flags: zk.FlagContainer},
+		&zk.CreateTTLRequest{Path: "/brief", Data: []byte("x"), Flags: zk.FlagTTL, Ttl: 1000},
+		&zk.CreateTTLRequest{Path: "/brief-", Flags: zk.FlagPersistentSequentialWithTTL, Ttl: 1000, Acl: zk.WorldACL(zk.PermRead)})
+	require.NoError(t, err)
+	require.Contains(t, server.Tree(), "/ns/box \"\" container\n")
+	for i, path := range []string{"/box", "/brief", "/brief-0000000003"} {
+		require.Equal(t, path, responses[i].String)
+		_, stat, err := client.Exists(ctx, path)
+		require.NoError(t, err)
+		require.Equal(t, stat, responses[i].Stat)
+	}
+	require.Contains(t, server.Tree(), "ttl")
+	acl, _, err := client.GetACL(ctx, "/brief-0000000003")
+	require.NoError(t, err)
+	require.Equal(t, zk.WorldACL(zk.PermRead), acl)
+}
+
+func TestMultiOfNodesThatTheServerDoesNotMakeIsUnimplemented(t *testing.T) {
+	container, ttl := &zk.CreateRequest{Path: "/a", Flags: zk.FlagContainer}, &zk.CreateTTLRequest{Path: "/a", Flags: zk.FlagTTL, Ttl: 1000}
+	check := &zk.CheckVersionRequest{Path: "/", Version: -1}
+	for name, test := range map[string]struct {
+		server *zktest.Server
+		op     any
+	}{
+		"a ZooKeeper without TTL nodes": {zktest.NewServer(t), ttl},
+		"a container on a Keeper":       {zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperRecent)), container},
+		"a TTL node on a Keeper":        {zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperRecent)), ttl},
+	} {
+		client := newClient(t, test.server)
+		ctx := testbed.Context(t)
+		session, err := client.Session(ctx)
+		require.NoError(t, err)
+		_, err = client.Multi(ctx, check, test.op)
+		require.ErrorIs(t, err, framework.ErrUnimplemented, name)
+		var failed *framework.MultiError
+		require.ErrorAs(t, err, &failed, name)
+		require.Equal(t, 1, failed.Index, name)
+		require.NoError(t, client.CatchUp(ctx))
+		require.NoError(t, session.Err(), name)
+	}
+}

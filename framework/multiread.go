@@ -1,0 +1,94 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/proto"
+)
+
+// Read is one read of a [Client.MultiRead]: of a node's data and stat, or, with Children, of the names of its children.
+type Read struct {
+	Path     string
+	Children bool
+}
+
+// ReadResult is what one [Read] of a [Client.MultiRead] has found. If Err is not nil, the others are empty.
+type ReadResult struct {
+	Data     []byte
+	Stat     *zk.Stat // nil with Children: the servers do not send it
+	Children []string // in no order
+	Err      error    // such as zk.ErrNoNode and zk.ErrNoAuth; an *OpError with the path of the Read
+}
+
+// MultiRead does all reads in one request, and returns a result for each, in the order of reads. They need not be of one
+// moment: another client's transaction may come in between. One that fails does not fail the others. It is ZooKeeper's multi
+// with Op.getData and Op.getChildren.
+//
+// The error is [ErrUnimplemented] if the server cannot: ZooKeeper before 3.6, and a ClickHouse Keeper, which is not
+// asked. No reads are [ErrBadArgument].
+func (c *Client) MultiRead(ctx context.Context, reads ...Read) ([]ReadResult, error) {
+	const op = "multiRead"
+	if len(reads) == 0 {
+		return nil, opError(op, "", fmt.Errorf("%w: no reads", ErrBadArgument))
+	}
+	request := proto.MultiRequest{Ops: make([]proto.MultiOp, len(reads))}
+	for i, r := range reads {
+		if err := ValidatePath(r.Path); err != nil {
+			return nil, opError(op, r.Path, err)
+		}
+		request.Ops[i] = proto.MultiOp{Op: r.op(), Body: &proto.ReadRequest{Path: c.real(r.Path)}}
+	}
+	frame := request.Append(conn.Begin(64 * len(reads)))
+	var results []ReadResult
+	err := c.core.do(ctx, op, reads[0].Path, func(l *link) error {
+		found, err := askIfKnown(ctx, l, question[[]proto.MultiResult]{
+			op: proto.OpMultiRead, parse: parseMulti,
+			frame: slices.Clone(frame), // it belongs to the connection once it is sent
+		})
+		if err == nil {
+			results, err = readResults(reads, found)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, opError(op, reads[0].Path, err)
+	}
+	return results, nil
+}
+
+func (r Read) op() proto.Op {
+	if r.Children {
+		return proto.OpGetChildren
+	}
+	return proto.OpGetData
+}
+
+// readResults are the results as the caller gets them.
+func readResults(reads []Read, found []proto.MultiResult) ([]ReadResult, error) {
+	if len(found) != len(reads) {
+		return nil, fmt.Errorf("%w: %d results of %d reads", proto.ErrMalformed, len(found), len(reads))
+	}
+	results := make([]ReadResult, len(reads))
+	for i, f := range found {
+		name := "get"
+		if reads[i].Children {
+			name = "children"
+		}
+		switch {
+		case f.Op == proto.OpError && f.Code != proto.OK:
+			results[i].Err = opError(name, reads[i].Path, conn.CodeError(f.Code))
+		case f.Op != reads[i].op():
+			return nil, fmt.Errorf("%w: a result of %v for %s %s", proto.ErrMalformed, f.Op, name, reads[i].Path)
+		case reads[i].Children:
+			results[i].Children = f.Names
+		default:
+			results[i].Data, results[i].Stat = f.Data, (*zk.Stat)(&found[i].Stat)
+		}
+	}
+	return results, nil
+}

@@ -1,0 +1,72 @@
+package framework_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestMultiReadAnswersEachReadOnItsOwn(t *testing.T) {
+	server := zktest.NewServer(t)
+	private(t, server, "/secret", "bob:secret")
+	client := newClient(t, server, framework.WithNamespace("ns"))
+	ctx := testbed.Context(t)
+	for _, path := range []string{"/a", "/a/b", "/a/c"} {
+		_, err := client.Create(ctx, path, []byte("data of "+path))
+		require.NoError(t, err)
+	}
+	server.ResetCounts()
+	results, err := client.MultiRead(ctx,
+		framework.Read{Path: "/a"}, framework.Read{Path: "/none"}, framework.Read{Path: "/a", Children: true}, framework.Read{Path: "/none", Children: true})
+	require.NoError(t, err)
+	require.Equal(t, map[zktest.Op]int{zktest.OpMultiRead: 1}, server.Requests().Requests)
+	require.Len(t, results, 4)
+	_, stat, err := client.Get(ctx, "/a")
+	require.NoError(t, err)
+	require.Equal(t, framework.ReadResult{Data: []byte("data of /a"), Stat: stat}, results[0])
+	require.ErrorIs(t, results[1].Err, zk.ErrNoNode)
+	require.EqualError(t, results[1].Err, "get /none: zk: node does not exist")
+	require.ElementsMatch(t, []string{"b", "c"}, results[2].Children)
+	require.Nil(t, results[2].Stat)
+	require.EqualError(t, results[3].Err, "children /none: zk: node does not exist")
+
+	root, err := client.Namespace("")
+	require.NoError(t, err)
+	results, err = root.MultiRead(ctx, framework.Read{Path: "/secret"})
+	require.NoError(t, err)
+	require.ErrorIs(t, results[0].Err, zk.ErrNoAuth)
+
+	server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpMultiRead))
+	results, err = client.MultiRead(ctx, framework.Read{Path: "/a"})
+	require.NoError(t, err, "it is repeated")
+	require.Equal(t, "data of /a", string(results[0].Data))
+
+	_, err = client.MultiRead(ctx)
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	_, err = client.MultiRead(ctx, framework.Read{Path: "/a"}, framework.Read{Path: "b"})
+	require.ErrorIs(t, err, framework.ErrBadPath)
+}
+
+func TestMultiReadWithWrongResultsIsAnError(t *testing.T) {
+	for name, results := range map[string][]proto.MultiResult{
+		"none":     nil,
+		"too many": {{Op: proto.OpGetData}, {Op: proto.OpGetData}},
+		"children": {{Op: proto.OpGetChildren}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &scripted{welcome: welcome(7, 10*time.Second), answer: fine(func(h proto.RequestHeader, _ []byte) []byte {
+				return packet(&proto.ReplyHeader{Xid: h.Xid}, &proto.MultiResponse{Results: results})
+			})}
+			_, err := l.client(t).MultiRead(t.Context(), framework.Read{Path: "/a"})
+			require.ErrorIs(t, err, proto.ErrMalformed, name)
+		})
+	}
+}

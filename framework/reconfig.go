@@ -1,0 +1,221 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/proto"
+)
+
+// EnsembleConfig is the configuration of an ensemble that its servers keep. Groups and weights of servers are not in it.
+type EnsembleConfig struct {
+	Version int64
+	Members []Member // empty if the server runs alone and has no dynamic configuration
+}
+
+// Member is a server of an ensemble.
+type Member struct {
+	ID        int64
+	Addresses []string // for the other servers, as "host:2888:3888"; since ZooKeeper 3.6 there may be several
+	Observer  bool     // it does not vote
+	Client    string   // where clients connect: "2181", "host:2181", or "" if the configuration does not say
+}
+
+// String is the member as a line of the configuration: "server.1=host:2888:3888:participant;0.0.0.0:2181".
+func (m Member) String() string {
+	role := "participant"
+	if m.Observer {
+		role = "observer"
+	}
+	line := fmt.Sprintf("server.%d=%s:%s", m.ID, strings.Join(m.Addresses, "|"), role)
+	if m.Client != "" {
+		line += ";" + m.Client
+	}
+	return line
+}
+
+// Reconfiguration is a change of the members of an ensemble: step by step with Joining and Leaving, or all at once with
+// Members, but not both. An ensemble with groups or weights can only be changed by other tools.
+type Reconfiguration struct {
+	Joining []Member // to add, or, if the ID is there already, to replace
+	Leaving []int64  // IDs to remove
+	Members []Member // all that there shall be
+}
+
+// GetConfig returns the configuration of the ensemble, whatever the client's namespace is. What a server answers may be old:
+// [Client.CatchUp] first, if that matters. It is Curator's getConfig.
+//
+// Errors are zk.ErrNoAuth, zk.ErrNoNode before ZooKeeper 3.5, and [ErrUnimplemented] for a ClickHouse Keeper, which is not
+// asked.
+func (c *Client) GetConfig(ctx context.Context) (EnsembleConfig, error) {
+	var config EnsembleConfig
+	err := c.core.do(ctx, "getConfig", configPath, func(l *link) error {
+		if err := withConfig(l); err != nil {
+			return err
+		}
+		r, err := ask(ctx, l, askGet(configPath, false))
+		if err == nil {
+			config, err = parseConfig(string(r.value))
+		}
+		return err
+	})
+	return config, opError("getConfig", configPath, err)
+}
+
+// GetConfigW is GetConfig, and sets a watch that fires when the configuration changes. The errors are the same.
+func (c *Client) GetConfigW(ctx context.Context) (EnsembleConfig, *Watch, error) {
+	var config EnsembleConfig
+	var watch *Watch
+	root := &Client{core: c.core} // the path of the event is on the real root
+	err := c.core.do(ctx, "getConfig", configPath, func(l *link) error {
+		if err := withConfig(l); err != nil {
+			return err
+		}
+		r, shared, err := askWatched(ctx, l, watchKey{configPath, watchData}, askGet)
+		if err != nil {
+			return err
+		}
+		watch = &Watch{shared, root}
+		config, err = parseConfig(string(r.value))
+		return err
+	})
+	if err != nil {
+		return EnsembleConfig{}, nil, opError("getConfig", configPath, err)
+	}
+	return config, watch, nil
+}
+
+// Reconfig changes the members of the ensemble if its configuration has this version, and returns the new configuration; -1 is
+// any. It needs the right to write /zookeeper/config, which by default only a super user has. It is Curator's reconfig.
+//
+// Errors are zk.ErrReconfigDisabled (-123, without reconfigEnabled), zk.ErrNoAuth, zk.ErrBadVersion, [ErrReconfigInProgress]
+// (-14), [ErrNewConfigNoQuorum] (-13), zk.ErrBadArguments for members that the servers refuse, and [ErrUnimplemented]: a server
+// that runs alone, ZooKeeper before 3.5, and a ClickHouse Keeper, which is not asked. A change that has nothing in it, or a bad
+// member, is [ErrBadArgument]. If [retry.Unknown] is true, the ensemble may have been changed.
+func (c *Client) Reconfig(ctx context.Context, change Reconfiguration, version int64) (EnsembleConfig, error) {
+	const op = "reconfig"
+	request, err := change.request(version)
+	if err != nil {
+		return EnsembleConfig{}, opError(op, configPath, err)
+	}
+	frame := request.Append(conn.Begin(256))
+	var config EnsembleConfig
+	err = c.core.do(ctx, op, configPath, func(l *link) error {
+		data, err := askIfKnown(ctx, l, question[[]byte]{op: proto.OpReconfig, frame: slices.Clone(frame), parse: func(d *proto.Decoder) []byte {
+			data := d.Bytes()
+			parseStat(d)
+			return data
+		}})
+		if err != nil {
+			return err
+		}
+		if config, err = parseConfig(string(data)); err != nil {
+			return doubtful{err}
+		}
+		return nil
+	})
+	return config, opError(op, configPath, err)
+}
+
+// withConfig is the error of a server that has no configuration of ZooKeeper's kind. A Keeper may have an old one, of the
+// ZooKeeper whose data it has taken over.
+func withConfig(l *link) error {
+	if byKeeper(l.conn.Grant) {
+		return fmt.Errorf("a ClickHouse Keeper has no %s: %w", configPath, ErrUnimplemented)
+	}
+	return nil
+}
+
+// request is the change on the wire.
+func (r Reconfiguration) request(version int64) (*proto.ReconfigRequest, error) {
+	steps := len(r.Joining)+len(r.Leaving) > 0
+	switch {
+	case steps == (len(r.Members) > 0):
+		return nil, fmt.Errorf("%w: either Joining and Leaving, or Members", ErrBadArgument)
+	case version < -1:
+		return nil, fmt.Errorf("%w: version %d", ErrBadArgument, version)
+	}
+	request := &proto.ReconfigRequest{Config: version}
+	var err error
+	if request.Joining, err = memberList(r.Joining); err != nil {
+		return nil, err
+	}
+	if request.Members, err = memberList(r.Members); err != nil {
+		return nil, err
+	}
+	var leaving []string
+	for _, id := range r.Leaving {
+		leaving = append(leaving, strconv.FormatInt(id, 10))
+	}
+	if leaving != nil {
+		request.Leaving = []byte(strings.Join(leaving, ","))
+	}
+	return request, nil
+}
+
+// memberList is nil for no members: the servers take an empty list for something else.
+func memberList(members []Member) ([]byte, error) {
+	var lines []string
+	for _, m := range members {
+		if len(m.Addresses) == 0 || slices.Contains(m.Addresses, "") || strings.ContainsAny(strings.Join(m.Addresses, ""), "|;,= \n") || strings.ContainsAny(m.Client, "|,= \n") {
+			return nil, fmt.Errorf("%w: member %q", ErrBadArgument, m)
+		}
+		lines = append(lines, m.String())
+	}
+	if lines == nil {
+		return nil, nil
+	}
+	return []byte(strings.Join(lines, ",")), nil
+}
+
+// parseConfig reads lines such as those of [Member.String], and "version=100000000", which is hexadecimal.
+func parseConfig(text string) (EnsembleConfig, error) {
+	var config EnsembleConfig
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		name, value, _ := strings.Cut(line, "=")
+		var err error
+		if id, found := strings.CutPrefix(name, "server."); found {
+			var m Member
+			m, err = parseMember(id, value)
+			config.Members = append(config.Members, m)
+		} else if name == "version" {
+			config.Version, err = strconv.ParseInt(value, 16, 64)
+		}
+		if err != nil {
+			return EnsembleConfig{}, fmt.Errorf("%w: line %q of the configuration", proto.ErrMalformed, line)
+		}
+	}
+	return config, nil
+}
+
+func parseMember(id, text string) (m Member, err error) {
+	if m.ID, err = strconv.ParseInt(id, 10, 64); err != nil {
+		return m, err
+	}
+	text, m.Client, _ = strings.Cut(text, ";")
+	m.Client = strings.TrimSpace(m.Client)
+	for address := range strings.SplitSeq(text, "|") {
+		address = strings.TrimSpace(address)
+		// Each address may have the role behind it.
+		if rest, found := cutSuffixFold(address, ":observer"); found {
+			address, m.Observer = rest, true
+		} else if rest, found := cutSuffixFold(address, ":participant"); found {
+			address = rest
+		}
+		m.Addresses = append(m.Addresses, address)
+	}
+	return m, nil
+}
+
+// cutSuffixFold is [strings.CutSuffix] for a suffix in any case.
+func cutSuffixFold(s, suffix string) (string, bool) {
+	if n := len(s) - len(suffix); n >= 0 && strings.EqualFold(s[n:], suffix) {
+		return s[:n], true
+	}
+	return s, false
+}

@@ -1,0 +1,74 @@
+package framework_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+)
+
+// logFunc is a log whose messages go to a function.
+type logFunc func(message string)
+
+func (f logFunc) Enabled(context.Context, slog.Level) bool { return true }
+
+func (f logFunc) Handle(_ context.Context, r slog.Record) error {
+	f(r.Message)
+	return nil
+}
+
+func (f logFunc) WithAttrs([]slog.Attr) slog.Handler { return f }
+func (f logFunc) WithGroup(string) slog.Handler      { return f }
+
+// TestCloseWhileASuspensionBecomesKnownEndsTheSession: the session that Close has ended must not be dropped as one that was lost.
+func TestCloseWhileASuspensionBecomesKnownEndsTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var client *framework.Client
+		var session *framework.Session
+		closed := make(chan struct{})
+		server, client := virtual(t, framework.WithLogger(slog.New(logFunc(func(message string) {
+			if message == "connection suspended" {
+				go func() {
+					defer close(closed)
+					client.Close()
+				}()
+				<-session.Done()
+			}
+		}))))
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		states := heard(t, client)
+		_, err = client.Create(t.Context(), "/held", nil, framework.As(framework.Ephemeral))
+		require.NoError(t, err)
+		server.CutConnections()
+		<-closed
+		require.Empty(t, server.Sessions())
+		require.False(t, server.Exists("/held"))
+		require.NotContains(t, states(), connstate.Lost)
+	})
+}
+
+// TestCloseWaitsForNoListener: also not if the listener waits for another goroutine that calls Close.
+func TestCloseWaitsForNoListener(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		returned := make(chan struct{})
+		_, err := client.Listen(func(connstate.State) {
+			closed := make(chan struct{})
+			go func() {
+				defer close(closed)
+				client.Close()
+			}()
+			<-closed
+			close(returned)
+		})
+		require.NoError(t, err)
+		server.CutConnections()
+		<-returned
+	})
+}

@@ -1,0 +1,82 @@
+package framework
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/sasl"
+)
+
+// SASL is a mechanism by which a client authenticates itself: see [WithSASL] and [DigestMD5]. Its methods must be safe for
+// concurrent use.
+type SASL interface {
+	// Name is that of the mechanism, for errors.
+	Name() string
+
+	// Start begins an exchange with the server at host: a name without a port. first is the client's first token, which may be
+	// empty. next is called with each token of the server, and returns the client's next one. With done and no answer the exchange
+	// has succeeded; with done and an answer, it succeeds when the server has accepted that. Start must return when ctx is done,
+	// and next must not block.
+	Start(ctx context.Context, host string) (first []byte, next func(token []byte) (answer []byte, done bool, err error), err error)
+}
+
+// WithSASL has the client authenticate itself on each connection by a mechanism of SASL, before it presents the credentials of
+// [WithAuth]. The scheme in ACLs is "sasl". A server that refuses it is not used, nor is one whose token the mechanism refuses.
+// Calls then fail with zk.ErrAuthFailed and the mechanism's name. A server that hangs up without an answer counts as one that
+// cannot be reached: ClickHouse Keepers, which know nothing of SASL, and old ZooKeepers after a wrong password.
+func WithSASL(mechanism SASL) Option {
+	return func(c *config) error {
+		if mechanism == nil {
+			return fmt.Errorf("%w: nil SASL mechanism", ErrBadArgument)
+		}
+		c.sasl = mechanism
+		return nil
+	}
+}
+
+// DigestMD5 is the mechanism DIGEST-MD5, for servers that have users and passwords in a JAAS file (DigestLoginModule). The
+// password is not sent. The servers must know it: a server that does not is refused. Use it with TLS: MD5 is weak, and what
+// follows is neither encrypted nor signed. Newer servers refuse it in FIPS mode, which is the default of ZooKeeper 3.9.6:
+// zookeeper.fips-mode=false allows it.
+func DigestMD5(user, password string) SASL { return digestMD5{user, password} }
+
+type digestMD5 struct{ user, password string }
+
+func (digestMD5) Name() string { return sasl.DigestMD5 }
+
+// String keeps the password out of logs.
+func (d digestMD5) String() string { return sasl.DigestMD5 + " as " + d.user }
+
+func (d digestMD5) Start(context.Context, string) ([]byte, func([]byte) ([]byte, bool, error), error) {
+	if err := sasl.Usable(); err != nil {
+		return nil, nil, err
+	}
+	var login sasl.Login
+	return []byte{}, func(token []byte) (answer []byte, done bool, err error) {
+		if login.Nonce != "" {
+			return nil, true, sasl.Confirm(token, login)
+		}
+		answer, login, err = sasl.Answer(token, d.user, d.password, rand.Text())
+		return answer, false, err
+	}, nil
+}
+
+// startSASL begins an exchange with the server at host, or returns nil if the client has no mechanism.
+func (c *core) startSASL(ctx context.Context, host string) (*conn.SASL, error) {
+	mechanism := c.cfg.sasl
+	if mechanism == nil {
+		return nil, nil
+	}
+	first, next, err := mechanism.Start(ctx, host)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, fmt.Errorf("SASL %s: %w", mechanism.Name(), err)
+	case err != nil:
+		return nil, fmt.Errorf("SASL %s: %w: %w", mechanism.Name(), zk.ErrAuthFailed, err)
+	}
+	return &conn.SASL{Name: mechanism.Name(), First: first, Next: next}, nil
+}

@@ -1,0 +1,109 @@
+package framework_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/zktest"
+)
+
+var bob = map[string]string{"bob": "secret"}
+
+func TestASASLUserHasItsRightsOnEachConnection(t *testing.T) {
+	server := zktest.NewServer(t, zktest.WithSASL(bob), zktest.RequireSASL())
+	client := newClient(t, server, framework.WithSASL(framework.DigestMD5("bob", "secret")), framework.WithAuth("digest", []byte("eve:other")))
+	ctx := testbed.Context(t)
+	who, err := client.WhoAmI(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []framework.Identity{{Scheme: "ip", User: "127.0.0.1"}, {Scheme: "sasl", User: "bob"}, {Scheme: "digest", User: "eve"}}, who)
+	_, err = client.Create(ctx, "/a", nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"}}))
+	require.NoError(t, err)
+	_, err = client.Create(ctx, "/b", nil, framework.ACL(zk.AuthACL(zk.PermAll)))
+	require.NoError(t, err)
+	acl, _, err := client.GetACL(ctx, "/b")
+	require.NoError(t, err)
+	require.Contains(t, acl, zk.ACL{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"})
+	_, err = client.Create(ctx, "/c", nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "eve"}}))
+	require.NoError(t, err)
+	for _, end := range []func(){func() {}, server.CutConnections, func() { testbed.On(server).KillSession(t, client) }} {
+		end()
+		_, _, err = client.Get(ctx, "/a")
+		require.NoError(t, err)
+		_, _, err = client.Get(ctx, "/c")
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+	}
+}
+
+func TestSASLInACluster(t *testing.T) {
+	cluster := zktest.NewCluster(t, 3, zktest.WithSASL(bob), zktest.RequireSASL())
+	client := testbed.OnCluster(cluster).Client(t, framework.WithSASL(framework.DigestMD5("bob", "secret")))
+	_, err := client.Create(testbed.Context(t), "/a", nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"}}))
+	require.NoError(t, err)
+}
+
+// broken is a mechanism that does not begin.
+type broken struct{ err error }
+
+func (broken) Name() string { return "BROKEN" }
+func (b broken) Start(context.Context, string) ([]byte, func([]byte) ([]byte, bool, error), error) {
+	return nil, nil, b.err
+}
+
+func TestSASLThatFailsIsAuthFailedWithTheMechanismsName(t *testing.T) {
+	noTicket := errors.New("no ticket")
+	for name, test := range map[string]struct {
+		server    *zktest.Server
+		mechanism framework.SASL
+		text      string
+		also      error
+	}{
+		"a wrong password":           {zktest.NewServer(t, zktest.WithSASL(bob)), framework.DigestMD5("bob", "wrong"), "SASL DIGEST-MD5: ", nil},
+		"no such user":               {zktest.NewServer(t, zktest.WithSASL(bob)), framework.DigestMD5("eve", "secret"), "SASL DIGEST-MD5: ", nil},
+		"where it is required":       {zktest.NewServer(t, zktest.WithSASL(bob), zktest.RequireSASL()), framework.DigestMD5("bob", "wrong"), "SASL DIGEST-MD5: ", framework.ErrAuthRequired},
+		"a server without SASL":      {zktest.NewServer(t), framework.DigestMD5("bob", "secret"), "the server may not be set up for SASL", nil},
+		"a mechanism without ticket": {zktest.NewServer(t), broken{noTicket}, "SASL BROKEN: ", noTicket},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, err := framework.New([]string{test.server.Addr()}, framework.WithSASL(test.mechanism))
+			require.NoError(t, err)
+			defer client.Close()
+			err = client.WaitConnected(testbed.Context(t))
+			require.ErrorIs(t, err, zk.ErrAuthFailed)
+			require.ErrorContains(t, err, test.text)
+			require.NotContains(t, err.Error(), "secret")
+			if test.also != nil {
+				require.ErrorIs(t, err, test.also)
+			}
+		})
+	}
+	require.NotContains(t, fmt.Sprintf("%v %+v", framework.DigestMD5("bob", "secret"), framework.DigestMD5("bob", "secret")), "secret")
+}
+
+func TestAServerThatRequiresSASLSaysSo(t *testing.T) {
+	server := zktest.NewServer(t, zktest.WithSASL(bob), zktest.RequireSASL())
+	client := newClient(t, server)
+	_, _, err := client.Get(testbed.Context(t), "/")
+	require.ErrorIs(t, err, framework.ErrAuthRequired)
+}
+
+func TestAnACLOfSASLIsInvalidOnAServerWithoutIt(t *testing.T) {
+	client := newClient(t, zktest.NewServer(t))
+	_, err := client.Create(testbed.Context(t), "/a", nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"}}))
+	require.ErrorIs(t, err, zk.ErrInvalidACL)
+}
+
+func TestBadOptionsOfSASLAreRefused(t *testing.T) {
+	_, err := framework.New([]string{"a:1"}, framework.WithSASL(nil))
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	_, err = zktest.Start(zktest.RequireSASL())
+	require.Error(t, err)
+	_, err = zktest.Start(zktest.WithSASL(nil))
+	require.Error(t, err)
+}

@@ -1,0 +1,151 @@
+package framework_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/zktest"
+)
+
+// optionalOps are operations that came after ZooKeeper 3.4, by their names there.
+func optionalOps(c *framework.Client) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"create2": func(ctx context.Context) error {
+			_, err := c.Create(ctx, "/stat", nil, framework.StatTo(new(zk.Stat)))
+			return err
+		},
+		"multiRead": func(ctx context.Context) error {
+			_, err := c.MultiRead(ctx, framework.Read{Path: "/"})
+			return err
+		},
+		"getEphemerals": func(ctx context.Context) error {
+			_, err := c.Ephemerals(ctx, "/")
+			return err
+		},
+		"getAllChildrenNumber": func(ctx context.Context) error {
+			_, err := c.CountDescendants(ctx, "/")
+			return err
+		},
+		"whoAmI": func(ctx context.Context) error {
+			_, err := c.WhoAmI(ctx)
+			return err
+		},
+	}
+}
+
+// TestServersOfTodayKnowAllOperations asks real servers as well.
+func TestServersOfTodayKnowAllOperations(t *testing.T) {
+	testbed.Run(t, []testbed.Case{{Name: "each is answered", Test: func(t *testing.T, bed *testbed.Bed) {
+		client := bed.Client(t, framework.WithNamespace(strings.Trim(testbed.Path(t), "/")))
+		ctx := testbed.Context(t)
+		_, err := client.Create(ctx, "/a", nil, framework.As(framework.Ephemeral))
+		require.NoError(t, err)
+		for name, try := range optionalOps(client) {
+			require.NoError(t, try(ctx), name)
+		}
+		paths, err := client.Ephemerals(ctx, "/")
+		require.NoError(t, err)
+		require.Equal(t, []string{"/a"}, paths)
+		results, err := client.MultiRead(ctx, framework.Read{Path: "/none"}, framework.Read{Path: "/", Children: true})
+		require.NoError(t, err)
+		require.ErrorIs(t, results[0].Err, zk.ErrNoNode)
+		require.ElementsMatch(t, []string{"a", "stat"}, results[1].Children)
+		responses, err := client.Multi(ctx, &zk.CreateRequest{Path: "/box", Flags: zk.FlagContainer})
+		require.NoError(t, err)
+		require.NotZero(t, responses[0].Stat.Czxid)
+
+		require.NoError(t, client.AddAuth(ctx, "digest", []byte("bob:secret")))
+		require.ErrorIs(t, client.AddAuth(ctx, "kerberos", nil), zk.ErrAuthFailed)
+		who, err := client.WhoAmI(ctx)
+		require.NoError(t, err)
+		require.Contains(t, who, framework.Identity{Scheme: "digest", User: "bob"}, "on the next connection, too")
+	}}})
+}
+
+// TestAKeeperCostsNoSession: a Keeper closes the connection when it does not know an operation, and restores no session.
+func TestAKeeperCostsNoSession(t *testing.T) {
+	for name, keeper := range map[string]struct {
+		age      zktest.KeeperAge
+		migrated bool // with the data of a ZooKeeper
+	}{
+		"old": {age: zktest.KeeperOld}, "recent": {age: zktest.KeeperRecent}, "new": {age: zktest.KeeperNew},
+		"old, migrated":    {zktest.KeeperOld, true},
+		"recent, migrated": {zktest.KeeperRecent, true},
+		"new, migrated":    {zktest.KeeperNew, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t, zktest.LikeKeeper(keeper.age), zktest.WithTTLNodes())
+			if keeper.migrated {
+				require.NoError(t, server.Create("/zookeeper/config", nil))
+			}
+			client := newClient(t, server)
+			ctx := testbed.Context(t)
+			session, err := client.Session(ctx)
+			require.NoError(t, err)
+			_, err = client.Create(ctx, "/a/b/c", []byte{}, framework.ContainerParents())
+			require.NoError(t, err)
+			require.Contains(t, server.Tree(), "/a \"\"\n/a/b \"\"\n/a/b/c \"\"\n", "persistent parents")
+			_, err = client.Create(ctx, "/box", nil, framework.As(framework.Container))
+			require.ErrorIs(t, err, framework.ErrUnimplemented)
+			_, err = client.Create(ctx, "/lease", nil, framework.TTL(1e9))
+			require.ErrorIs(t, err, framework.ErrUnimplemented)
+			for name, try := range optionalOps(client) {
+				err := try(ctx)
+				require.ErrorIs(t, err, framework.ErrUnimplemented, name)
+				require.ErrorContains(t, err, "the server has no "+name)
+			}
+			for _, mode := range []framework.WatchMode{framework.WatchPersistent, framework.WatchRecursive} {
+				_, err = client.AddWatch(ctx, "/a", mode, func(zk.Event) {})
+				require.ErrorIs(t, err, framework.ErrWatchUnsupported)
+			}
+			_, _, w, err := client.GetW(ctx, "/a")
+			require.NoError(t, err)
+			_, err = client.Set(ctx, "/a", nil, -1)
+			require.NoError(t, err)
+			testbed.Receive(t, w.Done(), "the change")
+			require.NoError(t, session.Err())
+			counts := server.Requests().Requests
+			for _, op := range []zktest.Op{
+				zktest.OpCreateContainer, zktest.OpCreateTTL, zktest.OpAddWatch, zktest.OpExists,
+				zktest.OpCreate2, zktest.OpMultiRead, zktest.OpGetEphemerals, zktest.OpGetChildrenNumber, zktest.OpWhoAmI,
+			} {
+				require.Zero(t, counts[op], "%v", op)
+			}
+		})
+	}
+}
+
+func TestAWatchThatHasWorkedStaysKnown(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	ctx := testbed.Context(t)
+	_, err := client.AddWatch(ctx, "/a", framework.WatchRecursive, func(zk.Event) {})
+	require.NoError(t, err, "the servers know it")
+	server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpAddWatch)) // say, a rolling restart
+	server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpAddWatch))
+	_, err = client.AddWatch(ctx, "/b", framework.WatchRecursive, func(zk.Event) {})
+	require.NoError(t, err)
+}
+
+func TestContainersThatHaveWorkedStayKnown(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	ctx := testbed.Context(t)
+	_, err := client.Create(ctx, "/a/b", []byte{}, framework.ContainerParents())
+	require.NoError(t, err)
+	require.Contains(t, server.Tree(), "/a \"\" container")
+	server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpCreateContainer))
+	server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpCreateContainer))
+	_, err = client.Create(ctx, "/x/y", []byte{}, framework.ContainerParents())
+	require.NoError(t, err)
+	_, err = client.Create(ctx, "/z/y", []byte{}, framework.ContainerParents())
+	require.NoError(t, err)
+	require.Contains(t, server.Tree(), "/x \"\" container", "a persistent parent is never deleted")
+	require.Contains(t, server.Tree(), "/z \"\" container")
+}

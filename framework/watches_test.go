@@ -1,0 +1,832 @@
+package framework_test
+
+import (
+	"context"
+	"encoding/binary"
+	"net"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// ZooKeeper 3.8 keeps one mode for a connection and a path, and the later request wins; 3.9 keeps all. These
+// tests have every pair of watches on one path, in both orders, and see that none is lost.
+
+// eachVersion runs a test with a server of each version.
+func eachVersion(t *testing.T, name string, test func(t *testing.T, server *zktest.Server)) {
+	for _, version := range []zktest.Version{zktest.V3_8, zktest.V3_9} {
+		t.Run(name+" in "+version.String(), func(t *testing.T) { test(t, zktest.NewServer(t, zktest.WithVersion(version))) })
+	}
+}
+
+// watching is one way to watch /a, and what is to be seen there.
+type watching struct {
+	name string
+	// begin sets the watch; seen returns what it has told since.
+	begin func(t *testing.T, client *framework.Client) (seen func() []string, end func())
+	data  bool // it tells of changes of data
+	list  bool // it tells of changes of the list of children
+	once  bool
+}
+
+func onceWatch(read func(ctx context.Context, client *framework.Client) (*framework.Watch, error)) func(t *testing.T, client *framework.Client) (func() []string, func()) {
+	return func(t *testing.T, client *framework.Client) (func() []string, func()) {
+		w, err := read(t.Context(), client)
+		require.NoError(t, err)
+		return func() []string {
+			select {
+			case <-w.Done():
+				return []string{w.Event().Type.String() + " " + w.Event().Path}
+			default:
+				return nil
+			}
+		}, func() {}
+	}
+}
+
+func stayingWatch(mode framework.WatchMode) func(t *testing.T, client *framework.Client) (func() []string, func()) {
+	return func(t *testing.T, client *framework.Client) (func() []string, func()) {
+		var seen events
+		w, err := client.AddWatch(t.Context(), "/a", mode, seen.add)
+		require.NoError(t, err)
+		return seen.list, w.Remove
+	}
+}
+
+var ways = []watching{
+	{name: "get", data: true, once: true, begin: onceWatch(func(ctx context.Context, c *framework.Client) (*framework.Watch, error) {
+		_, _, w, err := c.GetW(ctx, "/a")
+		return w, err
+	})},
+	{name: "exists", data: true, once: true, begin: onceWatch(func(ctx context.Context, c *framework.Client) (*framework.Watch, error) {
+		_, _, w, err := c.ExistsW(ctx, "/a")
+		return w, err
+	})},
+	{name: "children", list: true, once: true, begin: onceWatch(func(ctx context.Context, c *framework.Client) (*framework.Watch, error) {
+		_, _, w, err := c.ChildrenW(ctx, "/a")
+		return w, err
+	})},
+	{name: "persistent", data: true, list: true, begin: stayingWatch(framework.WatchPersistent)},
+	{name: "recursive", data: true, begin: stayingWatch(framework.WatchRecursive)},
+}
+
+// change changes data and children of /a, so that every watch on it has something to tell.
+func change(t *testing.T, client *framework.Client, child string) {
+	_, err := client.Set(t.Context(), "/a", nil, -1)
+	require.NoError(t, err)
+	_, err = client.Create(t.Context(), "/a/"+child, nil)
+	require.NoError(t, err)
+}
+
+// check says what a watch must have told after n changes.
+func (w watching) check(t *testing.T, told []string, n int, when string) {
+	t.Helper()
+	count := func(what string) (n int) {
+		for _, s := range told {
+			if s == what {
+				n++
+			}
+		}
+		return n
+	}
+	if w.once {
+		n = min(n, 1)
+	}
+	changed, list := 0, 0
+	if w.data {
+		changed = n
+	}
+	if w.list {
+		list = n
+	}
+	require.Equal(t, changed, count("EventNodeDataChanged /a"), "%s of %s: %v", when, w.name, told)
+	require.Equal(t, list, count("EventNodeChildrenChanged /a"), "%s of %s: %v", when, w.name, told)
+}
+
+func TestWatchesOnOnePathDoNotDisturbEachOther(t *testing.T) {
+	for _, first := range ways {
+		for _, second := range ways {
+			eachVersion(t, first.name+" and "+second.name, func(t *testing.T, server *zktest.Server) {
+				client := newClient(t, server)
+				_, err := client.Create(t.Context(), "/a", nil)
+				require.NoError(t, err)
+				seen1, end1 := first.begin(t, client)
+				seen2, end2 := second.begin(t, client)
+				if first.name == "children" && second.name == "recursive" {
+					require.Equal(t, []string{"EventNotWatching /a"}, seen1(), "it looks again")
+					seen1, end1 = first.begin(t, client)
+				}
+				change(t, client, "x")
+				first.check(t, seen1(), 1, "the first")
+				second.check(t, seen2(), 1, "the second")
+				change(t, client, "y")
+				first.check(t, seen1(), 2, "the first, again,")
+				second.check(t, seen2(), 2, "the second, again,")
+				end1()
+				again, _ := second.begin(t, client) // after the first was removed
+				change(t, client, "z")
+				second.check(t, seen2(), 3, "the second, after the first's end,")
+				second.check(t, again(), 1, "another second")
+				end2()
+			})
+		}
+	}
+}
+
+// TestRemovingAWatchTakesNoOtherAway has a watch that fires once rely on a persistent one that is removed.
+func TestRemovingAWatchTakesNoOtherAway(t *testing.T) {
+	for _, once := range ways[:3] {
+		for _, stays := range ways[3:] {
+			eachVersion(t, once.name+" without "+stays.name, func(t *testing.T, server *zktest.Server) {
+				client := newClient(t, server)
+				_, err := client.Create(t.Context(), "/a", nil)
+				require.NoError(t, err)
+				_, remove := stays.begin(t, client)
+				seen, _ := once.begin(t, client)
+				remove()
+				require.NoError(t, client.Sync(t.Context(), "/")) // nothing goes
+				require.Positive(t, server.WatchCount())
+				change(t, client, "x")
+				once.check(t, seen(), 1, "the watch")
+				testbed.Eventually(t, func() bool { return server.WatchCount() == 0 }, "nobody needs anything any more")
+				later, _ := once.begin(t, client)
+				change(t, client, "y")
+				once.check(t, later(), 1, "a later watch")
+			})
+		}
+	}
+}
+
+// TestAWatchOnNothingIsServedToo waits for a node to be created, beside persistent watches.
+func TestAWatchOnNothingIsServedToo(t *testing.T) {
+	for _, stays := range ways[3:] {
+		client := newClient(t, zktest.NewServer(t))
+		ctx := testbed.Context(t)
+		_, _ = stays.begin(t, client)
+		found, _, w, err := client.ExistsW(ctx, "/a")
+		require.NoError(t, err)
+		require.False(t, found)
+		_, _, _, err = client.GetW(ctx, "/a")
+		require.ErrorIs(t, err, zk.ErrNoNode)
+		_, err = client.Create(ctx, "/a", nil)
+		require.NoError(t, err)
+		testbed.Receive(t, w.Done(), "the creation")
+		require.Equal(t, zk.EventNodeCreated, w.Event().Type)
+	}
+}
+
+// lookBehindAWatch has a look at /a wait behind the request for a persistent watch, which the server then answers.
+func lookBehindAWatch(t *testing.T, server *zktest.Server, client *framework.Client) (added <-chan error, looked <-chan *framework.Watch) {
+	gate := server.Block(zktest.OnOp(zktest.OpAddWatch))
+	defer gate.Open()
+	added = adding(t, client, framework.WatchPersistent)
+	<-gate.Arrived()
+	looked = looking(t, func(ctx context.Context, path string) (*framework.Watch, error) {
+		_, _, w, err := client.ExistsW(ctx, path)
+		return w, err
+	})
+	synctest.Wait() // it waits behind the watch
+	return added, looked
+}
+
+// TestLookWhileAPersistentWatchIsBeingSet: the look relies on the persistent watch, whose request is not answered yet.
+func TestLookWhileAPersistentWatchIsBeingSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		result, looked := lookBehindAWatch(t, server, client)
+		require.NoError(t, <-result)
+		w := <-looked
+		_, err := client.Create(t.Context(), "/a", nil)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.True(t, fired(w), "the creation")
+	})
+}
+
+// TestRefusedPersistentWatchMakesOthersLookAgain: a look has relied on a persistent watch that the server then refuses.
+func TestRefusedPersistentWatchMakesOthersLookAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		const unimplemented = 0xfffffffa // -6
+		server.Tamper(func(_ zktest.Request, answer []byte) []byte {
+			refused := slices.Clone(answer[:20]) // length, xid, zxid, error code
+			binary.BigEndian.PutUint32(refused, 16)
+			binary.BigEndian.PutUint32(refused[16:], unimplemented)
+			return refused
+		}, zktest.OnOp(zktest.OpAddWatch))
+		result, looked := lookBehindAWatch(t, server, client)
+		require.ErrorIs(t, <-result, framework.ErrWatchUnsupported)
+		w := <-looked
+		synctest.Wait()
+		require.True(t, fired(w), "there is no watch")
+		require.Equal(t, zk.EventNotWatching, w.Event().Type)
+	})
+}
+
+// TestWatchesUnderLoad has many goroutines add, remove and use watches on one path while it changes. Each looks
+// until it has seen the last change.
+func TestWatchesUnderLoad(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, writer := newClient(t, server), newClient(t, server)
+	ctx := testbed.Context(t)
+	_, err := writer.Create(ctx, "/a", []byte("0"))
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for {
+				var staying *framework.PersistentWatch
+				if i%2 == 0 {
+					staying, _ = client.AddWatch(ctx, "/a", framework.WatchMode(i/2%2), func(zk.Event) {})
+				}
+				data, _, w, err := client.GetW(ctx, "/a")
+				if staying != nil {
+					staying.Remove()
+				}
+				if err != nil || string(data) == "end" {
+					return
+				}
+				select {
+				case <-w.Done():
+				case <-ctx.Done():
+					t.Error("a change was missed")
+					return
+				}
+			}
+		})
+	}
+	for range 300 {
+		_, err := writer.Set(ctx, "/a", []byte("0"), -1)
+		require.NoError(t, err)
+	}
+	_, err = writer.Set(ctx, "/a", []byte("end"), -1)
+	require.NoError(t, err)
+	wg.Wait()
+	require.NoError(t, writer.Delete(ctx, "/a", -1)) // the last looks have set watches too
+	testbed.Eventually(t, func() bool { return server.WatchCount() == 0 }, "nothing stays behind")
+}
+
+// TestListOfSecretChildrenIsWatched has children that the client may not read. A recursive watch tells nothing of them; a
+// watch of the list of children does.
+func TestListOfSecretChildrenIsWatched(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, secret := newClient(t, server), newClient(t, server, framework.WithAuth("digest", []byte("user:password")))
+	_, err := client.Create(t.Context(), "/a", nil)
+	require.NoError(t, err)
+	var seen events
+	_, err = client.AddWatch(t.Context(), "/a", framework.WatchRecursive, seen.add)
+	require.NoError(t, err)
+	for _, change := range []func() error{
+		func() error {
+			_, err := secret.Create(t.Context(), "/a/secret", nil, framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
+			return err
+		},
+		func() error { return secret.Delete(t.Context(), "/a/secret", -1) },
+	} {
+		_, _, w, err := client.ChildrenW(t.Context(), "/a")
+		require.NoError(t, err)
+		require.NoError(t, change())
+		testbed.Receive(t, w.Done(), "word of the list")
+	}
+	require.Empty(t, seen.list())
+	_, err = client.Create(t.Context(), "/a/x", nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"EventNodeCreated /a/x"}, seen.list(), "the recursive watch is still there")
+}
+
+// TestListOfSecretChildrenIsWatchedWhileARecursiveWatchComes looks at the list before the server has answered that it has the
+// recursive watch.
+func TestListOfSecretChildrenIsWatchedWhileARecursiveWatchComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		secret := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))
+		_, err := client.Create(t.Context(), "/a", nil)
+		require.NoError(t, err)
+		gate := server.Block(zktest.OnOp(zktest.OpAddWatch))
+		go func() {
+			_, err := client.AddWatch(t.Context(), "/a", framework.WatchRecursive, func(zk.Event) {})
+			assert.NoError(t, err)
+		}()
+		<-gate.Arrived()
+		looked := make(chan *framework.Watch, 1)
+		go func() {
+			_, _, w, err := client.ChildrenW(t.Context(), "/a")
+			assert.NoError(t, err)
+			looked <- w
+		}()
+		synctest.Wait() // it waits behind the recursive watch
+		gate.Open()
+		w := <-looked
+		if fired(w) { // it looks again
+			require.Equal(t, zk.EventNotWatching, w.Event().Type)
+			_, _, w, err = client.ChildrenW(t.Context(), "/a")
+			require.NoError(t, err)
+		}
+		_, err = secret.Create(t.Context(), "/a/secret", nil, framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, zk.EventNodeChildrenChanged, w.Event().Type)
+	})
+}
+
+// TestListThatWasWatchedBeforeARecursiveWatchComes: the server forgets the list's watch, and the recursive one says nothing of secrets.
+func TestListThatWasWatchedBeforeARecursiveWatchComes(t *testing.T) {
+	for name, before := range map[string][]framework.WatchMode{"alone": nil, "beside a persistent watch": {framework.WatchPersistent}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, client := virtual(t)
+				secret := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))
+				_, err := client.Create(t.Context(), "/a", nil)
+				require.NoError(t, err)
+				for _, mode := range before {
+					_, err = client.AddWatch(t.Context(), "/a", mode, func(zk.Event) {})
+					require.NoError(t, err)
+				}
+				_, _, w, err := client.ChildrenW(t.Context(), "/a")
+				require.NoError(t, err)
+				_, err = client.AddWatch(t.Context(), "/a", framework.WatchRecursive, func(zk.Event) {})
+				require.NoError(t, err)
+				require.Equal(t, zk.EventNotWatching, w.Event().Type)
+				_, _, w, err = client.ChildrenW(t.Context(), "/a")
+				require.NoError(t, err)
+				_, err = secret.Create(t.Context(), "/a/secret", nil, framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
+				require.NoError(t, err)
+				synctest.Wait()
+				require.Equal(t, zk.EventNodeChildrenChanged, w.Event().Type)
+			})
+		})
+	}
+}
+
+// TestListBesideARecursiveWatchWhenAnotherPersistentWatchComes: that is another request for a recursive watch, with which the server
+// forgets the list's watch.
+func TestListBesideARecursiveWatchWhenAnotherPersistentWatchComes(t *testing.T) {
+	for _, mode := range []framework.WatchMode{framework.WatchRecursive, framework.WatchPersistent} {
+		t.Run(mode.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, client := virtual(t)
+				secret := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))
+				require.NoError(t, server.Create("/a", nil))
+				_, err := client.AddWatch(t.Context(), "/a", framework.WatchRecursive, func(zk.Event) {})
+				require.NoError(t, err)
+				_, _, w, err := client.ChildrenW(t.Context(), "/a")
+				require.NoError(t, err)
+				_, err = client.AddWatch(t.Context(), "/a", mode, func(zk.Event) {})
+				require.NoError(t, err)
+				_, err = secret.Create(t.Context(), "/a/secret", nil, framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
+				require.NoError(t, err)
+				synctest.Wait()
+				require.True(t, fired(w), "the list has changed")
+			})
+		})
+	}
+}
+
+// refuser is a connection whose server refuses the next requests for persistent watches: they ask for a mode that there is not.
+type refuser struct {
+	net.Conn
+	left *atomic.Int32
+}
+
+func (r *refuser) Write(frames []byte) (int, error) {
+	frames = slices.Clone(frames)
+	for rest := frames; len(rest) >= 12; { // requests that were waiting are written together
+		frame := rest[:4+binary.BigEndian.Uint32(rest)]
+		rest = rest[len(frame):]
+		if proto.Op(binary.BigEndian.Uint32(frame[8:])) == proto.OpAddWatch && r.left.Add(-1) >= 0 {
+			frame[len(frame)-1] = 9
+		}
+	}
+	return r.Conn.Write(frames)
+}
+
+// throttled is a client whose server throttles as many requests for persistent watches as the test says.
+func throttled(t *testing.T) (*zktest.Server, *framework.Client, *atomic.Int32) {
+	t.Helper()
+	server := zktest.NewServer(t, zktest.WithInMemory())
+	server.Tamper(func(_ zktest.Request, answer []byte) []byte {
+		if code := answer[16:20]; proto.Code(binary.BigEndian.Uint32(code)) == proto.MarshallingError {
+			proto.AppendInt32(code[:0], int32(proto.Throttled))
+		}
+		return answer
+	}, zktest.OnOp(zktest.OpAddWatch))
+	var left atomic.Int32
+	client := testbed.On(server).Client(t, framework.WithRetryPolicy(retry.Never()),
+		framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			nc, err := server.DialContext(ctx, network, address)
+			return &refuser{nc, &left}, err
+		}))
+	return server, client, &left
+}
+
+// adding is the call of AddWatch on /a, which is under way.
+func adding(t *testing.T, client *framework.Client, mode framework.WatchMode) <-chan error {
+	result := make(chan error, 1)
+	go func() {
+		_, err := client.AddWatch(t.Context(), "/a", mode, func(zk.Event) {})
+		result <- err
+	}()
+	return result
+}
+
+// looking is a look at /a with a watch, which is under way.
+func looking(t *testing.T, look func(context.Context, string) (*framework.Watch, error)) <-chan *framework.Watch {
+	result := make(chan *framework.Watch, 1)
+	go func() {
+		w, err := look(t.Context(), "/a")
+		assert.NoError(t, err)
+		result <- w
+	}()
+	return result
+}
+
+// TestALookThatReliedOnARefusedWatchLooksAgain although another persistent watch comes later: until then nobody tells of changes.
+func TestALookThatReliedOnARefusedWatchLooksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client, refuse := throttled(t)
+		require.NoError(t, server.Create("/a", nil))
+		refuse.Store(1)
+		gate := server.Block(zktest.OnOp(zktest.OpAddWatch))
+		first := adding(t, client, framework.WatchPersistent)
+		<-gate.Arrived()
+		looked := looking(t, func(ctx context.Context, path string) (*framework.Watch, error) {
+			_, _, w, err := client.GetW(ctx, path)
+			return w, err
+		})
+		synctest.Wait() // it waits behind the first watch
+		second := adding(t, client, framework.WatchPersistent)
+		synctest.Wait() // it waits behind the look
+		next := server.Block(zktest.OnOp(zktest.OpAddWatch))
+		gate.Open()
+		require.ErrorIs(t, <-first, framework.ErrThrottled)
+		w := <-looked
+		<-next.Arrived()
+		require.NoError(t, server.Set("/a", []byte("new")))
+		next.Open()
+		require.NoError(t, <-second)
+		synctest.Wait()
+		require.True(t, fired(w), "the look was before the change")
+	})
+}
+
+// TestAPersistentWatchOutlivesARecursiveOneThatIsRefused: a list is read behind the request, which may not take the place of the
+// watch that is there.
+func TestAPersistentWatchOutlivesARecursiveOneThatIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client, refuse := throttled(t)
+		require.NoError(t, server.Create("/a", nil))
+		var seen events
+		_, err := client.AddWatch(t.Context(), "/a", framework.WatchPersistent, seen.add)
+		require.NoError(t, err)
+		refuse.Store(1)
+		gate := server.Block(zktest.OnOp(zktest.OpAddWatch))
+		recursive := adding(t, client, framework.WatchRecursive)
+		<-gate.Arrived()
+		looked := looking(t, func(ctx context.Context, path string) (*framework.Watch, error) {
+			_, _, w, err := client.ChildrenW(ctx, path)
+			return w, err
+		})
+		synctest.Wait() // it waits behind the recursive watch
+		gate.Open()
+		require.ErrorIs(t, <-recursive, framework.ErrThrottled)
+		w := <-looked
+		for _, child := range []string{"/a/x", "/a/y", "/a/z"} {
+			require.NoError(t, server.Create(child, nil))
+		}
+		synctest.Wait()
+		require.True(t, fired(w))
+		require.Equal(t, slices.Repeat([]string{"EventNodeChildrenChanged /a"}, 3), seen.list())
+	})
+}
+
+// TestAWatchThatWasUsedUpInSecretIsSetAgain: a server drops a watch that fires once also if it may not tell its owner.
+func TestAWatchThatWasUsedUpInSecretIsSetAgain(t *testing.T) {
+	hidden, open := zk.DigestACL(zk.PermAll, "user", "password"), zk.WorldACL(zk.PermAll)
+	for name, watch := range map[string]func(context.Context, *framework.Client) (*framework.Watch, error){
+		"get": func(ctx context.Context, client *framework.Client) (*framework.Watch, error) {
+			_, _, w, err := client.GetW(ctx, "/a")
+			return w, err
+		},
+		"exists": func(ctx context.Context, client *framework.Client) (*framework.Watch, error) {
+			_, _, w, err := client.ExistsW(ctx, "/a")
+			return w, err
+		},
+		"children": func(ctx context.Context, client *framework.Client) (*framework.Watch, error) {
+			_, _, w, err := client.ChildrenW(ctx, "/a")
+			return w, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, client := virtual(t)
+				other := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))
+				require.NoError(t, server.Create("/a", nil))
+				_, err := watch(t.Context(), client)
+				require.NoError(t, err)
+				_, err = other.SetACL(t.Context(), "/a", hidden, -1)
+				require.NoError(t, err)
+				change(t, other, "x")
+				_, err = other.SetACL(t.Context(), "/a", open, -1)
+				require.NoError(t, err)
+				w, err := watch(t.Context(), client)
+				require.NoError(t, err)
+				change(t, other, "y")
+				synctest.Wait()
+				require.True(t, fired(w), "a change after the last look")
+			})
+		})
+	}
+}
+
+// A waiter of a lock that has two watches, and is told by the one that the node ahead was deleted, takes the silence of the other for
+// word that its own node was there: see "The only one ahead" in docs/PROTOCOL.md. These tests have what it relies on.
+
+// TestWatchesFireInTheOrderOfTheServer also if persistent watches stand for them, and before a later answer.
+func TestWatchesFireInTheOrderOfTheServer(t *testing.T) {
+	nodes := []string{"/own", "/ahead"}
+	stays := []framework.WatchMode{-1, framework.WatchPersistent, framework.WatchRecursive} // -1: none
+	for _, onOwn := range stays {
+		for _, onAhead := range stays {
+			for _, order := range [][]string{{"/own", "/ahead"}, {"/ahead", "/own"}} {
+				synctest.Test(t, func(t *testing.T) { deleteInOrder(t, nodes, []framework.WatchMode{onOwn, onAhead}, order) })
+			}
+		}
+	}
+}
+
+// fired reports whether a watch has fired.
+func fired(w *framework.Watch) bool {
+	select {
+	case <-w.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// deleteInOrder has a client watch nodes, of which the server says at once that they are deleted, in order. modes are those of
+// persistent watches on them.
+func deleteInOrder(t *testing.T, nodes []string, modes []framework.WatchMode, order []string) {
+	l := &scripted{welcome: welcome(7, 10*time.Second), answer: fine(func(h proto.RequestHeader, _ []byte) (said []byte) {
+		switch h.Op {
+		case proto.OpGetData:
+			return packet(&proto.ReplyHeader{Xid: h.Xid}, &proto.DataResponse{})
+		case proto.OpExists:
+			for _, node := range order {
+				event := proto.WatcherEvent{Type: proto.EventDeleted, State: proto.StateConnected, Path: node}
+				said = append(said, packet(&proto.ReplyHeader{Xid: proto.XidEvent, Zxid: -1}, &event)...)
+			}
+			return append(said, packet(&proto.ReplyHeader{Xid: h.Xid, Code: proto.NoNode})...)
+		}
+		return packet(&proto.ReplyHeader{Xid: h.Xid})
+	})}
+	client := l.client(t)
+	watches := make(map[string]*framework.Watch) // complete before the first event
+	var told []string
+	_, err := client.AddWatch(t.Context(), "/", framework.WatchRecursive, func(e zk.Event) { // it is called before the others are told
+		for i, node := range order {
+			assert.Equal(t, i < len(told), fired(watches[node]), "%s, when %s is told", node, e.Path)
+		}
+		told = append(told, e.Path)
+	})
+	require.NoError(t, err)
+	for i, mode := range modes {
+		if mode >= 0 {
+			_, err := client.AddWatch(t.Context(), nodes[i], mode, func(zk.Event) {})
+			require.NoError(t, err)
+		}
+		_, _, watches[nodes[i]], err = client.GetW(t.Context(), nodes[i])
+		require.NoError(t, err)
+	}
+	_, _, err = client.Exists(t.Context(), "/")
+	require.NoError(t, err)
+	require.True(t, fired(watches[order[0]]) && fired(watches[order[1]]), "before the answer")
+	require.Equal(t, order, told)
+}
+
+// TestAWatchFiresBeforeALaterAnswer that says that the node ahead is gone.
+func TestAWatchFiresBeforeALaterAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		for range 100 {
+			for _, node := range []string{"/own", "/ahead"} {
+				require.NoError(t, server.Create(node, nil))
+			}
+			_, _, own, err := client.GetW(t.Context(), "/own")
+			require.NoError(t, err)
+			gate := server.Block(zktest.OnOp(zktest.OpGetData))
+			go func() {
+				<-gate.Arrived()
+				assert.NoError(t, server.Delete("/own"))
+				assert.NoError(t, server.Delete("/ahead"))
+				gate.Open()
+			}()
+			_, _, _, err = client.GetW(t.Context(), "/ahead")
+			require.ErrorIs(t, err, zk.ErrNoNode)
+			require.True(t, fired(own), "its node went before")
+		}
+	})
+}
+
+// TestWatchesEndBeforeTheNextConnectionBegins, so that no two watches that are set belong to different connections.
+func TestWatchesEndBeforeTheNextConnectionBegins(t *testing.T) {
+	for name, fault := range map[string]func(t *testing.T, server *zktest.Server, session int64){
+		"cut": func(_ *testing.T, server *zktest.Server, _ int64) { server.CutConnections() },
+		"expired": func(t *testing.T, server *zktest.Server, session int64) {
+			assert.NoError(t, server.ExpireSession(session))
+		},
+		"frozen": func(_ *testing.T, server *zktest.Server, session int64) { server.Freeze(session) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zktest.WithInMemory())
+				require.NoError(t, server.Create("/a", nil))
+				require.NoError(t, server.Create("/b", nil))
+				var set atomic.Pointer[[]<-chan struct{}]
+				var again atomic.Int32
+				client, err := framework.New([]string{server.Addr()}, framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+					if watches := set.Load(); watches != nil {
+						again.Add(1)
+						for i, done := range *watches {
+							select {
+							case <-done:
+							default:
+								assert.Fail(t, "a watch of the last connection is left", "%d", i)
+							}
+						}
+					}
+					return server.DialContext(ctx, network, address)
+				}))
+				require.NoError(t, err)
+				defer client.Close()
+				session, err := client.Session(t.Context())
+				require.NoError(t, err)
+				var watches []<-chan struct{}
+				add := func(w interface{ Done() <-chan struct{} }, err error) {
+					require.NoError(t, err)
+					watches = append(watches, w.Done())
+				}
+				stays, err := client.AddWatch(t.Context(), "/b", framework.WatchRecursive, func(zk.Event) {})
+				add(stays, err)
+				for _, path := range []string{"/a", "/b"} { // the second is served by the persistent watch
+					_, _, w, err := client.GetW(t.Context(), path)
+					add(w, err)
+					_, _, w, err = client.ChildrenW(t.Context(), path)
+					add(w, err)
+					_, _, w, err = client.ExistsW(t.Context(), path+"/c")
+					add(w, err)
+				}
+				set.Store(&watches)
+				fault(t, server, session.ID())
+				for _, done := range watches {
+					<-done
+				}
+				server.Thaw()
+				require.NoError(t, client.WaitConnected(t.Context()))
+				require.NoError(t, client.Sync(t.Context(), "/"))
+				require.Positive(t, again.Load())
+			})
+		})
+	}
+}
+
+// TestAWatchThatWasUsedUpInSilenceIsSetAgain has a node change, or go, while the client may not read it. Servers do not tell of that, and
+// use up the watches that fire once all the same.
+func TestAWatchThatWasUsedUpInSilenceIsSetAgain(t *testing.T) {
+	mine := zk.DigestACL(zk.PermAll, "owner", "secret")
+	open := func(t *testing.T, owner *framework.Client) {
+		_, err := owner.SetACL(t.Context(), "/a", zk.WorldACL(zk.PermAll), -1)
+		require.NoError(t, err)
+	}
+	for name, silence := range map[string]func(t *testing.T, owner, subject *framework.Client){
+		"refused": func(t *testing.T, owner, subject *framework.Client) {
+			change(t, owner, "silent")
+			_, _, _, err := subject.GetW(t.Context(), "/a")
+			require.ErrorIs(t, err, zk.ErrNoAuth)
+			open(t, owner)
+		},
+		"list refused": func(t *testing.T, owner, subject *framework.Client) {
+			change(t, owner, "silent")
+			_, _, _, err := subject.ChildrenW(t.Context(), "/a")
+			require.ErrorIs(t, err, zk.ErrNoAuth)
+			open(t, owner)
+		},
+		"gone": func(t *testing.T, owner, subject *framework.Client) {
+			require.NoError(t, owner.Delete(t.Context(), "/a", -1))
+			_, _, _, err := subject.GetW(t.Context(), "/a")
+			require.ErrorIs(t, err, zk.ErrNoNode)
+			_, err = owner.Create(t.Context(), "/a", nil)
+			require.NoError(t, err)
+		},
+		"not noticed": func(t *testing.T, owner, subject *framework.Client) {
+			change(t, owner, "silent")
+			open(t, owner)
+		},
+		"found to be gone": func(t *testing.T, owner, subject *framework.Client) {
+			require.NoError(t, owner.Delete(t.Context(), "/a", -1))
+			there, _, err := subject.Exists(t.Context(), "/a")
+			require.NoError(t, err)
+			require.False(t, there)
+			_, err = owner.Create(t.Context(), "/a", nil)
+			require.NoError(t, err)
+		},
+		"found to be gone with a watch for the next": func(t *testing.T, owner, subject *framework.Client) {
+			require.NoError(t, owner.Delete(t.Context(), "/a", -1))
+			there, _, _, err := subject.ExistsW(t.Context(), "/a")
+			require.NoError(t, err)
+			require.False(t, there)
+			_, err = owner.Create(t.Context(), "/a", nil)
+			require.NoError(t, err)
+		},
+	} {
+		for _, way := range ways {
+			if !way.once {
+				continue
+			}
+			t.Run(name+", "+way.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					server := zktest.NewServer(t, zktest.WithInMemory())
+					bed, dial := testbed.On(server), framework.WithDialer(server.DialContext)
+					subject, owner := bed.Client(t, dial), bed.Client(t, dial, framework.WithAuth("digest", []byte("owner:secret")))
+					_, err := owner.Create(t.Context(), "/a", nil)
+					require.NoError(t, err)
+					before, _ := way.begin(t, subject)
+					_, err = owner.SetACL(t.Context(), "/a", mine, -1)
+					require.NoError(t, err)
+					silence(t, owner, subject)
+					synctest.Wait()
+					after, _ := way.begin(t, subject)
+					synctest.Wait()
+					require.Empty(t, after())
+					change(t, owner, "told")
+					synctest.Wait()
+					require.Len(t, after(), 1)
+					require.Len(t, before(), 1)
+				})
+			})
+		}
+	}
+}
+
+// TestExistsWKeepsNothing is issue 10, B6: 186 bytes a call.
+func TestExistsWKeepsNothing(t *testing.T) {
+	client := newClient(t, zktest.NewServer(t))
+	ctx := t.Context()
+	call := func(n int) {
+		for range n {
+			_, _, _, err := client.ExistsW(ctx, "/none")
+			require.NoError(t, err)
+			_, _, _, err = client.ExistsW(ctx, "/")
+			require.NoError(t, err)
+		}
+	}
+	heap := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	call(1000)
+	before := heap()
+	call(5000)
+	require.Less(t, int64(heap())-int64(before), int64(5000*2*40))
+}
+
+// TestWatchHearsOfTheEndOfItsSession has a watch on a node that is there, and one on a node that is missing.
+func TestWatchHearsOfTheEndOfItsSession(t *testing.T) { // CUR-CLI-14, -15, KZ-CST-15
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	ctx := testbed.Context(t)
+	session, err := client.Session(ctx)
+	require.NoError(t, err)
+	_, err = client.Create(ctx, "/a", []byte("data"))
+	require.NoError(t, err)
+	_, _, there, err := client.GetW(ctx, "/a")
+	require.NoError(t, err)
+	_, _, missing, err := client.ExistsW(ctx, "/none")
+	require.NoError(t, err)
+	require.NoError(t, server.ExpireSession(session.ID()))
+	for _, w := range []*framework.Watch{there, missing} {
+		testbed.Receive(t, w.Done(), "the end of the watch")
+		require.Equal(t, zk.EventNotWatching, w.Event().Type)
+	}
+	data, _, err := client.Get(ctx, "/a")
+	require.NoError(t, err)
+	require.Equal(t, "data", string(data))
+	testbed.Receive(t, session.Done(), "the end of the session")
+	require.ErrorIs(t, session.Err(), framework.ErrSessionLost)
+}

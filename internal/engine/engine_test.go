@@ -1,0 +1,193 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestAnswersAndEventsOfALinkComeInOneOrder(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		c := engine.Of(client(framework.WithNamespace("ns")))
+		require.Equal(t, "/ns/a", c.Real("/a"))
+		l, err := c.Link(t.Context())
+		require.NoError(t, err)
+		again, err := c.Link(t.Context())
+		require.NoError(t, err)
+		require.True(t, l == again, "the same connection")
+		require.NoError(t, server.Create("/ns", nil))
+		require.NoError(t, server.Create("/ns/a", []byte("a")))
+		order := make(chan string, 20)
+		remove := l.Watch("/a", engine.Tree, func(e zk.Event) { order <- e.Type.String() + " " + e.Path }, func(err error) {
+			require.NoError(t, err)
+			order <- "watched"
+		})
+		l.Get("/a", func(data []byte, _ *zk.Stat, err error) {
+			require.NoError(t, err)
+			order <- "get " + string(data)
+		})
+		l.Children("/a", func(names []string, _ *zk.Stat, err error) {
+			require.NoError(t, err)
+			require.Empty(t, names)
+			order <- "children"
+		})
+		l.Exists("/b", func(_ *zk.Stat, err error) {
+			require.ErrorIs(t, err, zk.ErrNoNode)
+			order <- "no b"
+		})
+		l.Delete("/a", -1, func(err error) {
+			require.NoError(t, err)
+			order <- "deleted"
+		})
+		l.CatchUp(func(err error) {
+			require.NoError(t, err)
+			order <- "caught up"
+		})
+		for _, want := range []string{"watched", "get a", "children", "no b", "EventNodeDeleted /a", "deleted", "caught up"} {
+			require.Equal(t, want, <-order)
+		}
+		remove()
+		require.NoError(t, server.Create("/ns/a", nil))
+		synctest.Wait()
+		require.Empty(t, order)
+
+		server.CutConnections()
+		<-l.Down()
+		require.ErrorIs(t, engine.Ask(t.Context(), l.CatchUp), zk.ErrNoServer)
+		next, err := c.Link(t.Context())
+		require.NoError(t, err)
+		require.False(t, l == next)
+	})
+}
+
+func TestFollowReadsAgain(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		c := engine.Of(client())
+		changed := make(chan struct{})
+		var links []engine.Link
+		reads := make(chan int, 10)
+		failed := errors.New("failed")
+		ended := make(chan error, 1)
+		go func() {
+			ended <- engine.Follow(t.Context(), c, func(_ context.Context, l engine.Link) (<-chan struct{}, error) {
+				links = append(links, l)
+				reads <- len(links)
+				switch len(links) {
+				case 1:
+					return changed, nil
+				case 2:
+					return nil, zk.ErrConnectionClosed // it may pass
+				case 3:
+					return make(chan struct{}), nil // until the connection ends
+				}
+				return nil, failed
+			})
+		}()
+		require.Equal(t, 1, <-reads)
+		close(changed)
+		require.Equal(t, 2, <-reads)
+		require.Equal(t, 3, <-reads)
+		server.ResetCounts()
+		server.CutConnections()
+		require.Equal(t, 4, <-reads)
+		require.Equal(t, 1, server.Requests().Requests[zktest.OpMulti], "the next connection catches up first")
+		require.ErrorIs(t, <-ended, failed)
+		require.True(t, links[0] == links[2] && links[2] != links[3])
+		require.NoError(t, engine.Follow(t.Context(), c, func(context.Context, engine.Link) (<-chan struct{}, error) { return nil, engine.ErrDone }))
+	})
+}
+
+func TestFollowSaysWhyItGaveUp(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		one := client()
+		c := engine.Of(one)
+		read := func(context.Context, engine.Link) (<-chan struct{}, error) { return nil, zk.ErrConnectionClosed }
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := engine.Follow(ctx, c, read)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, zk.ErrConnectionClosed, "the last reason")
+		require.NotErrorIs(t, err, zk.ErrNoServer)
+		server.Stop()
+		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorIs(t, engine.Follow(ctx, c, read), zk.ErrNoServer)
+		require.NoError(t, one.Close())
+		require.True(t, wait.Closed(c.Done()))
+		require.ErrorIs(t, engine.Follow(t.Context(), c, read), framework.ErrClosed)
+	})
+}
+
+// TestAnObserverDoesNotHoldUpALink: it hears of each request, on a goroutine of its own.
+func TestAnObserverDoesNotHoldUpALink(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		gate, seen := make(chan struct{}), make(chan framework.OperationEvent, 2)
+		c := engine.Of(client(framework.WithObserver(framework.Observer{Operation: func(_ context.Context, e framework.OperationEvent) {
+			<-gate
+			seen <- e
+		}})))
+		l, err := c.Link(t.Context())
+		require.NoError(t, err)
+		l.Get("/a", func([]byte, *zk.Stat, error) {})
+		require.ErrorIs(t, engine.Ask(t.Context(), func(done func(error)) { l.Exists("/b", func(_ *zk.Stat, err error) { done(err) }) }), zk.ErrNoNode)
+		close(gate)
+		e := <-seen
+		require.Equal(t, "get", e.Op)
+		require.Equal(t, "/a", e.Path)
+		require.ErrorIs(t, e.Err, zk.ErrNoNode)
+		require.Equal(t, "exists", (<-seen).Op)
+	})
+}
+
+// TestWatched has reads set standard watches, each for one event, and takes them back.
+func TestWatched(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		c := engine.Of(client())
+		plain, err := c.Link(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, server.Create("/a", nil))
+		events := make(chan zk.Event, 10)
+		l, remove := plain.Watched(func(e zk.Event) { events <- e })
+		require.True(t, l.Session() == plain.Session())
+		get := func(l engine.Link, path string) error {
+			return engine.Ask(t.Context(), func(done func(error)) { l.Get(path, func(_ []byte, _ *zk.Stat, err error) { done(err) }) })
+		}
+		before := server.WatchCount()
+		require.NoError(t, get(plain, "/a"))
+		require.ErrorIs(t, get(l, "/none"), zk.ErrNoNode)
+		require.Equal(t, before, server.WatchCount())
+		require.NoError(t, get(l, "/a"))
+		require.NoError(t, server.Set("/a", []byte("1")))
+		require.NoError(t, server.Set("/a", []byte("2")))
+		synctest.Wait()
+		require.Equal(t, zk.EventNodeDataChanged, (<-events).Type)
+		require.Empty(t, events, "one event for each read")
+
+		l.Children("/a", func([]string, *zk.Stat, error) {})
+		require.ErrorIs(t, engine.Ask(t.Context(), func(done func(error)) { l.Exists("/b", func(_ *zk.Stat, err error) { done(err) }) }), zk.ErrNoNode)
+		require.NoError(t, server.Create("/a/x", nil))
+		require.NoError(t, server.Create("/b", nil))
+		require.Equal(t, zk.EventNodeChildrenChanged, (<-events).Type)
+		require.Equal(t, zk.EventNodeCreated, (<-events).Type)
+
+		require.NoError(t, get(l, "/a"))
+		remove()
+		remove()
+		synctest.Wait()
+		require.Equal(t, before, server.WatchCount())
+		require.NoError(t, server.Set("/a", nil))
+		synctest.Wait()
+		require.Empty(t, events)
+	})
+}

@@ -1,0 +1,307 @@
+package cache_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/zktest"
+)
+
+// TestAClosedCacheLeavesNoWatches closes caches that have loaded, and one that has not.
+func TestAClosedCacheLeavesNoWatches(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		synctest.Test(t, func(t *testing.T) {
+			server := zktest.NewServer(t, zktest.WithInMemory())
+			for i := range 200 {
+				require.NoError(t, server.Create(fmt.Sprintf("/r/%d", i), nil))
+			}
+			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+			require.NoError(t, client.WaitConnected(t.Context()))
+			_, _, w, err := client.GetW(t.Context(), "/r/7")
+			require.NoError(t, err)
+			watches := server.WatchCount()
+			first, second := load(t, client, "/r", opts...), load(t, client, "/r", append(opts, cache.WithoutData())...)
+			missing := load(t, client, "/missing", opts...)
+			require.Greater(t, server.WatchCount(), watches)
+			require.NoError(t, first.Close())
+			synctest.Wait()
+			require.NoError(t, server.Set("/r/3", []byte("new")))
+			require.NoError(t, second.Sync(t.Context()))
+			n, _ := second.Get("/r/3")
+			require.EqualValues(t, 1, n.Stat.Version, "the other cache has its watches")
+			require.NoError(t, second.Close())
+			require.NoError(t, missing.Close())
+
+			gate := server.Block(zktest.OnOp(zktest.OpGetData), zktest.OnPath("/r/9"))
+			loading := open(t, client, "/r", opts...)
+			testbed.Receive(t, gate.Arrived(), "a read")
+			require.NoError(t, loading.Close())
+			gate.Open()
+			synctest.Wait()
+			left := server.WatchCount() - watches // where somebody else watches the data, the watch of the list may stay
+			require.LessOrEqual(t, left, len(opts))
+			require.NoError(t, server.Set("/r/7", nil))
+			testbed.Receive(t, w.Done(), "the watch of somebody else")
+		})
+	})
+}
+
+// TestTheCopyOfAnEnsembleThatWasRestoredIsDropped has a client meet an ensemble with lower zxids.
+func TestTheCopyOfAnEnsembleThatWasRestoredIsDropped(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		synctest.Test(t, func(t *testing.T) {
+			var current atomic.Pointer[zktest.Server]
+			old := zktest.NewServer(t, zktest.WithInMemory())
+			current.Store(old)
+			for range 100 {
+				require.NoError(t, old.Create("/x", nil))
+				require.NoError(t, old.Delete("/x"))
+			}
+			for _, path := range []string{"/r", "/r/a", "/r/b", "/r/b/x"} {
+				require.NoError(t, old.Create(path, []byte("old")))
+			}
+			client, err := framework.New([]string{"server:1"}, framework.WithSessionTimeout(10*time.Second),
+				framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+					return current.Load().DialContext(ctx, network, address)
+				}))
+			require.NoError(t, err)
+			defer client.Close()
+			c := load(t, client, "/r", opts...)
+			defer c.Close()
+			changes := follow(t, c)
+			changes.want("created /r=old", "created /r/a=old", "created /r/b=old", "created /r/b/x=old")
+
+			restored := zktest.NewServer(t, zktest.WithInMemory())
+			require.NoError(t, restored.Create("/r", []byte("backup")))
+			require.NoError(t, restored.Create("/r/b", []byte("backup")))
+			gate := restored.Block(zktest.OnOp(zktest.OpGetData))
+			current.Store(restored)
+			old.Stop()
+			testbed.Receive(t, gate.Arrived(), "the first read of the new session")
+			synctest.Wait() // the client has seen that the session is new
+			restored.CutConnections()
+			synctest.Wait()
+			gate.Open()
+			time.Sleep(time.Hour) // virtual time
+			require.NoError(t, c.Sync(testbed.Context(t)))
+			require.Equal(t, []string{"/r=backup", "/r/b=backup"}, show(c))
+			ok, _ := c.Current()
+			require.True(t, ok)
+			for range 3 {
+				ch, _ := changes.next()
+				require.Equal(t, cache.Deleted, ch.Kind)
+			}
+			changes.want("deleted /r=old", "created /r=backup", "created /r/b=backup")
+		})
+	})
+}
+
+// TestLoadedComesWhenAllHasBeenReported: whoever applies Changes up to it has what there was, and nothing that is gone.
+func TestLoadedComesWhenAllHasBeenReported(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		synctest.Test(t, func(t *testing.T) {
+			server := zktest.NewServer(t, zktest.WithInMemory())
+			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+			create(t, client, "/w", "/w/a", "/w/b")
+			gate := server.Block(zktest.OnOp(zktest.OpGetData), zktest.OnPath("/w/b"))
+			c := open(t, client, "/w", opts...)
+			kinds := make(chan string, 100)
+			go func() { // ends with the cache
+				for ch := range c.Changes(t.Context()) {
+					kinds <- fmt.Sprint(ch.Kind, " ", ch.Path)
+				}
+			}()
+			require.Equal(t, "created /w", testbed.Receive(t, kinds, "the root"))
+			require.Equal(t, "created /w/a", testbed.Receive(t, kinds, "a child"))
+			synctest.Wait()
+			require.Empty(t, kinds, "it is being loaded")
+			gate.Open()
+			require.Equal(t, "created /w/b", testbed.Receive(t, kinds, "the other child"))
+			require.Equal(t, "loaded ", testbed.Receive(t, kinds, "the end of the load"))
+			remove(t, client, "/w/a")
+			require.Equal(t, "deleted /w/a", testbed.Receive(t, kinds, "an end"))
+
+			server.CutConnections()
+			require.NoError(t, c.Sync(testbed.Context(t)))
+			synctest.Wait()
+			require.Empty(t, kinds, "it comes once")
+			var later []string
+			for ch := range c.Changes(t.Context()) {
+				if later = append(later, fmt.Sprint(ch.Kind, " ", ch.Path)); ch.Kind == cache.Loaded {
+					break
+				}
+			}
+			require.Equal(t, []string{"created /w", "created /w/b", "loaded "}, later)
+
+			none := open(t, client, "/none", opts...)
+			for ch := range none.Changes(t.Context()) {
+				require.Equal(t, cache.Change{Kind: cache.Loaded}, ch)
+				break
+			}
+		})
+	})
+}
+
+// TestCurrentSaysWhetherAllThatWasReportedIsShown waits with the channel.
+func TestCurrentSaysWhetherAllThatWasReportedIsShown(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		synctest.Test(t, func(t *testing.T) {
+			server := zktest.NewServer(t, zktest.WithInMemory())
+			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+			create(t, client, "/r", "/r/a")
+			c := open(t, client, "/r", opts...)
+			until := func(want bool) {
+				for {
+					ok, changed := c.Current()
+					if ok == want {
+						return
+					}
+					testbed.Receive(t, changed, "a change")
+				}
+			}
+			until(true)
+			_, changed := c.Current()
+			require.False(t, wait.Closed(changed))
+			gate := server.Block(zktest.OnOp(zktest.OpGetData), zktest.OnPath("/r/a"))
+			require.NoError(t, server.Set("/r/a", []byte("new")))
+			until(false)
+			require.Zero(t, c.Stats().Age, "the connection is good")
+			gate.Open()
+			until(true)
+			n, _ := c.Get("/r/a")
+			require.Equal(t, "new", string(n.Data))
+			server.RefuseConnections(true)
+			server.CutConnections()
+			until(false)
+			time.Sleep(time.Minute)
+			require.GreaterOrEqual(t, c.Stats().Age, time.Minute)
+			server.RefuseConnections(false)
+			until(true)
+			require.NoError(t, c.Close())
+			until(false)
+		})
+	})
+}
+
+// TestWithoutDataANodeThatMayNotBeReadIsShownWheneverItComes: in ZooKeeper 3.8 a stat needs no permission.
+func TestWithoutDataANodeThatMayNotBeReadIsShownWheneverItComes(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		synctest.Test(t, func(t *testing.T) {
+			_, subject, owner, mine := ownership(t, zktest.WithVersion(zktest.V3_8))
+			create(t, owner, "/r")
+			secret := func(path string) {
+				_, err := owner.Create(testbed.Context(t), path, nil, framework.ACL(mine))
+				require.NoError(t, err)
+			}
+			secret("/r/before")
+			c, err := cache.New(subject, "/r", append(opts, cache.WithoutData(), cache.Depth(1))...)
+			require.NoError(t, err)
+			defer c.Close()
+			require.NoError(t, c.Sync(testbed.Context(t)))
+			_, there := c.Get("/r/before")
+			require.True(t, there)
+			secret("/r/later")
+			create(t, owner, "/r/open") // a recursive watch tells of this one
+			require.NoError(t, c.Sync(testbed.Context(t)))
+			_, there = c.Get("/r/open")
+			require.True(t, there)
+			if c.Stats().StandardWatches {
+				_, there = c.Get("/r/later")
+				require.True(t, there)
+				remove(t, owner, "/r/before")
+				secret("/r/before")
+				require.NoError(t, c.Sync(testbed.Context(t)))
+				_, there = c.Get("/r/before")
+				require.True(t, there, "also when it is made again")
+			}
+		})
+	})
+}
+
+// TestWithoutDataANodeThatMayNotBeReadIsLeftOut: in ZooKeeper 3.9 a stat needs permission.
+func TestWithoutDataANodeThatMayNotBeReadIsLeftOut(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		synctest.Test(t, func(t *testing.T) {
+			_, subject, owner, mine := ownership(t, zktest.WithVersion(zktest.V3_9))
+			create(t, owner, "/r")
+			secret := func(path string) {
+				_, err := owner.Create(testbed.Context(t), path, nil, framework.ACL(mine))
+				require.NoError(t, err)
+			}
+			secret("/r/before")
+			c, err := cache.New(subject, "/r", append(opts, cache.WithoutData(), cache.Depth(1))...)
+			require.NoError(t, err)
+			defer c.Close()
+			secret("/r/later")
+			create(t, owner, "/r/open")
+			require.NoError(t, c.Sync(testbed.Context(t)))
+			for path, want := range map[string]bool{"/r/before": false, "/r/later": false, "/r/open": true} {
+				_, there := c.Get(path)
+				require.Equal(t, want, there, path)
+			}
+		})
+	})
+}
+
+// ownership makes a server and two clients of it: one that has no rights, and one that can make nodes that only it may read, with the ACL
+// for them. It is for a synctest bubble.
+func ownership(t *testing.T, opts ...zktest.Option) (server *zktest.Server, subject, owner *framework.Client, mine []zk.ACL) {
+	server = zktest.NewServer(t, append(opts, zktest.WithInMemory())...)
+	bed, dial := testbed.On(server), framework.WithDialer(server.DialContext)
+	subject, owner = bed.Client(t, dial), bed.Client(t, dial, framework.WithAuth("digest", []byte("owner:secret")))
+	return server, subject, owner, zk.DigestACL(zk.PermAll, "owner", "secret")
+}
+
+// TestTreeThatIsMadeAgainGoesFirst: of a parent and a child that were made again, no new node comes before the old ones are
+// gone, whichever the cache hears of first.
+func TestTreeThatIsMadeAgainGoesFirst(t *testing.T) {
+	again := []string{"deleted /r/p/x=/r/p/x", "deleted /r/p=/r/p", "created /r/p=/r/p", "created /r/p/x=/r/p/x"}
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		server := zktest.NewServer(t)
+		subject, other, _ := pair(t, server)
+		create(t, other, "/r", "/r/p", "/r/p/x")
+		changes := follow(t, load(t, subject, "/r", opts...))
+		changes.want("created /r=/r", "created /r/p=/r/p", "created /r/p/x=/r/p/x")
+		root := follow(t, load(t, subject, "/r/p", opts...))
+		root.want("created /r/p=/r/p", "created /r/p/x=/r/p/x")
+		for range 100 {
+			_, err := other.Multi(testbed.Context(t),
+				&zk.DeleteRequest{Path: "/r/p/x", Version: -1}, &zk.DeleteRequest{Path: "/r/p", Version: -1},
+				&zk.CreateRequest{Path: "/r/p", Data: []byte("/r/p")}, &zk.CreateRequest{Path: "/r/p/x", Data: []byte("/r/p/x")})
+			require.NoError(t, err)
+			changes.want(again...)
+			root.want(again...)
+		}
+	})
+	t.Run("while there is no connection", func(t *testing.T) {
+		server := zktest.NewServer(t)
+		subject, other, of := pair(t, server)
+		create(t, other, "/r", "/r/p", "/r/p/x")
+		changes := follow(t, load(t, subject, "/r"))
+		changes.want("created /r=/r", "created /r/p=/r/p", "created /r/p/x=/r/p/x")
+		gate, watch := server.Block(zktest.OnOp(zktest.OpGetData), of), server.Block(zktest.OnOp(zktest.OpAddWatch), of)
+		server.CutConnections()
+		testbed.Receive(t, watch.Arrived(), "the next connection")
+		remove(t, other, "/r/p/x", "/r/p")
+		create(t, other, "/r/p", "/r/p/x")
+		watch.Open()
+		testbed.Receive(t, gate.Arrived(), "the read of the root")
+		set(t, other, "/r/p/x", "x") // its event comes before the parent is read
+		gate.Open()
+		changes.want("deleted /r/p/x=/r/p/x", "deleted /r/p=/r/p", "created /r/p=/r/p", "created /r/p/x=x")
+		create(t, other, "/r/p/y")
+		changes.want("created /r/p/y=/r/p/y")
+	})
+}

@@ -1,0 +1,34 @@
+package lock_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/stretchr/testify/require"
+)
+
+// TestNamesOfDigitsAreLocks: the number that the server adds is not taken for a part of the name.
+func TestNamesOfDigitsAreLocks(t *testing.T) {
+	client := testbed.InProcess(t).Client(t)
+	for _, name := range []string{"0", "1", "00", "7-", "-"} {
+		q, err := lock.New(client, "/of-"+name, name, nil)
+		require.NoError(t, err)
+		for range 12 {
+			require.NoError(t, acquire(t, q).Release(), name)
+		}
+	}
+}
+
+// TestDriverThatCannotBeComparedAfterAll has a type that can be compared, and a value that cannot, or is not equal to itself.
+func TestDriverThatCannotBeComparedAfterAll(t *testing.T) {
+	for _, value := range []any{[]int{1}, math.NaN()} {
+		q, err := lock.New(testbed.InProcess(t).Client(t), "/lock", "lock-", struct {
+			lock.Standard
+			any
+		}{any: value})
+		require.NoError(t, err)
+		watched(t, q)
+	}
+}

@@ -1,0 +1,690 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/session"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
+)
+
+// TestCloseOutlastsAServerThatRefusesCredentials closes a node while the only server that can be reached refuses the client's
+// credentials. It takes them later: in the same session, or, which matters for a persistent node only, in the next one.
+func TestCloseOutlastsAServerThatRefusesCredentials(t *testing.T) {
+	for name, c := range map[string]struct {
+		opts  []node.Option
+		lasts time.Duration
+		lives bool
+	}{
+		"ephemeral":                     {nil, time.Second, true},
+		"persistent":                    {[]node.Option{node.Persistent()}, time.Second, true},
+		"persistent, after the session": {[]node.Option{node.Persistent()}, time.Hour, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				refuses := testbed.RefuseCredentials(w.Server)
+				client := w.client(framework.WithAuth("digest", []byte("user:password")))
+				n := keep(t, client, "/group/a", "a", c.opts...)
+				session, err := client.Session(t.Context())
+				require.NoError(t, err)
+				refuses.Store(true)
+				w.CutConnections()
+				for !errors.Is(client.WaitConnected(t.Context()), zk.ErrAuthFailed) {
+					time.Sleep(time.Millisecond) // virtual time: between two looks at what the client says
+				}
+				closed := make(chan error, 1)
+				go func() { closed <- n.Close() }()
+				synctest.Wait()
+				time.Sleep(c.lasts) // virtual time, in which it must not give up
+				refuses.Store(false)
+				require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
+				if !c.lives {
+					w.settle() // it goes on in the background
+				}
+				require.Empty(t, w.nodes("/group"))
+				require.Equal(t, c.lives, session.Err() == nil)
+			})
+		})
+	}
+}
+
+// TestAClosedPersistentKeepLeavesAnothersNode has another client replace the node just before it is deleted.
+func TestAClosedPersistentKeepLeavesAnothersNode(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client, other := w.client(), w.client()
+		n := keep(t, client, "/group/a", "a", node.Persistent())
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		gate := w.Block(zktest.OnOp(zktest.OpDelete), zktest.OnSession(session.ID()))
+		closed := make(chan error, 1)
+		go func() { closed <- n.Close() }()
+		testbed.Receive(t, gate.Arrived(), "the deletion")
+		second := keep(t, other, "/group/a", "second", node.IfTaken(node.Replace))
+		before, err := w.Stat("/group/a")
+		require.NoError(t, err)
+		gate.Open()
+		require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
+		w.settle()
+		w.one(second, "second")
+		after, err := w.Stat("/group/a")
+		require.NoError(t, err)
+		require.Equal(t, before.Czxid, after.Czxid, "it was never touched")
+	})
+}
+
+// TestAPersistentNodeThatComesAfterItsSessionGoes has the create of a persistent node stand still in a server for longer than we trust
+// the session, and not as long as the servers do.
+func TestAPersistentNodeThatComesAfterItsSessionGoes(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client := w.client(framework.WithExpirationPercent(50))
+		require.NoError(t, w.Create("/group", nil))
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		gate := w.Block(zktest.OnOp(zktest.OpCreate))
+		ctx, cancel := context.WithCancel(t.Context())
+		kept := begin(ctx, client, "a", node.Persistent())
+		testbed.Receive(t, gate.Arrived(), "the create")
+		w.Freeze(session.ID())
+		testbed.Receive(t, session.Done(), "the end of the session")
+		cancel()
+		time.Sleep(time.Second) // virtual time, in which the Keep has left
+		gate.Open()
+		w.settle()
+		require.Empty(t, kept)
+		require.Empty(t, w.nodes("/group"))
+	})
+}
+
+// TestALateWriteOfOursDoesNotBringOldDataBack has a write of an earlier session stand still in a server, until the node has been made again. The
+// new node has the version that the write has.
+func TestALateWriteOfOursDoesNotBringOldDataBack(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		subject := w.client()
+		_, err := subject.Create(testbed.Context(t), "/group", nil)
+		require.NoError(t, err)
+		n, err := node.Keep(testbed.Context(t), subject, "/group/a", []byte("0"))
+		require.NoError(t, err)
+		session, err := subject.Session(testbed.Context(t))
+		require.NoError(t, err)
+		gate := w.Block(zktest.OnOp(zktest.OpSetData), zktest.OnSession(session.ID()))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.Error(t, n.Set(ctx, []byte("old"))) // it is with a server that stands still
+		<-gate.Arrived()
+		require.NoError(t, w.Delete("/group/a")) // by hand
+		w.CutConnections()                       // the next session is another one, and the first still lives
+		require.NoError(t, n.Set(testbed.Context(t), []byte("new")))
+		gate.Open()
+		w.settle()
+		there, _ := n.Present()
+		assert.True(t, there)
+		assert.NoError(t, n.Err())
+		w.one(n, "new")
+		require.NoError(t, n.Close())
+	}, zktest.LikeKeeper(zktest.KeeperRecent))
+}
+
+// TestWhatAnEarlierSessionMadeIsForgotten has the session end when a node has just been made, and somebody make one by hand in the next
+// session. It is taken over, and does not hold what the first one held.
+func TestWhatAnEarlierSessionMadeIsForgotten(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		armed, made, goOn := yes(), make(chan struct{}), make(chan struct{})
+		client := w.client(framework.WithObserver(framework.Observer{Operation: func(_ context.Context, e framework.OperationEvent) {
+			if e.Op == "create" && armed.CompareAndSwap(true, false) {
+				close(made)
+				<-goOn
+			}
+		}}))
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		kept := begin(day(t), client, "kept")
+		<-made
+		require.NoError(t, w.ExpireSession(session.ID()))
+		testbed.Receive(t, session.Done(), "the end of the session")
+		_, err = client.Create(t.Context(), "/group/a", []byte("by hand"), framework.As(framework.Ephemeral))
+		require.NoError(t, err)
+		synctest.Wait()
+		close(goOn)
+		n := testbed.Receive(t, kept, "the node")
+		require.NoError(t, n.Err())
+		w.one(n, "kept")
+		require.NoError(t, n.Close())
+	})
+}
+
+// TestNoHurryWhileNothingIsProven has the node be made just after the machine was suspended: what was answered before does not count
+// any more, and what is answered now is proven by a write some time later only. The simulation found it (seed 9003938), after a lost
+// connection, in a world where requests take no time, and where it went on for ever.
+func TestNoHurryWhileNothingIsProven(t *testing.T) {
+	var stood atomic.Int64
+	before := session.Suspended
+	session.Suspended = func() time.Duration { return time.Duration(stood.Load()) }
+	defer func() { session.Suspended = before }()
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(time.Millisecond))
+		require.NoError(t, server.Create("/n", []byte("of another")))
+		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithSessionTimeout(4*time.Second))
+		require.NoError(t, client.WaitConnected(t.Context()))
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		kept := make(chan *node.Node, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		go func() { // ends with ctx
+			n, err := node.Keep(ctx, client, "/n", nil)
+			assert.NoError(t, err)
+			kept <- n
+		}()
+		time.Sleep(time.Minute) // virtual time: nobody depends on the session, so the leader is not asked
+		server.ResetCounts()
+		for server.Requests().Requests[zktest.OpPing] == 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		stood.Store(int64(2400 * time.Millisecond))
+		server.ResetCounts()
+		require.NoError(t, server.Delete("/n"))
+		n := <-kept
+		require.NoError(t, session.Err())
+		writes := server.Requests().Requests[zktest.OpMulti]
+		require.Positive(t, writes, "nothing was proven")
+		require.Less(t, writes, 40)
+		require.NoError(t, n.Close())
+	})
+}
+
+// TestTheNodeOfAProtectedCreateIsOurs has the session end for us, and not yet for the servers, when the node has just been made. It
+// is replaced by one of the same name.
+func TestTheNodeOfAProtectedCreateIsOurs(t *testing.T) {
+	for name, opts := range map[string][]node.Option{
+		"fail":       {node.Protected(), node.IfTaken(node.Fail)},
+		"sequential": {node.Protected(), node.Sequential()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				armed, made, goOn := yes(), make(chan struct{}), make(chan struct{})
+				client := w.client(framework.WithExpirationPercent(50),
+					framework.WithObserver(framework.Observer{Operation: func(_ context.Context, e framework.OperationEvent) {
+						if e.Op == "create" && armed.CompareAndSwap(true, false) {
+							close(made)
+							<-goOn
+						}
+					}}))
+				session, err := client.Session(t.Context())
+				require.NoError(t, err)
+				ended := make(chan error, 1)
+				kept := make(chan *node.Node, 1)
+				go func() {
+					n, err := node.Keep(t.Context(), client, "/group/a", []byte("a"), opts...)
+					kept <- n
+					ended <- err
+				}()
+				<-made
+				before := w.nodes("/group")
+				require.Len(t, before, 1)
+				w.Freeze(session.ID())
+				testbed.Receive(t, session.Done(), "the end of the session")
+				close(goOn)
+				n := testbed.Receive(t, kept, "the end of Keep")
+				require.NoError(t, testbed.Receive(t, ended, "the end of Keep"))
+				w.settle()
+				require.Equal(t, before, w.nodes("/group"))
+				require.NoError(t, n.Close())
+				require.Empty(t, w.nodes("/group"))
+			})
+		})
+	}
+}
+
+// TestAProtectedPersistentNodeThatComesAfterItsSessionGoes has the create of a persistent node stand still in a server for nearly as
+// long as the servers keep a session that the client has given up: its timeout, and the rest of a tick. Keep was given up before.
+func TestAProtectedPersistentNodeThatComesAfterItsSessionGoes(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client := w.client(framework.WithExpirationPercent(50), framework.WithSessionTimeout(4*time.Second))
+		require.NoError(t, w.Create("/group", nil))
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		time.Sleep(1900 * time.Millisecond) // virtual time, to the end of a tick
+		gate := w.Block(zktest.OnOp(zktest.OpCreate))
+		ctx, cancel := context.WithCancel(t.Context())
+		kept := begin(ctx, client, "a", node.Persistent(), node.Protected())
+		testbed.Receive(t, gate.Arrived(), "the create")
+		cancel()
+		testbed.Receive(t, session.Done(), "the end of the session")
+		time.Sleep(4300 * time.Millisecond) // virtual time, until just before the servers end the session
+		require.True(t, slices.ContainsFunc(w.Sessions(), func(s zktest.Session) bool { return s.ID == session.ID() }))
+		gate.Open()
+		w.settle()
+		require.Empty(t, kept)
+		require.Empty(t, w.nodes("/group"))
+	})
+}
+
+// TestANodeIsOfTheKeepThatMadeIt has a Keep make the node of its session and then stand still. Another Keep of the same
+// client must not take that node, which has the owner of its own. The simulation found it.
+func TestANodeIsOfTheKeepThatMadeIt(t *testing.T) {
+	for name, opts := range map[string][]node.Option{"wait": nil, "fail": {node.IfTaken(node.Fail)}, "replace": {node.IfTaken(node.Replace)}} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				client, read, goOn := w.standsStill(yes())
+				slow := begin(day(t), client, "slow")
+				<-read
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				quick := begin(ctx, client, "quick", opts...)
+				time.Sleep(30 * time.Second)
+				require.Empty(t, quick, "the node is that of another Keep")
+				cancel()
+				synctest.Wait() // or it is asked for the node at the same moment, and may get it
+				close(goOn)
+				n := testbed.Receive(t, slow, "the node")
+				w.settle()
+				await(t, n, isThere)
+				w.one(n, "slow")
+				require.NoError(t, n.Close())
+				require.Empty(t, w.nodes("/group"))
+			})
+		})
+	}
+}
+
+// TestWhatWasReadBeforeTheNodeWasDeletedIsNotBelieved has a Keep read its node and then stand still. Meanwhile somebody
+// deletes that node, and somebody else makes one.
+func TestWhatWasReadBeforeTheNodeWasDeletedIsNotBelieved(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client, read, goOn := w.standsStill(yes())
+		slow := begin(day(t), client, "slow")
+		<-read
+		require.NoError(t, w.Delete("/group/a"))
+		other := keep(t, w.client(), "/group/a", "other")
+		synctest.Wait()
+		close(goOn)
+		w.settle()
+		require.Empty(t, slow, "it must not take a node for its own that is gone")
+		await(t, other, isThere)
+		w.one(other, "other")
+		require.NoError(t, other.Close())
+		n := testbed.Receive(t, slow, "the node, which is free now")
+		require.NoError(t, n.Close())
+	})
+}
+
+// TestTheNodeOfAKeepThatFailedIsNotTaken has a Keep fail, and stand still while it is about to delete its node. The next
+// one of the same client waits until that is gone, whatever IfTaken says.
+func TestTheNodeOfAKeepThatFailedIsNotTaken(t *testing.T) {
+	for name, taken := range map[string]node.Taken{"wait": node.Wait, "fail": node.Fail, "replace": node.Replace} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				var armed atomic.Bool
+				client, read, goOn := w.standsStill(&armed)
+				other := w.client()
+				require.NoError(t, w.Create("/group", nil))
+				gate := w.BlockReplies(zktest.OnOp(zktest.OpCreate))
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_, err := node.Keep(ctx, client, "/group/a", []byte("failed"))
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				armed.Store(true)
+				gate.Open()
+				<-read
+				next := begin(day(t), client, "next", node.IfTaken(taken))
+				time.Sleep(time.Second)
+				require.Empty(t, next, "the node is about to be deleted")
+				_, before, err := other.Exists(t.Context(), "/group/a")
+				require.NoError(t, err)
+				close(goOn)
+				n := testbed.Receive(t, next, "the node")
+				w.settle()
+				await(t, n, isThere)
+				w.one(n, "next")
+				_, stat, err := other.Exists(t.Context(), "/group/a")
+				require.NoError(t, err)
+				require.Greater(t, stat.Czxid, before.Czxid, "it is another one")
+				require.NoError(t, n.Close())
+				require.Empty(t, w.nodes("/group"))
+			})
+		})
+	}
+}
+
+// TestOneThatIsClosingIsWaitedFor has a Keep with Fail while another one of the client deletes its node.
+func TestOneThatIsClosingIsWaitedFor(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client := w.client()
+		n := keep(t, client, "/group/a", "first")
+		gate := w.Block(zktest.OnOp(zktest.OpDelete))
+		done := make(chan error, 1)
+		go func() { done <- n.Close() }()
+		testbed.Receive(t, gate.Arrived(), "the delete")
+		next := begin(day(t), client, "next", node.IfTaken(node.Fail))
+		synctest.Wait()
+		gate.Open()
+		require.NoError(t, testbed.Receive(t, done, "the end of Close"))
+		n = testbed.Receive(t, next, "the node")
+		w.settle()
+		w.one(n, "next")
+		require.NoError(t, n.Close())
+	})
+}
+
+// TestTwoKeepsOfOneClientWaitForAnother has both say what they wait for.
+func TestTwoKeepsOfOneClientWaitForAnother(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client, other := w.client(), keep(t, w.client(), "/group/a", "other")
+		first := begin(day(t), client, "first")
+		w.settle()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := node.Keep(ctx, client, "/group/a", nil)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, node.ErrTaken)
+		w.one(other, "other")
+		require.NoError(t, other.Close())
+		require.NoError(t, testbed.Receive(t, first, "the node").Close())
+	})
+}
+
+// TestPersistentKeepsOfOneClientDoNotFight has two on one path.
+func TestPersistentKeepsOfOneClientDoNotFight(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client := w.client()
+		first := keep(t, client, "/group/a", "first", node.Persistent())
+		second := begin(day(t), client, "second", node.Persistent())
+		w.settle()
+		require.Empty(t, second)
+		w.one(first, "first")
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, w.ExpireSession(session.ID()))
+		w.settle()
+		require.NoError(t, first.Close())
+		n := testbed.Receive(t, second, "the node")
+		w.settle()
+		w.one(n, "second")
+		require.NoError(t, n.Close())
+		require.Empty(t, w.nodes("/group"))
+	})
+}
+
+// TestAWriteUnderWayDoesNotMeetTheNodeOfAnother has a Keep replace a node while that is written. New nodes have the version 0,
+// which the write may have, too.
+func TestAWriteUnderWayDoesNotMeetTheNodeOfAnother(t *testing.T) {
+	for before := range 4 { // writes
+		virtual(t, func(t *testing.T, w world) {
+			n, other := keep(t, w.client(), "/group/a", "a"), w.client()
+			for range before {
+				require.NoError(t, n.Set(t.Context(), []byte("a")))
+			}
+			gate := w.Block(zktest.OnOp(zktest.OpSetData))
+			done := make(chan error, 1)
+			go func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				done <- n.Set(ctx, []byte("b"))
+			}()
+			testbed.Receive(t, gate.Arrived(), "the write")
+			thief := keep(t, other, "/group/a", "thief", node.IfTaken(node.Replace))
+			_, stat, err := other.Exists(t.Context(), "/group/a")
+			require.NoError(t, err)
+			require.NotContains(t, []int{before, before - 1}, int(stat.Version), "a repeated write may have the one before")
+			gate.Open()
+			w.settle()
+			require.ErrorIs(t, testbed.Receive(t, done, "the end of Set"), node.ErrTaken)
+			w.one(thief, "thief")
+		})
+	}
+}
+
+// TestAnotherNodeThatWasOverwrittenIsReported has somebody delete the node by hand while it is written, and somebody else
+// make one. ZooKeeper cannot prevent that. It is not taken for ours at least.
+func TestAnotherNodeThatWasOverwrittenIsReported(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		log := &lines{}
+		n := keep(t, w.client(framework.WithLogger(slog.New(slog.NewTextHandler(log, nil)))), "/group/a", "a")
+		other := w.client()
+		gate := w.Block(zktest.OnOp(zktest.OpSetData))
+		done := make(chan error, 1)
+		go func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			done <- n.Set(ctx, []byte("b"))
+		}()
+		testbed.Receive(t, gate.Arrived(), "the write")
+		_, err := other.Multi(t.Context(), &zk.DeleteRequest{Path: "/group/a", Version: -1},
+			&zk.CreateRequest{Path: "/group/a", Data: []byte("other"), Flags: zk.FlagEphemeral})
+		require.NoError(t, err)
+		gate.Open()
+		w.settle()
+		require.ErrorIs(t, testbed.Receive(t, done, "the end of Set"), node.ErrTaken)
+		await(t, n, reason(node.ErrTaken))
+		require.Equal(t, 1, log.with("ERROR", "another's node was overwritten", "/group/a"))
+	})
+}
+
+// TestANodeInPlaceOfOursIsGivenBack has the node of an old session of ours go, and another client make one, just before ours
+// is replaced.
+func TestANodeInPlaceOfOursIsGivenBack(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client := w.client()
+		n := keep(t, client, "/group/a", "a")
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		w.Stop()
+		time.Sleep(time.Hour)
+		gate := w.Block(zktest.OnOp(zktest.OpMulti), zktest.OnPath("/group"))
+		require.NoError(t, w.Restart())
+		testbed.Receive(t, gate.Arrived(), "the replacement of the old node")
+		other := begin(day(t), w.client(), "other")
+		synctest.Wait()
+		require.NoError(t, w.ExpireSession(session.ID()))
+		thief := testbed.Receive(t, other, "the node, which is free")
+		synctest.Wait()
+		stop := w.Trace(func(zktest.Event) {
+			there, _ := n.Present()
+			assert.False(t, there, "it is another's")
+		})
+		gate.Open()
+		w.settle()
+		await(t, n, reason(node.ErrTaken))
+		await(t, thief, isThere)
+		w.one(thief, "other")
+		stop()
+		require.NoError(t, thief.Close())
+		await(t, n, isThere)
+		w.one(n, "a")
+	})
+}
+
+// TestPresentIsFalseFromCloseOn has the goroutine that keeps a node stand still. Close does not return then, and somebody else
+// may have the node before it does. The simulation found it.
+func TestPresentIsFalseFromCloseOn(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		var armed atomic.Bool
+		client, read, stands := w.standsStill(&armed)
+		goOn := sync.OnceFunc(func() { close(stands) })
+		defer goOn()
+		n := keep(t, client, "/group/a", "first")
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		armed.Store(true)
+		require.NoError(t, w.Set("/group/a", []byte("changed")))
+		<-read
+		closed := make(chan error, 1)
+		go func() { closed <- n.Close() }()
+		synctest.Wait()
+		there, _ := n.Present()
+		require.False(t, there)
+		require.ErrorIs(t, n.Err(), node.ErrClosed)
+		require.NoError(t, w.ExpireSession(session.ID()))
+		second := keep(t, w.client(), "/group/a", "second")
+		there, _ = n.Present()
+		require.False(t, there)
+		goOn()
+		require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
+		require.ErrorIs(t, n.Err(), node.ErrClosed)
+		w.one(second, "second")
+	})
+}
+
+// TestAWriteIsNotRepeatedWithoutALook has the connection end before a write is carried out, and the node be deleted and another client
+// make one before there is a connection again. That one has the version that the write has, too.
+func TestAWriteIsNotRepeatedWithoutALook(t *testing.T) {
+	for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply} {
+		t.Run(fault.String(), func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				var away atomic.Bool
+				client := w.client(framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+					if away.Load() {
+						return nil, errors.New("no route to host")
+					}
+					return w.DialContext(ctx, network, address)
+				}))
+				n := keep(t, client, "/group/a", "a")
+				met := w.Inject(fault, 0, zktest.OnOp(zktest.OpSetData))
+				away.Store(true)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				ended := make(chan error, 1)
+				go func() { ended <- n.Set(ctx, []byte("b")) }()
+				testbed.Receive(t, met.Done(), "the write")
+				synctest.Wait()
+				require.NoError(t, w.Delete("/group/a"))
+				other := keep(t, w.client(), "/group/a", "other")
+				away.Store(false)
+				require.ErrorIs(t, testbed.Receive(t, ended, "the end of Set"), node.ErrTaken)
+				w.one(other, "other")
+				require.NoError(t, other.Close())
+				await(t, n, isThere)
+				w.one(n, "b")
+			})
+		})
+	}
+}
+
+// TestAnEventThatTheNodeWasDeletedIsBelieved has another client replace a node, and its owner's next look at it be held up. The
+// owner has been told of the deletion by then.
+func TestAnEventThatTheNodeWasDeletedIsBelieved(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client, other := w.client(), w.client()
+		n := keep(t, client, "/group/a", "a", node.WithErrorPolicy(connstate.Session))
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		gate := w.Block(zktest.OnOp(zktest.OpExists), zktest.OnSession(session.ID()))
+		thief := keep(t, other, "/group/a", "thief", node.IfTaken(node.Replace))
+		testbed.Receive(t, gate.Arrived(), "the next look")
+		synctest.Wait()
+		there, _ := n.Present()
+		assert.False(t, there, "the event has said so")
+		assert.ErrorIs(t, n.Err(), node.ErrDeleted)
+		gate.Open()
+		w.settle()
+		await(t, n, reason(node.ErrTaken))
+		w.one(thief, "thief")
+	})
+}
+
+// TestANodeThatGoesWhileTheSessionIsProvenIsNotShown has a Keep be so slow that it must prove its session before it shows the
+// node. Meanwhile another client replaces that.
+func TestANodeThatGoesWhileTheSessionIsProvenIsNotShown(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client, read, goOn := w.standsStill(yes())
+		other := w.client()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		slow := begin(ctx, client, "slow")
+		<-read
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Minute) // longer than the session, which nobody depends on
+		gate := w.Block(zktest.OnOp(zktest.OpMulti), zktest.OnSession(session.ID()))
+		close(goOn)
+		testbed.Receive(t, gate.Arrived(), "the proof")
+		thief := keep(t, other, "/group/a", "thief", node.IfTaken(node.Replace))
+		gate.Open()
+		w.settle()
+		require.Empty(t, slow, "the node was gone before it was shown")
+		w.one(thief, "thief")
+		await(t, thief, isThere)
+	})
+}
+
+// TestAnEventThatTheNodeWasDeletedIsBelievedDuringAWrite has somebody delete a node while its owner waits for the answer to a
+// write to it.
+func TestAnEventThatTheNodeWasDeletedIsBelievedDuringAWrite(t *testing.T) {
+	for name, c := range map[string]struct {
+		op  zktest.Op
+		ttl []node.Option
+	}{
+		"of its data":  {zktest.OpSetData, nil},
+		"of its touch": {zktest.OpCreateTTL, []node.Option{node.WithTTL(time.Hour)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				client := w.client()
+				n := keep(t, client, "/group/a", "a", append(c.ttl, node.WithErrorPolicy(connstate.Session))...)
+				session, err := client.Session(t.Context())
+				require.NoError(t, err)
+				gate := w.Block(zktest.OnOp(c.op), zktest.OnSession(session.ID()))
+				ctx, cancel := context.WithCancel(t.Context())
+				go func() { _ = n.Set(ctx, []byte("b")) }()
+				if c.ttl != nil {
+					time.Sleep(30*time.Minute - time.Second) // virtual time, until a touch is near
+				}
+				testbed.Receive(t, gate.Arrived(), "the write")
+				require.NoError(t, w.Delete("/group/a"))
+				synctest.Wait()
+				there, _ := n.Present()
+				assert.False(t, there, "the event has said so")
+				assert.ErrorIs(t, n.Err(), node.ErrDeleted)
+				gate.Open()
+				w.settle()
+				await(t, n, isThere)
+				w.one(n, "b")
+				cancel()
+				require.NoError(t, n.Close())
+			}, zktest.WithTTLNodes())
+		})
+	}
+}
+
+// TestAPersistentNodeThatIsMadeAgainStays has the reply to the second create be lost. What may still come is not deleted while it is kept.
+func TestAPersistentNodeThatIsMadeAgainStays(t *testing.T) {
+	for name, opts := range map[string][]node.Option{"plain": nil, "protected": {node.Protected()}} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				client := w.client(framework.WithRetryPolicy(retry.Never()))
+				n := keep(t, client, "/group/a", "a", append(opts, node.Persistent())...)
+				w.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate))
+				deleted := 0
+				defer w.Trace(func(e zktest.Event) {
+					if e.Watch == "" && e.Request.Op == zktest.OpDelete {
+						deleted++
+					}
+				})()
+				require.NoError(t, w.Delete(n.Path()))
+				w.settle()
+				await(t, n, isThere)
+				w.one(n, "a")
+				require.Zero(t, deleted, "the client deletes nothing")
+				require.NoError(t, n.Close())
+				require.Empty(t, w.nodes("/group"))
+			})
+		})
+	}
+}

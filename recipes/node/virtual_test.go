@@ -1,0 +1,225 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/zktest"
+)
+
+// faults is every way in which a request can fail.
+var faults = []zktest.Fault{zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter}
+
+// world is a server in virtual time.
+type world struct {
+	*zktest.Server
+	t *testing.T
+}
+
+// virtual runs test in a synctest bubble with a server inside.
+func virtual(t *testing.T, test func(t *testing.T, w world), opts ...zktest.Option) {
+	synctest.Test(t, func(t *testing.T) {
+		test(t, world{zktest.NewServer(t, append(opts, zktest.WithInMemory())...), t})
+	})
+}
+
+func (w world) client(opts ...framework.Option) *framework.Client {
+	return testbed.On(w.Server).Client(w.t, append([]framework.Option{framework.WithDialer(w.DialContext)}, opts...)...)
+}
+
+// settle lets a minute pass: what was under way has come to its end.
+func (w world) settle() {
+	time.Sleep(time.Minute)
+	synctest.Wait()
+}
+
+// nodes is what there is below a path, with data.
+func (w world) nodes(path string) map[string]string {
+	w.t.Helper()
+	nodes := map[string]string{}
+	children, err := w.Children(path)
+	if err != nil {
+		return nodes
+	}
+	for _, child := range children {
+		data, err := w.Get(framework.Join(path, child))
+		require.NoError(w.t, err)
+		nodes[child] = string(data)
+	}
+	return nodes
+}
+
+// one checks that a node is there, once, with these data.
+func (w world) one(n *node.Node, data string) {
+	w.t.Helper()
+	dir, name := framework.Split(n.Path())
+	assert.Equal(w.t, map[string]string{name: data}, w.nodes(dir))
+}
+
+// heartbeat reports whether a request is one that a client sends by itself as time passes: a write that changes nothing.
+func heartbeat(r zktest.Request) bool {
+	return r.Op == zktest.OpMulti && r.Path == "/" && len(r.Parts) == 1
+}
+
+func name(n *node.Node) string {
+	_, name := framework.Split(n.Path())
+	return name
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// keep makes a node that is kept, and closes it at the end of the test.
+func keep(t *testing.T, client *framework.Client, path, data string, opts ...node.Option) *node.Node {
+	t.Helper()
+	n, err := node.Keep(testbed.Context(t), client, path, []byte(data), opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = n.Close() })
+	there, _ := n.Present()
+	require.True(t, there)
+	require.NoError(t, n.Err())
+	return n
+}
+
+// data reads a node with another client; "-" stands for no node.
+func data(t *testing.T, client *framework.Client, path string) string {
+	t.Helper()
+	testbed.CatchUp(t, client)
+	data, _, err := client.Get(testbed.Context(t), path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return "-"
+	}
+	require.NoError(t, err)
+	return string(data)
+}
+
+// kept is a node or a member.
+type kept interface {
+	Present() (bool, <-chan struct{})
+	Err() error
+}
+
+// await waits until the node is there, or is not, and Err is as condition wants it.
+func await(t *testing.T, n kept, condition func(there bool, err error) bool) {
+	t.Helper()
+	ctx := testbed.Context(t)
+	for {
+		there, changed := n.Present()
+		if condition(there, n.Err()) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			require.FailNow(t, "waited in vain", "there: %v, reason: %v", there, n.Err())
+		}
+	}
+}
+
+func isThere(there bool, err error) bool { return there && err == nil }
+
+func reason(want error) func(bool, error) bool {
+	return func(there bool, err error) bool { return !there && errors.Is(err, want) }
+}
+
+// standsStill makes a client whose first look at /group/a, counted from when armed is true, does not return until
+// goOn is closed. read is closed when it has been answered.
+func (w world) standsStill(armed *atomic.Bool) (client *framework.Client, read, goOn chan struct{}) {
+	return w.standsStillAt("/group/a", armed)
+}
+
+func (w world) standsStillAt(path string, armed *atomic.Bool) (client *framework.Client, read, goOn chan struct{}) {
+	read, goOn = make(chan struct{}), make(chan struct{})
+	// Not a sync.Once: time stands still while a goroutine waits for one.
+	return w.client(framework.WithObserver(framework.Observer{Operation: func(_ context.Context, e framework.OperationEvent) {
+		if e.Op == "exists" && e.Path == path && armed.CompareAndSwap(true, false) {
+			close(read)
+			<-goOn
+		}
+	}})), read, goOn
+}
+
+// begin keeps /group/a in the background.
+func begin(ctx context.Context, client *framework.Client, data string, opts ...node.Option) <-chan *node.Node {
+	kept := make(chan *node.Node, 1)
+	go func() {
+		if n, err := node.Keep(ctx, client, "/group/a", []byte(data), opts...); err == nil {
+			kept <- n
+		}
+	}()
+	return kept
+}
+
+func yes() *atomic.Bool {
+	var b atomic.Bool
+	b.Store(true)
+	return &b
+}
+
+func minutes(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// counted is a client, and how many connections it has made.
+func (w world) counted(opts ...framework.Option) (client *framework.Client, connections *atomic.Int64) {
+	connections = &atomic.Int64{}
+	return w.client(append(opts, framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		connections.Add(1)
+		return w.DialContext(ctx, network, address)
+	}))...), connections
+}
+
+// lines is a log.
+type lines struct {
+	mu   sync.Mutex
+	text []string
+}
+
+func (l *lines) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = append(l.text, string(line))
+	return len(line), nil
+}
+
+// with counts the lines that have all parts in them.
+func (l *lines) with(parts ...string) (count int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.text {
+		all := true
+		for _, part := range parts {
+			all = all && strings.Contains(line, part)
+		}
+		if all {
+			count++
+		}
+	}
+	return count
+}
+
+// day ends in a day, when it is clear that a test hangs.
+func day(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// perms makes an ACL for everybody.
+func perms(p int32) []zk.ACL { return zk.WorldACL(p) }

@@ -1,0 +1,61 @@
+package semaphore_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/semaphore"
+	"github.com/gocurator/curator/zktest"
+)
+
+// TestEachLeaseIsReportedOnce, with all of its wait, and the queue in front of the leases is not reported.
+func TestEachLeaseIsReportedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		count := make(map[string]int)
+		var longest time.Duration
+		note := func(what, path string, waited time.Duration) {
+			mu.Lock()
+			defer mu.Unlock()
+			count[what+" "+path]++
+			longest = max(longest, waited)
+		}
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithObserver(framework.Observer{
+			Acquiring: func(ctx context.Context, e framework.AcquiringEvent) context.Context {
+				note("acquiring", e.Path, 0)
+				return ctx
+			},
+			Acquired: func(ctx context.Context, e framework.AcquiredEvent) context.Context {
+				note("acquired", e.Path, e.Waited)
+				return ctx
+			},
+			NotAcquired: func(_ context.Context, e framework.NotAcquiredEvent) { note("not acquired", e.Path, 0) },
+			Ended:       func(_ context.Context, e framework.EndedEvent) { note("ended", e.Path, 0) },
+		}))
+		s, err := semaphore.New(client, "/pool", 2)
+		require.NoError(t, err)
+		all, err := s.AcquireN(t.Context(), 2)
+		require.NoError(t, err)
+		_, err = s.TryAcquire(t.Context())
+		require.ErrorIs(t, err, semaphore.ErrNotAcquired)
+		next := start(t, t.Context(), s, 1, 1)
+		time.Sleep(time.Minute) // virtual time, which it waits
+		require.NoError(t, all.Release())
+		got := testbed.Receive(t, next, "the lease")
+		require.NoError(t, got.err)
+		require.NoError(t, got.group.Release())
+		synctest.Wait()
+		require.Equal(t, map[string]int{
+			"acquiring /pool/leases": 4, "acquired /pool/leases": 3, "not acquired /pool/leases": 1, "ended /pool/leases": 3,
+		}, count)
+		require.GreaterOrEqual(t, longest, time.Minute)
+	})
+}

@@ -1,0 +1,328 @@
+package semaphore_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/semaphore"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestCloseEndsAWaitAtOnce has a client be closed that pauses for an hour between tries: while it waits, or in such a pause.
+func TestCloseEndsAWaitAtOnce(t *testing.T) {
+	for name, before := range map[string]func(t *testing.T, server *zktest.Server, session *framework.Session){
+		"waits": func(*testing.T, *zktest.Server, *framework.Session) {},
+		"pauses": func(t *testing.T, server *zktest.Server, session *framework.Session) {
+			require.NoError(t, server.ExpireSession(session.ID()))
+			testbed.Receive(t, session.Done(), "the end of the session")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zktest.WithInMemory())
+				bed := testbed.On(server)
+				dial := framework.WithDialer(server.DialContext)
+				other, err := semaphore.New(bed.Client(t, dial), "/pool", 1)
+				require.NoError(t, err)
+				hold := acquire(t, other)
+				client := bed.Client(t, dial, framework.WithRetryPolicy(retry.Forever(time.Hour)))
+				s, err := semaphore.New(client, "/pool", 1)
+				require.NoError(t, err)
+				session, err := client.Session(t.Context())
+				require.NoError(t, err)
+				waiter := start(t, t.Context(), s, 1, 1)
+				synctest.Wait()
+				before(t, server, session)
+				synctest.Wait()
+				began := time.Now()
+				require.NoError(t, client.Close())
+				got := testbed.Receive(t, waiter, "the end")
+				require.ErrorIs(t, got.err, lock.ErrClosed)
+				require.Less(t, time.Since(began), time.Minute)
+				release(t, hold)
+			})
+		})
+	}
+}
+
+// TestWaiterDoesNotHurryABusyServer that refuses to read the count, also if the client is not to repeat any request.
+func TestWaiterDoesNotHurryABusyServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		bed := testbed.On(server)
+		shared := func(policy retry.Policy) (*semaphore.Semaphore, *semaphore.Count) {
+			client := bed.Client(t, framework.WithDialer(server.DialContext), framework.WithRetryPolicy(policy))
+			count, err := semaphore.NewCount(client, "/max", 1)
+			require.NoError(t, err)
+			s, err := semaphore.NewShared(client, "/pool", count)
+			require.NoError(t, err)
+			return s, count
+		}
+		other, count := shared(retry.OneTime(time.Second))
+		hold := acquire(t, other)
+		s, _ := shared(retry.Never())
+		waiter := start(t, t.Context(), s, 1, 1)
+		synctest.Wait()
+		idle := testbed.Busy(server)
+		before := server.Requests().Requests[zktest.OpGetData]
+		require.NoError(t, count.Set(t.Context(), 2))
+		time.Sleep(time.Second) // virtual time: what is counted is the requests of a second
+		require.LessOrEqual(t, server.Requests().Requests[zktest.OpGetData]-before, 100, "by the waiter, and by the holder")
+		idle()
+		got := testbed.Receive(t, waiter, "a lease")
+		require.NoError(t, got.err)
+		release(t, got.group)
+		release(t, hold)
+	})
+}
+
+// TestAServerThatRefusesCredentialsEndsNoWait has it refuse those of the client that reads the count, for a while.
+func TestAServerThatRefusesCredentialsEndsNoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		bed := testbed.On(server)
+		dial := framework.WithDialer(server.DialContext)
+		client := bed.Client(t, dial, framework.WithErrorPolicy(connstate.Session))
+		refuses := testbed.RefuseCredentials(server)
+		counting := bed.Client(t, dial, framework.WithAuth("digest", []byte("user:password")))
+		count, err := semaphore.NewCount(counting, "/max", 1)
+		require.NoError(t, err)
+		s, err := semaphore.NewShared(client, "/pool", count)
+		require.NoError(t, err)
+		hold := acquire(t, s)
+		waiter := start(t, t.Context(), s, 1, 1)
+		synctest.Wait()
+		refuses.Store(true)
+		server.CutConnections()
+		time.Sleep(4 * time.Second) // virtual time: the refusal lasts that long
+		undecided(t, waiter)
+		refuses.Store(false)
+		testbed.Eventually(t, func() bool { return counting.WaitConnected(t.Context()) == nil }, "the client of the count connects again")
+		release(t, hold)
+		got := testbed.Receive(t, waiter, "the lease")
+		require.NoError(t, got.err)
+		release(t, got.group)
+	})
+}
+
+// TestManyLeasesAreGivenUpAsSoonAsOne has a caller with many leases give up, while its servers do not answer.
+func TestManyLeasesAreGivenUpAsSoonAsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const max = 31
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		bed := testbed.On(server)
+		dial := framework.WithDialer(server.DialContext)
+		client := bed.Client(t, dial, framework.WithSessionTimeout(40*time.Second))
+		s, err := semaphore.New(client, "/pool", max)
+		require.NoError(t, err)
+		other, err := semaphore.New(bed.Client(t, dial), "/pool", max)
+		require.NoError(t, err)
+		hold := acquire(t, other)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		waiter := start(t, ctx, s, max, 1) // it has all leases but one
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		synctest.Wait()
+		server.Freeze(session.ID())
+		began := time.Now()
+		cancel()
+		got := testbed.Receive(t, waiter, "the end")
+		require.ErrorIs(t, got.err, context.Canceled)
+		require.LessOrEqual(t, time.Since(began), 3*time.Second, "one each for the leases, for the one that it waits for, and for the place in the queue")
+		server.Thaw()
+		release(t, hold)
+		empty(t, client, "/pool")
+	})
+}
+
+// TestWhyWaitingWasUselessIsTold, and not that a context was cancelled that is the semaphore's own. The time of the caller is over
+// while leases are given back.
+func TestWhyWaitingWasUselessIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		bed := testbed.On(server)
+		dial := framework.WithDialer(server.DialContext)
+		shared := func() (*semaphore.Semaphore, *semaphore.Count, *framework.Client) {
+			client := bed.Client(t, dial)
+			count, err := semaphore.NewCount(client, "/max", 3)
+			require.NoError(t, err)
+			s, err := semaphore.NewShared(client, "/pool", count)
+			require.NoError(t, err)
+			return s, count, client
+		}
+		s, _, client := shared()
+		other, count, _ := shared()
+		hold := acquire(t, other)
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		waiter := start(t, ctx, s, 3, 1)
+		time.Sleep(4800 * time.Millisecond) // virtual time: the caller's is over while it gives back, which takes a second
+		defer server.Block(zktest.OnOp(zktest.OpDelete), zktest.OnSession(session.ID())).Open()
+		require.NoError(t, count.Set(t.Context(), 2))
+		got := testbed.Receive(t, waiter, "the end")
+		require.ErrorIs(t, got.err, semaphore.ErrTooMany)
+		require.NotErrorIs(t, got.err, context.Canceled)
+		release(t, hold)
+	})
+}
+
+// TestWhoLosesALeaseWhileItWaitsForTheNextKeepsItsPlace has a connection be lost for a moment. With the policy Standard that
+// ends a lease, but not the session.
+func TestWhoLosesALeaseWhileItWaitsForTheNextKeepsItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		bed := testbed.On(server)
+		of := func(policy connstate.ErrorPolicy) *semaphore.Semaphore {
+			client := bed.Client(t, framework.WithDialer(server.DialContext), framework.WithErrorPolicy(policy))
+			s, err := semaphore.New(client, "/pool", 2)
+			require.NoError(t, err)
+			return s
+		}
+		holder, first, second := of(connstate.Session), of(connstate.Standard), of(connstate.Session)
+		hold := acquire(t, holder)
+		both := start(t, t.Context(), first, 2, 1) // it has one
+		next := start(t, t.Context(), second, 1, 2)
+		synctest.Wait()
+		server.CutConnections()
+		time.Sleep(time.Second) // virtual time, in which they connect again, and nobody may acquire
+		undecided(t, both)
+		undecided(t, next)
+		release(t, hold)
+		got := testbed.Receive(t, both, "both leases")
+		require.NoError(t, got.err)
+		time.Sleep(time.Second) // virtual time, in which nobody may acquire
+		undecided(t, next)
+		release(t, got.group)
+		got = testbed.Receive(t, next, "a lease")
+		require.NoError(t, got.err)
+		release(t, got.group)
+	})
+}
+
+// TestPauseWithoutAServerSaysSo has the session of a waiter end while there is no server. The time is over in the pause before it
+// queues again. Nobody knows then whether a lease is free.
+func TestPauseWithoutAServerSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext),
+			framework.WithSessionTimeout(4*time.Second), framework.WithRetryPolicy(retry.NTimes(3, time.Minute)))
+		require.NoError(t, err)
+		defer client.Close()
+		s, err := semaphore.New(client, "/semaphore", 1)
+		require.NoError(t, err)
+		_, err = s.Acquire(t.Context()) // it ends with its session, too
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		time.AfterFunc(time.Second, server.Stop)
+		_, err = s.Acquire(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, zk.ErrNoServer)
+		require.NotErrorIs(t, err, semaphore.ErrNotAcquired)
+	})
+}
+
+// TestWorkStopsWithTheEnsembleAndGoesOnWithAQuorum stops all servers, and restarts two of three.
+func TestWorkStopsWithTheEnsembleAndGoesOnWithAQuorum(t *testing.T) { // CUR-SEM-09
+	synctest.Test(t, func(t *testing.T) {
+		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
+		bed := testbed.OnCluster(cluster)
+		var inside, work atomic.Int64
+		var workers sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		defer workers.Wait()
+		defer cancel()
+		worker := func(s *semaphore.Semaphore) {
+			hold, err := s.Acquire(ctx)
+			if err != nil {
+				time.Sleep(time.Second) // virtual time between two tries
+				return
+			}
+			assert.EqualValues(t, 1, inside.Add(1), "two work")
+			for range 5 {
+				select {
+				case <-hold.Done():
+				case <-time.After(100 * time.Millisecond):
+					work.Add(1)
+				}
+			}
+			inside.Add(-1)
+			_ = hold.Release() // in an outage it is lost
+		}
+		for range 6 {
+			client := bed.Client(t, framework.WithDialer(cluster.DialContext))
+			s, err := semaphore.New(client, "/pool", 1)
+			require.NoError(t, err)
+			workers.Go(func() {
+				for ctx.Err() == nil {
+					worker(s)
+				}
+			})
+		}
+		observer := bed.Client(t, framework.WithDialer(cluster.DialContext))
+		lost := make(chan connstate.State, 10)
+		_, err := observer.Listen(func(s connstate.State) {
+			if s == connstate.Lost {
+				lost <- s
+			}
+		})
+		require.NoError(t, err)
+		time.Sleep(time.Minute) // virtual time, in which they work
+		require.Greater(t, work.Load(), int64(100))
+
+		for _, member := range cluster.Members() {
+			member.Stop()
+		}
+		<-lost
+		synctest.Wait()
+		during := work.Load()
+		time.Sleep(time.Minute) // virtual time, in which nobody may work
+		require.Equal(t, during, work.Load())
+		for _, member := range cluster.Members()[:2] {
+			require.NoError(t, member.Restart())
+		}
+		time.Sleep(time.Minute) // virtual time, in which they work again
+		require.Greater(t, work.Load(), during+100)
+	})
+}
+
+// TestNodesOfALostSessionStayUntilRelease has a client give its session up and make another one, before the servers end the first.
+func TestNodesOfALostSessionStayUntilRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithErrorPolicy(connstate.Session))
+		s, err := semaphore.New(client, "/pool", 2)
+		require.NoError(t, err)
+		group, err := s.AcquireN(t.Context(), 2)
+		require.NoError(t, err)
+		server.Freeze(group.Holds()[0].Session().ID())
+		testbed.Receive(t, group.Done(), "word of the loss")
+		_, err = client.Session(t.Context()) // the next one
+		require.NoError(t, err)
+		leases := func() int {
+			time.Sleep(100 * time.Millisecond) // virtual time, for requests that are under way
+			names, err := server.Children("/pool/leases")
+			require.NoError(t, err)
+			return len(names)
+		}
+		require.Equal(t, 2, leases(), "the holder's work may still run")
+		require.ErrorIs(t, group.Release(), lock.ErrSessionLost)
+		require.Zero(t, leases())
+		require.Len(t, server.Sessions(), 2, "the servers have not ended the first yet")
+	})
+}
