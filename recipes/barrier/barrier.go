@@ -1,0 +1,97 @@
+// Package barrier makes processes wait for each other. [Barrier] is Curator's DistributedBarrier: while it is set, all wait.
+// [Double] is Curator's DistributedDoubleBarrier: n processes begin together and end together. Java and Go share a path.
+//
+// # On the wire
+//
+// A Barrier is the persistent node <path>. A member of a Double is an ephemeral node <path>/<uuid>, and <path>/ready, which
+// is persistent, lets everybody in. Whoever finds n members after it has created its own node creates ready. Members leave in the
+// order of Java's: those that are not the first by name delete their nodes, and the first deletes its own when it is alone.
+// Then everybody deletes ready.
+//
+// # What it promises
+//
+//   - Wait and Enter return nil only when the barrier was open, or complete, during the call: never because of a timeout, a lost
+//     connection or a server that is behind.
+//   - After an Enter or Leave that failed no node of ours stays: the client deletes it in the background. One process never counts
+//     twice, also when its session ends while it waits.
+//
+// # What it cannot promise
+//
+// A process that has crashed counts until the servers end its session. On a ClickHouse Keeper, which keeps the old session beside
+// the new one, the same goes for a create that an old connection has sent, and that is carried out after the deletion. If all members
+// of a Double crash while they are inside, ready stays, and the next Enter passes: use a new path for each run.
+package barrier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/follow"
+)
+
+// Barrier is a barrier at one path that makes everybody wait while it is set. It does not belong to the session that
+// has set it. It has no state of its own, and is safe for concurrent use.
+type Barrier struct {
+	client *framework.Client
+	path   string
+}
+
+// New makes a barrier at path. Nothing is sent. Errors are [framework.ErrBadPath] and [framework.ErrBadArgument].
+func New(client *framework.Client, path string) (*Barrier, error) {
+	if err := check(client, path); err != nil {
+		return nil, follow.OpError("barrier", path, err)
+	}
+	return &Barrier{client, path}, nil
+}
+
+func check(client *framework.Client, path string) error {
+	if client == nil {
+		return fmt.Errorf("%w: nil client", framework.ErrBadArgument)
+	}
+	if path == "/" {
+		return fmt.Errorf("%w: the root cannot be a barrier", framework.ErrBadPath)
+	}
+	return framework.ValidatePath(path)
+}
+
+// Path is the path of the barrier.
+func (b *Barrier) Path() string { return b.path }
+
+// Set sets the barrier. It is no error if it is set already. Errors are those of [framework.Client.Create]; if [retry.Unknown]
+// is true of one, the barrier may be set.
+func (b *Barrier) Set(ctx context.Context) error {
+	_, err := b.client.Create(ctx, b.path, nil, framework.ContainerParents())
+	if errors.Is(err, zk.ErrNodeExists) {
+		err = nil
+	}
+	return follow.OpError("set barrier", b.path, err)
+}
+
+// Remove removes the barrier, and everybody goes on. found is false if it was not set, unless this call may have removed it.
+// After an error the barrier may be there still: nothing goes on in the background, since that could remove a barrier that
+// somebody sets later. Errors are those of [framework.Client.Delete].
+func (b *Barrier) Remove(ctx context.Context) (found bool, err error) {
+	found, err = b.client.DeleteIfExists(ctx, b.path, -1)
+	return found, follow.OpError("remove barrier", b.path, err)
+}
+
+// Wait returns when the barrier is not set, which may be so at once. It sees a barrier that was set before the call, whichever
+// server answers. It waits as long as ctx, also while no server can be reached. Then the error is that of ctx, and wraps zk.ErrNoServer
+// if there is no connection. Other errors are [framework.ErrClosed], and answers such as zk.ErrNoAuth.
+func (b *Barrier) Wait(ctx context.Context) error {
+	err := follow.Reads(ctx, b.client, func(ctx context.Context, _ *framework.Session) (<-chan struct{}, error) {
+		found, _, watch, err := b.client.ExistsW(ctx, b.path)
+		if err == nil && !found {
+			err = follow.Done
+		}
+		if err != nil {
+			return nil, err
+		}
+		return watch.Done(), nil
+	})
+	return follow.OpError("wait for barrier", b.path, err)
+}

@@ -1,0 +1,225 @@
+package barrier_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/barrier"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestBarrier(t *testing.T) {
+	testbed.Run(t, []testbed.Case{
+		{Name: "a wait where there is no barrier returns at once", Test: noBarrier},                          // CUR-BAR-01
+		{Name: "waiters go on when the barrier is removed, whoever has set it", Test: waitersGoOn},           // CUR-BAR-02
+		{Name: "a wait that times out says so, and a removal what it has found", Test: timeoutIsNoPass},      // KZ-BAR-01
+		{Name: "a barrier that was set before the call is seen on each server", Test: seenOnEachServer},      // GH-1290
+		{Name: "a double barrier lets members in and out together", Test: together},                          // CUR-BAR-03, KZ-BAR-02
+		{Name: "more members than needed enter and leave", Test: overSubscribed},                             // CUR-BAR-04
+		{Name: "an entry that is not complete times out and leaves no node", Test: incompleteEntry},          // CUR-BAR-05, CURATOR-80
+		{Name: "a leave that times out says so, and leaves no node", Test: incompleteLeave},                  // CURATOR-536
+		{Name: "an entry's context ends with its session, and the others can leave", Test: entryLosesItself}, // CURATOR-233
+		{Name: "a waiting member whose session ends comes again", Test: comesAgain},
+	})
+}
+
+func newBarrier(t *testing.T, client *framework.Client, path string) *barrier.Barrier {
+	t.Helper()
+	b, err := barrier.New(client, path)
+	require.NoError(t, err)
+	return b
+}
+
+// waiting starts a Wait, whose result comes on the channel.
+func waiting(ctx context.Context, b *barrier.Barrier) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- b.Wait(ctx) }()
+	return done
+}
+
+func noBarrier(t *testing.T, bed *testbed.Bed) {
+	b := newBarrier(t, bed.Client(t), testbed.Path(t))
+	require.NoError(t, b.Wait(testbed.Context(t)))
+}
+
+func waitersGoOn(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	setter := bed.Client(t)
+	require.NoError(t, newBarrier(t, setter, path).Set(testbed.Context(t)))
+	require.NoError(t, newBarrier(t, setter, path).Set(testbed.Context(t)), "it is set already")
+	require.NoError(t, setter.Close())
+	var waiters []<-chan error
+	for range 5 {
+		waiters = append(waiters, waiting(testbed.Context(t), newBarrier(t, bed.Client(t), path)))
+	}
+	for _, w := range waiters {
+		select {
+		case err := <-w:
+			require.Fail(t, "passed", "%v", err)
+		default:
+		}
+	}
+	found, err := newBarrier(t, bed.Client(t), path).Remove(testbed.Context(t))
+	require.NoError(t, err)
+	require.True(t, found)
+	for _, w := range waiters {
+		require.NoError(t, testbed.Receive(t, w, "a waiter"))
+	}
+}
+
+func timeoutIsNoPass(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	b := newBarrier(t, bed.Client(t), testbed.Path(t))
+	require.NoError(t, b.Set(ctx))
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	err := b.Wait(short)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, zk.ErrNoServer)
+	require.ErrorContains(t, err, "wait for barrier "+b.Path())
+	for _, want := range []bool{true, false} {
+		found, err := b.Remove(ctx)
+		require.NoError(t, err)
+		require.Equal(t, want, found)
+		require.NoError(t, b.Wait(ctx))
+	}
+}
+
+func seenOnEachServer(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	var all []*barrier.Barrier
+	for range 3 { // clients are on different servers
+		all = append(all, newBarrier(t, bed.Client(t), path))
+	}
+	for i, b := range all {
+		require.NoError(t, b.Set(testbed.Context(t)))
+		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		require.ErrorIs(t, all[(i+1)%3].Wait(short), context.DeadlineExceeded)
+		cancel()
+		_, err := b.Remove(testbed.Context(t))
+		require.NoError(t, err)
+		require.NoError(t, all[(i+2)%3].Wait(testbed.Context(t)))
+	}
+}
+
+// TestAServerThatIsBehindLetsNobodyPass has a follower that knows of the barrier a second late.
+func TestAServerThatIsBehindLetsNobodyPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
+		leader, err := cluster.WaitLeader(t.Context())
+		require.NoError(t, err)
+		follower := cluster.Members()[slices.IndexFunc(cluster.Members(), func(m *zktest.Server) bool { return m != leader })]
+		bed := testbed.OnCluster(cluster)
+		near := newBarrier(t, bed.Client(t, framework.WithDialer(leader.DialContext)), "/b")
+		far := newBarrier(t, bed.Client(t, framework.WithDialer(follower.DialContext)), "/b")
+		require.NoError(t, cluster.Lag(follower, time.Second))
+		require.NoError(t, near.Set(t.Context()))
+		passed := waiting(t.Context(), far)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Empty(t, passed)
+		_, err = near.Remove(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, <-passed)
+	})
+}
+
+// TestBarrierWithAnyRequestFailing has the subject set, wait and remove, while another one waits.
+func TestBarrierWithAnyRequestFailing(t *testing.T) {
+	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
+		ctx := testbed.Context(t)
+		b, other := newBarrier(t, s.Subject, "/deep/down/b"), newBarrier(t, s.Other, "/deep/down/b")
+		require.NoError(t, b.Set(ctx))
+		require.True(t, s.Server.Exists("/deep/down/b"))
+		passed := []<-chan error{waiting(ctx, b), waiting(ctx, other)}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		for _, p := range passed {
+			require.Empty(t, p, "nobody has removed it")
+		}
+		_, err := b.Remove(ctx)
+		require.NoError(t, err)
+		require.False(t, s.Server.Exists("/deep/down/b"))
+		for _, p := range passed {
+			require.NoError(t, <-p)
+		}
+	})
+}
+
+func TestAWaitLastsThroughAnOutage(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		b := newBarrier(t, client(), "/b")
+		require.NoError(t, b.Set(t.Context()))
+		passed := waiting(t.Context(), b)
+		time.Sleep(time.Second)
+		server.Stop()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		err := b.Wait(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, zk.ErrNoServer)
+		require.Empty(t, passed)
+		require.NoError(t, server.Restart())
+		require.NoError(t, server.Delete("/b"))
+		require.NoError(t, <-passed)
+	})
+}
+
+func TestBarriersOnAKeeper(t *testing.T) {
+	for _, age := range []zktest.KeeperAge{zktest.KeeperOld, zktest.KeeperRecent, zktest.KeeperNew} {
+		testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+			b := newBarrier(t, client(), "/b")
+			require.NoError(t, b.Set(t.Context()))
+			passed := waiting(t.Context(), newBarrier(t, client(), "/b"))
+			a, c := newDouble(t, client(), "/d", 2), newDouble(t, client(), "/d", 2)
+			first := entering(t.Context(), a)
+			time.Sleep(time.Second)
+			server.CutConnections() // all sessions are lost
+			time.Sleep(time.Second)
+			require.Empty(t, passed)
+			require.Empty(t, first)
+			_, err := b.Remove(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, <-passed)
+			second := <-entering(t.Context(), c)
+			require.NoError(t, second.err)
+			one := <-first
+			require.NoError(t, one.err)
+			time.Sleep(time.Minute) // the old sessions have ended
+			require.True(t, server.Exists(one.entry.Path()), "it belongs to the present session")
+			leave(t, one.entry, second.entry)
+			require.Empty(t, left(t, server, "/d"))
+		}, zktest.LikeKeeper(age))
+	}
+}
+
+func TestBadArguments(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
+		c := client()
+		for _, path := range []string{"", "relative", "/", "/a/"} {
+			_, err := barrier.New(c, path)
+			require.ErrorIs(t, err, framework.ErrBadPath)
+			_, err = barrier.NewDouble(c, path, 1)
+			require.ErrorIs(t, err, framework.ErrBadPath)
+		}
+		_, err := barrier.New(nil, "/a")
+		require.ErrorIs(t, err, framework.ErrBadArgument)
+		_, err = barrier.NewDouble(c, "/a", 0)
+		require.ErrorIs(t, err, framework.ErrBadArgument)
+		require.NoError(t, c.Close())
+		require.ErrorIs(t, newBarrier(t, c, "/a").Wait(t.Context()), framework.ErrClosed)
+		_, err = newDouble(t, c, "/a", 1).Enter(t.Context())
+		require.ErrorIs(t, err, framework.ErrClosed)
+	})
+}

@@ -1,0 +1,215 @@
+package barrier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/uuid"
+	"github.com/gocurator/curator/recipes/internal/follow"
+)
+
+// ready is the name of the node that lets everybody in.
+const ready = "ready"
+
+// Double is a barrier at one path for n processes that begin together and end together. More than n may enter: n is a
+// threshold, and whoever comes while the others are inside passes at once. It has no state of its own, and is safe for concurrent
+// use; each Enter is a member of its own.
+type Double struct {
+	client *framework.Client
+	path   string
+	n      int
+}
+
+// NewDouble makes a double barrier at path for n members, at least 1, which must be the same number everywhere. Nothing is sent.
+// Errors are [framework.ErrBadPath] and [framework.ErrBadArgument].
+func NewDouble(client *framework.Client, path string, n int) (*Double, error) {
+	err := check(client, path)
+	if err == nil && n < 1 {
+		err = fmt.Errorf("%w: %d members", framework.ErrBadArgument, n)
+	}
+	if err != nil {
+		return nil, follow.OpError("double barrier", path, err)
+	}
+	return &Double{client, path, n}, nil
+}
+
+// Path is the path of the barrier.
+func (d *Double) Path() string { return d.path }
+
+// Enter returns when n members have come. It waits as long as ctx, also while no server can be reached, and comes again if its
+// session ends meanwhile. After an error we are no member: our node is deleted, in the background. Errors are that of ctx, which
+// wraps zk.ErrNoServer if there is no connection, [framework.ErrClosed], and answers such as zk.ErrNoAuth.
+func (d *Double) Enter(ctx context.Context) (*Entry, error) {
+	a := arrival{Double: d, values: context.WithoutCancel(ctx), member: framework.Join(d.path, uuid.New())}
+	if err := follow.Reads(ctx, d.client, a.advance); err != nil {
+		if a.entry != nil {
+			a.entry.end(err)
+		}
+		d.deleteSoon(a.member)
+		return nil, follow.OpError("enter", d.path, err)
+	}
+	return a.entry, nil
+}
+
+// deleteSoon deletes the node of a member, as long as that takes. The name is never used again, so any session may do it.
+func (d *Double) deleteSoon(member string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // what is left is done in the background
+	_, _ = d.client.DeleteGuaranteed(ctx, member)
+}
+
+// arrival is an Enter that is under way. Its node has the same name in each session, so that it never counts twice.
+type arrival struct {
+	*Double
+	values  context.Context
+	member  string
+	entry   *Entry // nil: no node in the present session
+	counted bool
+	watch   *framework.Watch // on ready
+}
+
+// advance is a read for [follow.Reads].
+func (a *arrival) advance(in context.Context, s *framework.Session) (<-chan struct{}, error) {
+	if a.entry == nil || a.entry.session != s {
+		if came, err := a.come(in, s); err != nil || !came {
+			return follow.Again, err
+		}
+	}
+	// A ready that is gone again must not be missed: the others have entered, and may have left already.
+	if a.watch != nil && a.watch.Event().Type == zk.EventNodeCreated {
+		return nil, follow.Done
+	}
+	path := framework.Join(a.path, ready)
+	found, _, watch, err := a.client.ExistsW(in, path)
+	if err == nil && found {
+		err = follow.Done
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.watch = watch
+	if !a.counted { // the last one to come finds all, so once is enough
+		names, _, err := a.client.Children(in, a.path)
+		if err != nil {
+			return nil, err
+		}
+		if len(members(names)) >= a.n {
+			if _, err = a.client.Create(in, path, nil); err == nil || errors.Is(err, zk.ErrNodeExists) {
+				err = follow.Done
+			}
+			return nil, err
+		}
+		a.counted = true
+	}
+	return watch.Done(), nil
+}
+
+// come creates the member's node in session s. came is false if it has to be called again.
+func (a *arrival) come(in context.Context, s *framework.Session) (came bool, err error) {
+	_, err = a.client.Create(in, a.member, nil, framework.As(framework.Ephemeral), framework.ContainerParents())
+	if errors.Is(err, zk.ErrNodeExists) {
+		// It is ours: of a try whose reply was lost, or of an earlier session.
+		there, stat, err := a.client.Exists(in, a.member)
+		if err != nil || !there {
+			return false, err
+		}
+		if stat.EphemeralOwner != s.ID() {
+			_, err := a.client.DeleteIfExists(in, a.member, -1)
+			return false, err
+		}
+	} else if err != nil {
+		return false, err
+	}
+	e := &Entry{double: a.Double, member: a.member, session: s}
+	e.ctx, e.cancel = context.WithCancelCause(a.values)
+	if e.stop, err = s.Depend(connstate.Session, func(cause error) { e.cancel(cause) }); err != nil {
+		return false, err
+	}
+	if a.entry != nil {
+		a.entry.end(framework.ErrSessionLost)
+	}
+	a.entry, a.counted, a.watch = e, false, nil
+	return true, nil
+}
+
+// members are the names of members, sorted.
+func members(names []string) []string {
+	names = slices.DeleteFunc(names, func(name string) bool { return name == ready })
+	slices.Sort(names)
+	return names
+}
+
+// Entry is a member that is inside. All methods are safe for concurrent use.
+type Entry struct {
+	double  *Double
+	member  string
+	session *framework.Session
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	stop    func() bool // to depend on the session
+}
+
+func (e *Entry) end(cause error) {
+	e.stop()
+	e.cancel(cause)
+}
+
+// Context ends when the session is lost, always before the servers delete our node, or when Leave is called. context.Cause then is
+// [framework.ErrSessionLost], [framework.ErrClosed] or [context.Canceled]. It has the values of the context that was given to Enter.
+func (e *Entry) Context() context.Context { return e.ctx }
+
+// Path is the path of our node.
+func (e *Entry) Path() string { return e.member }
+
+// Leave returns when all members have left. If our session is lost it still waits for the others. Call it once. It waits as long as
+// ctx. After an error our node is deleted, in the background, and the others need not wait for us. Errors are those of [Double.Enter].
+func (e *Entry) Leave(ctx context.Context) error {
+	e.end(context.Canceled)
+	err := follow.Reads(ctx, e.double.client, e.depart)
+	if err != nil {
+		e.double.deleteSoon(e.member)
+	}
+	return follow.OpError("leave", e.double.path, err)
+}
+
+// depart is a read for [follow.Reads]. The first by name waits for the last; the others go, and wait for the first.
+func (e *Entry) depart(ctx context.Context, _ *framework.Session) (<-chan struct{}, error) {
+	client, dir := e.double.client, e.double.path
+	names, _, err := client.Children(ctx, dir)
+	if errors.Is(err, zk.ErrNoNode) {
+		err = follow.Done
+	}
+	if err != nil {
+		return nil, err
+	}
+	names = members(names)
+	_, own := framework.Split(e.member)
+	alone := len(names) == 0 || len(names) == 1 && names[0] == own
+	if alone || names[0] != own {
+		// The others wait for our node: it goes before we wait.
+		if _, err := client.DeleteIfExists(ctx, e.member, -1); err != nil {
+			return nil, err
+		}
+	}
+	if alone {
+		if _, err = client.DeleteIfExists(ctx, framework.Join(dir, ready), -1); err == nil {
+			err = follow.Done
+		}
+		return nil, err
+	}
+	other := names[0]
+	if other == own {
+		other = names[len(names)-1]
+	}
+	found, _, watch, err := client.ExistsW(ctx, framework.Join(dir, other))
+	if err != nil || !found {
+		return follow.Again, err
+	}
+	return watch.Done(), nil
+}

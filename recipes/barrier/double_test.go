@@ -1,0 +1,301 @@
+package barrier_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/barrier"
+	"github.com/gocurator/curator/zktest"
+)
+
+func newDouble(t *testing.T, client *framework.Client, path string, n int) *barrier.Double {
+	t.Helper()
+	d, err := barrier.NewDouble(client, path, n)
+	require.NoError(t, err)
+	return d
+}
+
+type entered struct {
+	entry *barrier.Entry
+	err   error
+}
+
+// entering starts an Enter, whose result comes on the channel.
+func entering(ctx context.Context, d *barrier.Double) <-chan entered {
+	done := make(chan entered, 1)
+	go func() {
+		e, err := d.Enter(ctx)
+		done <- entered{e, err}
+	}()
+	return done
+}
+
+// leave has all of entries leave.
+func leave(t *testing.T, entries ...*barrier.Entry) {
+	t.Helper()
+	var wg sync.WaitGroup
+	ctx := testbed.Context(t)
+	for _, e := range entries {
+		wg.Go(func() { assert.NoError(t, e.Leave(ctx)) })
+	}
+	wg.Wait()
+}
+
+// left is what there is below path after a minute.
+func left(t *testing.T, server *zktest.Server, path string) []string {
+	t.Helper()
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	names, err := server.Children(path)
+	if err != nil {
+		require.ErrorIs(t, err, zktest.ErrNoNode)
+	}
+	return names
+}
+
+// members waits until there are n nodes below path.
+func members(t *testing.T, client *framework.Client, path string, n int) {
+	t.Helper()
+	testbed.Eventually(t, func() bool {
+		names, _, err := client.Children(testbed.Context(t), path)
+		return len(names) == n && (n == 0 || err == nil)
+	}, "the members")
+}
+
+func together(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	for _, n := range []int{1, 2, 3, 5} {
+		path := testbed.Path(t)
+		var inside, come atomic.Int32
+		var wg sync.WaitGroup
+		look := bed.Client(t)
+		for i := range n {
+			client := look
+			if i%2 == 1 {
+				client = bed.Client(t)
+			}
+			d := newDouble(t, client, path, n)
+			if i == n-1 && n > 1 {
+				members(t, look, path, n-1)
+				require.Zero(t, inside.Load(), "one is missing")
+			}
+			wg.Go(func() {
+				come.Add(1)
+				e, err := d.Enter(ctx)
+				if !assert.NoError(t, err) {
+					return
+				}
+				assert.EqualValues(t, n, come.Load())
+				inside.Add(1)
+				assert.NoError(t, e.Context().Err())
+				assert.NoError(t, e.Leave(ctx))
+				assert.ErrorIs(t, e.Context().Err(), context.Canceled)
+				assert.EqualValues(t, n, inside.Load(), "it left before all were in")
+			})
+		}
+		wg.Wait()
+		testbed.CatchUp(t, look)
+		members(t, look, path, 0)
+	}
+}
+
+func overSubscribed(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	path := testbed.Path(t)
+	var wg sync.WaitGroup
+	var all sync.WaitGroup // six are inside
+	all.Add(6)
+	look := bed.Client(t)
+	for range 6 {
+		d := newDouble(t, look, path, 5)
+		wg.Go(func() {
+			e, err := d.Enter(ctx)
+			if assert.NoError(t, err) {
+				all.Done()
+				all.Wait()
+				assert.NoError(t, e.Leave(ctx))
+			}
+		})
+	}
+	wg.Wait()
+	members(t, look, path, 0)
+}
+
+func incompleteEntry(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	d := newDouble(t, bed.Client(t), path, 2)
+	other := bed.Client(t)
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := d.Enter(short)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, zk.ErrNoServer)
+	require.ErrorContains(t, err, "enter "+path)
+	members(t, other, path, 0)
+
+	short, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = newDouble(t, other, path, 2).Enter(short)
+	require.ErrorIs(t, err, context.DeadlineExceeded, "who has given up does not count")
+}
+
+func incompleteLeave(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	d := newDouble(t, bed.Client(t), path, 2)
+	other := entering(testbed.Context(t), newDouble(t, bed.Client(t), path, 2))
+	one, err := d.Enter(testbed.Context(t))
+	require.NoError(t, err)
+	two := testbed.Receive(t, other, "the other entry")
+	require.NoError(t, two.err)
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, one.Leave(short), context.DeadlineExceeded)
+	require.NoError(t, two.entry.Leave(testbed.Context(t)), "it need not wait for who has given up")
+	members(t, bed.Client(t), path, 0)
+}
+
+func entryLosesItself(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	client := bed.Client(t)
+	lost := entering(testbed.Context(t), newDouble(t, client, path, 2))
+	two, err := newDouble(t, bed.Client(t), path, 2).Enter(testbed.Context(t))
+	require.NoError(t, err)
+	one := testbed.Receive(t, lost, "the other entry")
+	require.NoError(t, one.err)
+	bed.KillSession(t, client)
+	testbed.Receive(t, one.entry.Context().Done(), "word of the loss")
+	require.ErrorIs(t, context.Cause(one.entry.Context()), framework.ErrSessionLost)
+	require.NoError(t, two.Context().Err())
+	require.NoError(t, two.Leave(testbed.Context(t)))
+	require.NoError(t, one.entry.Leave(testbed.Context(t)))
+}
+
+func comesAgain(t *testing.T, bed *testbed.Bed) {
+	path := testbed.Path(t)
+	client, other := bed.Client(t), bed.Client(t)
+	first := entering(testbed.Context(t), newDouble(t, client, path, 2))
+	members(t, other, path, 1)
+	bed.KillSession(t, client)
+	testbed.Eventually(t, func() bool {
+		s, err := client.Session(testbed.Context(t))
+		if err != nil {
+			return false
+		}
+		names, _, err := other.Children(testbed.Context(t), path)
+		if err != nil || len(names) != 1 {
+			return false
+		}
+		_, stat, err := other.Exists(testbed.Context(t), path+"/"+names[0])
+		return err == nil && stat != nil && stat.EphemeralOwner == s.ID()
+	}, "the member's node is back")
+	two, err := newDouble(t, other, path, 2).Enter(testbed.Context(t))
+	require.NoError(t, err)
+	one := testbed.Receive(t, first, "the entry")
+	require.NoError(t, one.err)
+	leave(t, one.entry, two)
+}
+
+// TestDoubleWithAnyRequestFailing has two members, of which one meets the fault in Enter or Leave.
+func TestDoubleWithAnyRequestFailing(t *testing.T) {
+	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
+		ctx := testbed.Context(t)
+		subject, other := newDouble(t, s.Subject, "/deep/down/d", 2), newDouble(t, s.Other, "/deep/down/d", 2)
+		one := entering(ctx, subject)
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		require.Empty(t, one, "one is missing")
+		two := <-entering(ctx, other)
+		require.NoError(t, two.err)
+		first := <-one
+		require.NoError(t, first.err)
+		leaving := make(chan error, 1)
+		go func() { leaving <- first.entry.Leave(ctx) }()
+		if first.entry.Context().Err() == nil {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			require.Empty(t, leaving, "the other one is inside")
+		}
+		require.NoError(t, two.entry.Leave(ctx))
+		require.NoError(t, <-leaving)
+		require.Empty(t, left(t, s.Server, "/deep/down/d"))
+	})
+}
+
+// TestAFailedEntryWithAnyRequestFailing has the subject give up alone: then another one must not pass.
+func TestAFailedEntryWithAnyRequestFailing(t *testing.T) {
+	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
+		short, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err := newDouble(t, s.Subject, "/d", 2).Enter(short)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Empty(t, left(t, s.Server, "/d"))
+		short, cancel = context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err = newDouble(t, s.Other, "/d", 2).Enter(short)
+		require.ErrorIs(t, err, context.DeadlineExceeded, "it counts who has given up")
+	})
+}
+
+// TestACreateThatIsCarriedOutLateLeavesNoMember has a server that stands still with the create in its hands, until the caller has given
+// up and the connection has been lost (CURATOR-80).
+func TestACreateThatIsCarriedOutLateLeavesNoMember(t *testing.T) {
+	for _, cut := range []bool{false, true} {
+		testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+			require.NoError(t, server.Create("/d", nil))
+			d := newDouble(t, client(), "/d", 1)
+			gate := server.Block(zktest.OnCreate(), zktest.OnPath("/d/"))
+			short, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := d.Enter(short)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			if cut {
+				server.CutConnections()
+				time.Sleep(time.Second)
+			}
+			gate.Open()
+			require.Empty(t, left(t, server, "/d"))
+		})
+	}
+}
+
+// TestAReadyThatIsGoneAgainIsNotMissed has the others enter and leave before a slow member has looked.
+func TestAReadyThatIsGoneAgainIsNotMissed(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		slow := entering(testbed.Context(t), newDouble(t, client(), "/d", 2))
+		time.Sleep(time.Second)
+		gate := server.Block(zktest.OnOp(zktest.OpExists))
+		require.NoError(t, server.Create("/d/ready", nil))
+		require.NoError(t, server.Delete("/d/ready"))
+		gate.Open()
+		one := <-slow
+		require.NoError(t, one.err)
+		leave(t, one.entry)
+	})
+}
+
+// TestALeaveDoesNotSpin counts the requests of a leave that waits (CURATOR-536).
+func TestALeaveDoesNotSpin(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		one := entering(testbed.Context(t), newDouble(t, client(), "/d", 2))
+		two := <-entering(testbed.Context(t), newDouble(t, client(), "/d", 2))
+		require.NoError(t, two.err)
+		first := <-one
+		require.NoError(t, first.err)
+		server.ResetCounts()
+		short, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorIs(t, first.entry.Leave(short), context.DeadlineExceeded)
+		require.Less(t, server.Requests().Requests[zktest.OpGetChildren2], 3)
+		require.NoError(t, two.entry.Leave(testbed.Context(t)))
+	})
+}

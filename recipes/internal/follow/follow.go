@@ -1,0 +1,73 @@
+// Package follow waits with the operations of a client: read, wait for a watch, read again.
+package follow
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/clientapi"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/wait"
+)
+
+// Done is what a read returns to end [Reads].
+var Done = engine.ErrDone
+
+// Again is the channel of a read that is to be repeated at once.
+var Again = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// Reads is [engine.Follow] with the operations of client, which read carries out with its context: in session s, and in one that has
+// seen all that was written before the call. They are tried once, since a read that fails is repeated.
+func Reads(
+	ctx context.Context, client *framework.Client, read func(ctx context.Context, s *framework.Session) (changed <-chan struct{}, err error),
+) error {
+	ctx = framework.InSession(ctx, nil) // the session of a caller's lock is not ours
+	first := true
+	return engine.Follow(ctx, engine.Of(client), func(ctx context.Context, l engine.Link) (<-chan struct{}, error) {
+		ctx = clientapi.WithHints(ctx, clientapi.Hints{Once: true})
+		if first { // later, Follow does it
+			if err := engine.Ask(ctx, l.CatchUp); err != nil {
+				return nil, err
+			}
+			first = false
+		}
+		s, err := client.Session(ctx)
+		if err == nil && wait.Closed(l.Down()) {
+			err = zk.ErrConnectionClosed // s may be another session, and its server behind
+		}
+		if err != nil {
+			return nil, Bare(err)
+		}
+		changed, err := read(framework.InSession(ctx, s), s)
+		if errors.Is(err, framework.ErrSessionLost) {
+			return Again, nil
+		}
+		return changed, Bare(err)
+	})
+}
+
+// OpError names the recipe's operation and path instead of those of a request. It returns nil for nil.
+func OpError(op, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &framework.OpError{Op: op, Path: path, Err: Bare(err)}
+}
+
+// Bare is err without the operation and path of a request.
+func Bare(err error) error {
+	if inner, ok := err.(*framework.OpError); ok {
+		err = inner.Err
+	}
+	if inner, ok := err.(*framework.MultiError); ok {
+		err = inner.Err
+	}
+	return err
+}

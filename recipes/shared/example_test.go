@@ -1,0 +1,91 @@
+package shared_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/shared"
+	"github.com/gocurator/curator/zktest"
+)
+
+// ids gives out numbers that no other process gives out. It is for one goroutine.
+type ids struct {
+	next *shared.Value[int64]
+	free []int64 // the first number, and the one after the last
+}
+
+// take reserves a hundred numbers at a time. What is left of them when the process ends is not used.
+func (i *ids) take(ctx context.Context) (int64, error) {
+	if i.free == nil || i.free[0] == i.free[1] {
+		first, err := shared.Reserve(ctx, i.next, 100)
+		if err != nil {
+			return 0, err
+		}
+		i.free = []int64{first, first + 100}
+	}
+	i.free[0]++
+	return i.free[0] - 1, nil
+}
+
+// A service that gives out ids.
+func ExampleReserve() {
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	next, err := shared.Int64(client, "/orders/next")
+	if err != nil {
+		log.Fatal(err)
+	}
+	one, other := ids{next: next}, ids{next: next} // two processes
+	for _, process := range []*ids{&one, &one, &other, &one} {
+		id, err := process.take(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(id)
+	}
+	// Output:
+	// 0
+	// 1
+	// 100
+	// 2
+}
+
+func ExampleValue_Update() {
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	visits, err := shared.Int64(client, "/visits", shared.WithMutex("/visits-mutex"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 2 {
+		n, err := visits.Update(context.Background(), func(n int64) (int64, error) { return n + 1, nil })
+		if err != nil {
+			log.Fatal(err) // retry.Unknown(err): it may have been counted, at most once
+		}
+		fmt.Println(n)
+	}
+	// Output:
+	// 1
+	// 2
+}

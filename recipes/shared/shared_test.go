@@ -1,0 +1,427 @@
+package shared_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/shared"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestShared(t *testing.T) {
+	testbed.Run(t, []testbed.Case{
+		{Name: "the first content wins", Test: firstContentWins},                              // CUR-VAL-01, CUR-VAL-07
+		{Name: "what is set can be read at once, and changes are reported", Test: setAndRead}, // CUR-VAL-02
+		{Name: "each client sees each value, in order", Test: eachValueInOrder},               // CUR-VAL-03
+		{Name: "a swap works against the version that was read", Test: swaps},                 // CUR-VAL-04, CURATOR-151
+		{Name: "a number is updated, with its parents", Test: updates},                        // CUR-VAL-05, KZ-VAL-01
+		{Name: "a number that was never set is 0", Test: neverSet},                            // CUR-VAL-06
+		{Name: "numbers are reserved in blocks", Test: reserves},                              // CUR-VAL-08, CUR-VAL-11
+		{Name: "a set stores without looking", Test: setsWithoutLooking},                      // CUR-VAL-09
+		{Name: "increments of many clients are all counted", Test: increments},                // CUR-VAL-10
+		{Name: "data of another kind are an error, and repaired by a set", Test: badValues},   // KZ-VAL-02
+		{Name: "bytes and JSON", Test: bytesAndJSON},
+		{Name: "a value that is deleted and made again has another version", Test: madeAgain}, // CURATOR-688
+	})
+}
+
+func int64s(t *testing.T, client *framework.Client, path string, opts ...shared.Option) *shared.Value[int64] {
+	t.Helper()
+	v, err := shared.Int64(client, path, opts...)
+	require.NoError(t, err)
+	return v
+}
+
+func get[T any](t *testing.T, v *shared.Value[T]) T {
+	t.Helper()
+	x, _, err := v.Get(testbed.Context(t))
+	require.NoError(t, err)
+	return x
+}
+
+func plus(n int64) func(int64) (int64, error) {
+	return func(x int64) (int64, error) { return x + n, nil }
+}
+
+// bare checks that writes have left no child.
+func bare(t *testing.T, client *framework.Client, path string) {
+	t.Helper()
+	testbed.Eventually(t, func() bool {
+		names, _, err := client.Children(testbed.Context(t), path)
+		return err == nil && len(names) == 0
+	}, "no child is left")
+}
+
+func firstContentWins(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	path := testbed.Path(t)
+	one, other := bed.Client(t), bed.Client(t)
+	a, err := shared.Int32(one, path)
+	require.NoError(t, err)
+	b, err := shared.Int32(other, path)
+	require.NoError(t, err)
+	require.NoError(t, a.Swap(ctx, shared.Version{}, 10))
+	testbed.CatchUp(t, other)
+	require.ErrorIs(t, b.Swap(ctx, shared.Version{}, 20), shared.ErrChanged)
+	require.EqualValues(t, 10, get(t, a))
+	require.EqualValues(t, 10, get(t, b))
+	bare(t, one, path)
+}
+
+func setAndRead(t *testing.T, bed *testbed.Bed) {
+	v, err := shared.Int32(bed.Client(t), testbed.Path(t))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(testbed.Context(t))
+	heard := make(chan int32, 10)
+	ended := make(chan error, 1)
+	go func() {
+		for n, err := range v.Changes(ctx) {
+			if err != nil {
+				ended <- err
+				return
+			}
+			heard <- n
+		}
+	}()
+	require.Zero(t, testbed.Receive(t, heard, "the present value"))
+	for _, n := range []int32{1, 2, 10, math.MinInt32} {
+		require.NoError(t, v.Set(ctx, n))
+		require.Equal(t, n, get(t, v))
+		require.Equal(t, n, testbed.Receive(t, heard, "the change"))
+	}
+	cancel()
+	err = testbed.Receive(t, ended, "the end")
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "changes "+v.Path())
+}
+
+func eachValueInOrder(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	path := testbed.Path(t)
+	var heard []chan int64
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for range 5 {
+		v, c := int64s(t, bed.Client(t), path), make(chan int64, 100)
+		heard = append(heard, c)
+		wg.Go(func() {
+			for n, err := range v.Changes(ctx) {
+				if err == nil {
+					c <- n
+				}
+			}
+		})
+	}
+	v := int64s(t, bed.Client(t), path)
+	for n := range int64(30) {
+		if n > 0 {
+			require.NoError(t, v.Set(ctx, n*n))
+		}
+		for _, c := range heard {
+			require.Equal(t, n*n, testbed.Receive(t, c, "the value"))
+		}
+	}
+}
+
+func swaps(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	v := int64s(t, bed.Client(t), testbed.Path(t))
+	require.NoError(t, v.Set(ctx, 0))
+	_, first, err := v.Get(ctx)
+	require.NoError(t, err)
+	for n := range int64(3) {
+		_, version, err := v.Get(ctx)
+		require.NoError(t, err)
+		require.True(t, version.Exists())
+		require.NoError(t, v.Swap(ctx, version, n))
+		require.ErrorIs(t, v.Swap(ctx, version, 99), shared.ErrChanged)
+	}
+	err = v.Swap(ctx, first, 99)
+	require.ErrorIs(t, err, shared.ErrChanged)
+	require.ErrorContains(t, err, "swap "+v.Path())
+	require.EqualValues(t, 2, get(t, v))
+}
+
+func updates(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	client := bed.Client(t)
+	v := int64s(t, client, testbed.Path(t)+"/deep/down")
+	was := int64(0)
+	for _, n := range []int64{1, -1, 10, -5, -100} {
+		calls := 0
+		x, err := v.Update(ctx, func(x int64) (int64, error) {
+			calls++
+			require.Equal(t, was, x)
+			return x + n, nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, 1, calls, "nobody else writes")
+		was += n
+		require.Equal(t, was, x)
+	}
+	_, err := v.Update(ctx, func(int64) (int64, error) { return 0, assert.AnError })
+	require.ErrorIs(t, err, assert.AnError)
+	require.Equal(t, was, get(t, v))
+	bare(t, client, v.Path())
+}
+
+func neverSet(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	client := bed.Client(t)
+	v := int64s(t, client, testbed.Path(t))
+	x, version, err := v.Get(ctx)
+	require.NoError(t, err)
+	require.Zero(t, x)
+	require.False(t, version.Exists())
+	there, _, err := client.Exists(ctx, v.Path())
+	require.NoError(t, err)
+	require.False(t, there)
+	_, err = client.Create(ctx, v.Path(), []byte{}, framework.ContainerParents())
+	require.NoError(t, err)
+	x, version, err = v.Get(ctx)
+	require.NoError(t, err)
+	require.Zero(t, x)
+	require.True(t, version.Exists())
+}
+
+func reserves(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	client := bed.Client(t)
+	v := int64s(t, client, testbed.Path(t))
+	for want := int64(0); want < 200; want += 100 {
+		first, err := shared.Reserve(ctx, v, 100)
+		require.NoError(t, err)
+		require.Equal(t, want, first)
+	}
+	_, stat, err := client.Get(ctx, v.Path())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, stat.Version, "two writes")
+	_, err = shared.Reserve(ctx, v, 0)
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	require.NoError(t, v.Set(ctx, math.MaxInt64-5))
+	_, err = shared.Reserve(ctx, v, 6)
+	require.ErrorIs(t, err, shared.ErrBadValue)
+	first, err := shared.Reserve(ctx, v, 5)
+	require.NoError(t, err)
+	require.EqualValues(t, math.MaxInt64-5, first)
+}
+
+func setsWithoutLooking(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	path := testbed.Path(t)
+	counter, zero := int64s(t, bed.Client(t), path), int64s(t, bed.Client(t), path)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for range 30 {
+			_, err := counter.Update(ctx, plus(1))
+			assert.NoError(t, err)
+		}
+	})
+	for range 30 {
+		require.NoError(t, zero.Set(ctx, 0))
+	}
+	wg.Wait()
+	require.LessOrEqual(t, get(t, counter), int64(30))
+}
+
+func increments(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	path := testbed.Path(t)
+	var wg sync.WaitGroup
+	const clients, each = 6, 10
+	for i := range clients {
+		var opts []shared.Option
+		if i > 0 { // one never takes turns
+			opts = append(opts, shared.WithMutex(path+"-mutex"))
+		}
+		v := int64s(t, bed.Client(t), path, opts...)
+		wg.Go(func() {
+			last := int64(0)
+			for range each {
+				x, err := v.Update(ctx, plus(1))
+				assert.NoError(t, err)
+				assert.Greater(t, x, last)
+				last = x
+			}
+		})
+	}
+	wg.Wait()
+	client := bed.Client(t)
+	testbed.CatchUp(t, client)
+	require.EqualValues(t, clients*each, get(t, int64s(t, client, path)))
+	bare(t, client, path)
+}
+
+func badValues(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	client := bed.Client(t)
+	small, err := shared.Int32(client, testbed.Path(t))
+	require.NoError(t, err)
+	large := int64s(t, client, small.Path())
+	heard := make(chan error, 10)
+	go func() {
+		for _, err := range large.Changes(ctx) {
+			heard <- err
+		}
+	}()
+	require.NoError(t, testbed.Receive(t, heard, "no value"))
+	require.NoError(t, small.Set(ctx, 1))
+	_, version, err := large.Get(ctx)
+	require.ErrorIs(t, err, shared.ErrBadValue)
+	require.True(t, version.Exists())
+	require.ErrorIs(t, testbed.Receive(t, heard, "a bad value"), shared.ErrBadValue)
+	_, err = large.Update(ctx, plus(1))
+	require.ErrorIs(t, err, shared.ErrBadValue)
+	require.EqualValues(t, 1, get(t, small))
+	require.NoError(t, large.Set(ctx, 2))
+	require.NoError(t, testbed.Receive(t, heard, "a value again"))
+	require.EqualValues(t, 2, get(t, large))
+	_, _, err = small.Get(ctx)
+	require.ErrorIs(t, err, shared.ErrBadValue)
+}
+
+func bytesAndJSON(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	client := bed.Client(t)
+	raw, err := shared.Bytes(client, testbed.Path(t))
+	require.NoError(t, err)
+	require.NoError(t, raw.Set(ctx, nil))
+	require.Empty(t, get(t, raw))
+	type limits struct{ Rate, Burst int }
+	v, err := shared.JSON[limits](client, raw.Path())
+	require.NoError(t, err)
+	_, _, err = v.Get(ctx)
+	require.ErrorIs(t, err, shared.ErrBadValue)
+	require.NoError(t, v.Set(ctx, limits{1, 2}))
+	require.JSONEq(t, `{"Rate":1,"Burst":2}`, string(get(t, raw)))
+	got, err := v.Update(ctx, func(l limits) (limits, error) {
+		l.Burst *= 2
+		return l, nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, limits{1, 4}, got)
+	bad, err := shared.JSON[any](client, raw.Path())
+	require.NoError(t, err)
+	require.ErrorContains(t, bad.Set(ctx, func() {}), "set "+raw.Path())
+	require.Equal(t, limits{1, 4}, get(t, v))
+}
+
+func madeAgain(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	client := bed.Client(t)
+	v := int64s(t, client, testbed.Path(t)+"/x")
+	require.NoError(t, v.Set(ctx, 7))
+	_, version, err := v.Get(ctx)
+	require.NoError(t, err)
+	bare(t, client, v.Path())
+	require.NoError(t, client.Delete(ctx, v.Path(), -1))
+	require.Zero(t, get(t, v))
+	require.ErrorIs(t, v.Swap(ctx, version, 8), shared.ErrChanged)
+	require.NoError(t, v.Set(ctx, 7))
+	require.ErrorIs(t, v.Swap(ctx, version, 8), shared.ErrChanged, "the version of the node is the same")
+	require.EqualValues(t, 7, get(t, v))
+}
+
+func TestBadArguments(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
+		c := client()
+		for _, path := range []string{"", "relative", "/", "/a/"} {
+			_, err := shared.Int64(c, path)
+			require.ErrorIs(t, err, framework.ErrBadPath)
+		}
+		_, err := shared.Bytes(nil, "/a")
+		require.ErrorIs(t, err, framework.ErrBadArgument)
+		_, err = shared.Bytes(c, "/a", nil)
+		require.ErrorIs(t, err, framework.ErrBadArgument)
+		_, err = shared.Bytes(c, "/a", shared.WithMutex("b"))
+		require.ErrorIs(t, err, framework.ErrBadPath)
+		require.NoError(t, c.Close())
+		v := int64s(t, c, "/a")
+		_, err = shared.Reserve(t.Context(), v, 1)
+		require.ErrorIs(t, err, framework.ErrClosed)
+		for _, err := range v.Changes(t.Context()) {
+			require.ErrorIs(t, err, framework.ErrClosed)
+		}
+	})
+}
+
+// TestChangesThroughAnOutage shows each state once, also if it was missed: no value twice, and none that is older.
+func TestChangesThroughAnOutage(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var heard []int64
+		done := make(chan error, 1)
+		v, writer := int64s(t, client(), "/a"), int64s(t, client(), "/a")
+		go func() {
+			for x, err := range v.Changes(ctx) {
+				if err != nil {
+					done <- err
+					continue
+				}
+				heard = append(heard, x)
+			}
+		}()
+		time.Sleep(time.Second)
+		require.NoError(t, writer.Set(t.Context(), 1))
+		time.Sleep(time.Second)
+		server.CutConnections()
+		time.Sleep(time.Second)
+		server.Stop()
+		time.Sleep(5 * time.Minute)
+		require.NoError(t, server.Restart())
+		require.NoError(t, server.Set("/a", make([]byte, 8)))
+		time.Sleep(time.Minute)
+		server.Stop()
+		time.Sleep(time.Minute)
+		cancel()
+		err := <-done
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, zk.ErrNoServer)
+		require.Equal(t, []int64{0, 1, 0}, heard)
+	})
+}
+
+func TestAnUpdateThatIsOvertakenTakesTurns(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		v := int64s(t, client(), "/a", shared.WithMutex("/mutex"))
+		other := int64s(t, client(), "/a")
+		calls := 0
+		x, err := v.Update(testbed.Context(t), func(x int64) (int64, error) {
+			if calls++; calls <= 5 {
+				require.Equal(t, calls > 3, held(server), "call %d", calls)
+				require.NoError(t, other.Set(testbed.Context(t), 10*int64(calls)))
+			}
+			return x + 1, nil
+		})
+		require.NoError(t, err)
+		require.EqualValues(t, 51, x)
+		require.False(t, held(server))
+		_, err = v.Update(testbed.Context(t), func(x int64) (int64, error) {
+			require.False(t, held(server), "optimistic again")
+			return x + 1, nil
+		})
+		require.NoError(t, err)
+	})
+}
+
+// held reports whether somebody holds the mutex at /mutex.
+func held(server *zktest.Server) bool {
+	names, err := server.Children("/mutex")
+	return !errors.Is(err, zktest.ErrNoNode) && len(names) > 0
+}
