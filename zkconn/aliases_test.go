@@ -1,0 +1,98 @@
+package zkconn_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/zkconn"
+)
+
+// A program that uses anything of go-zookeeper must compile.
+func TestEveryNameOfGoZookeeperIsThere(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", "{{.Dir}}", "github.com/go-zookeeper/zk").Output()
+	require.NoError(t, err)
+	theirs := exported(t, strings.TrimSpace(string(out)))
+	require.Greater(t, len(theirs), 100)
+	ours := exported(t, ".")
+	for name, kind := range theirs {
+		assert.Equal(t, kind, ours[name], name)
+	}
+}
+
+func TestMethodsHaveGoZookeepersSignatures(t *testing.T) {
+	for theirs, ours := range map[reflect.Type]reflect.Type{
+		reflect.TypeFor[*zk.Conn](): reflect.TypeFor[*zkconn.Conn](),
+		reflect.TypeFor[*zk.Lock](): reflect.TypeFor[*zkconn.Lock](),
+	} {
+		require.Positive(t, theirs.NumMethod())
+		for i := range theirs.NumMethod() {
+			want := theirs.Method(i)
+			got, found := ours.MethodByName(want.Name)
+			if assert.True(t, found, want.Name) {
+				assert.Equal(t, signature(want.Type), signature(got.Type), want.Name)
+			}
+		}
+	}
+}
+
+// signature is the type of a method without its receiver.
+func signature(method reflect.Type) reflect.Type {
+	var in, out []reflect.Type
+	for i := 1; i < method.NumIn(); i++ {
+		in = append(in, method.In(i))
+	}
+	for i := range method.NumOut() {
+		out = append(out, method.Out(i))
+	}
+	return reflect.FuncOf(in, out, method.IsVariadic())
+}
+
+// exported are the names that a package exports, and of what kind they are.
+func exported(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	names := map[string]string{}
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	require.NoError(t, err)
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, d := range file.Decls {
+			note := func(kind string, id *ast.Ident) {
+				if id.IsExported() {
+					names[id.Name] = kind
+				}
+			}
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Recv == nil {
+					note("func", d.Name)
+				}
+			case *ast.GenDecl:
+				for _, s := range d.Specs {
+					switch s := s.(type) {
+					case *ast.TypeSpec:
+						note("type", s.Name)
+					case *ast.ValueSpec:
+						for _, id := range s.Names {
+							note(d.Tok.String(), id)
+						}
+					}
+				}
+			}
+		}
+	}
+	return names
+}

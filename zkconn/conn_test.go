@@ -1,0 +1,377 @@
+package zkconn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/zkconn"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// bench is a server in virtual time.
+type bench struct {
+	*zktest.Server
+	t *testing.T
+}
+
+func virtual(t *testing.T, test func(t *testing.T, b *bench)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		test(t, &bench{zktest.NewServer(t, zktest.WithInMemory()), t})
+	})
+}
+
+// connect makes a Conn that is closed with the test.
+func (b *bench) connect(opts ...zkconn.Option) (*zkconn.Conn, <-chan zk.Event) {
+	b.t.Helper()
+	conn, events, err := zkconn.Connect(b.Servers(), 10*time.Second,
+		append([]zkconn.Option{zkconn.WithDialer(b.Dial), zkconn.WithLogger(quiet{})}, opts...)...)
+	require.NoError(b.t, err)
+	b.t.Cleanup(conn.Close)
+	return conn, events
+}
+
+func (b *bench) create(conn api, path string) {
+	b.t.Helper()
+	_, err := conn.Create(path, nil, 0, world)
+	require.NoError(b.t, err)
+}
+
+// steps are the states of session events up to one.
+func steps(t *testing.T, events <-chan zk.Event, last zk.State) (list []string) {
+	t.Helper()
+	for {
+		e := testbed.Receive(t, events, last.String())
+		if e.Type == zk.EventSession {
+			list = append(list, e.State.String()+" "+e.Server)
+			if e.State == last {
+				return list
+			}
+		}
+	}
+}
+
+// The same happens to go-zookeeper's Conn and to ours.
+func TestSessionEventsAreGoZookeepers(t *testing.T) {
+	record := func(connect func(b *bench) (api, <-chan zk.Event)) (list []string) {
+		virtual(t, func(t *testing.T, b *bench) {
+			conn, events := connect(b)
+			note := func(last zk.State) {
+				for _, step := range steps(b.t, events, last) {
+					list = append(list, step[:len(step)-len(b.Addr())])
+					require.Contains(b.t, step, b.Addr())
+				}
+			}
+			note(zk.StateHasSession)
+			first := conn.SessionID()
+			require.NotZero(b.t, first)
+			require.Equal(b.t, zk.StateHasSession, conn.State())
+			b.CutConnections()
+			note(zk.StateHasSession)
+			require.Equal(b.t, first, conn.SessionID())
+			require.NoError(b.t, b.ExpireSession(first))
+			note(zk.StateHasSession)
+			require.NotEqual(b.t, first, conn.SessionID())
+			require.Equal(b.t, b.Addr(), conn.Server())
+			conn.Close()
+			note(zk.StateDisconnected)
+			_, open := <-events
+			require.False(b.t, open)
+			require.Equal(b.t, zk.StateDisconnected, conn.State())
+		})
+		return list
+	}
+	theirs := record(func(b *bench) (api, <-chan zk.Event) {
+		conn, events, err := zk.Connect(b.Servers(), 10*time.Second, zk.WithDialer(b.Dial), zk.WithLogger(quiet{}))
+		require.NoError(b.t, err)
+		return conn, events
+	})
+	require.Contains(t, theirs, "StateExpired ")
+	require.Equal(t, theirs, record(func(b *bench) (api, <-chan zk.Event) { return b.connect() }))
+}
+
+func TestTheSessionExpiresAlsoIfNoServerSaysSo(t *testing.T) {
+	virtual(t, func(t *testing.T, b *bench) {
+		conn, events := b.connect(zkconn.WithEventCallback(func(zk.Event) {}))
+		steps(t, events, zk.StateHasSession)
+		b.RefuseConnections(true)
+		b.CutConnections()
+		began := time.Now()
+		for e := range events {
+			if e.State == zk.StateExpired {
+				break
+			}
+		}
+		require.InDelta(t, 10, time.Since(began).Seconds(), 1)
+		require.Zero(t, conn.SessionID())
+	})
+}
+
+// TestRequestFail of go-zookeeper allows two seconds.
+func TestAnOperationFailsSoonIfThereIsNoServer(t *testing.T) {
+	virtual(t, func(t *testing.T, b *bench) {
+		b.RefuseConnections(true)
+		conn, _ := b.connect()
+		began := time.Now()
+		_, _, err := conn.Get("/a")
+		require.Equal(t, zkconn.ErrNoServer, err)
+		require.Less(t, time.Since(began), 2*time.Second)
+		b.RefuseConnections(false)
+		b.create(conn, "/a")
+	})
+}
+
+func TestAWriteIsSentOnce(t *testing.T) {
+	virtual(t, func(t *testing.T, b *bench) {
+		conn, events := b.connect()
+		steps(t, events, zk.StateHasSession)
+		b.create(conn, "/a")
+		for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply} {
+			before := b.Server.Requests().Requests[zktest.OpSetData]
+			injected := b.Inject(fault, 0, zktest.OnOp(zktest.OpSetData))
+			_, err := conn.Set("/a", []byte("x"), -1)
+			require.Equal(t, zkconn.ErrConnectionClosed, err)
+			require.True(t, injected.Met())
+			steps(t, events, zk.StateHasSession)
+			after := b.Server.Requests().Requests[zktest.OpSetData]
+			require.LessOrEqual(t, after-before, 1)
+		}
+		_, stat, err := conn.Get("/a")
+		require.NoError(t, err)
+		require.EqualValues(t, 1, stat.Version)
+	})
+}
+
+func TestAProtectedNodeIsCreatedOnceWhateverIsLost(t *testing.T) {
+	for _, fault := range testbed.Faults {
+		t.Run(fault.String(), func(t *testing.T) {
+			virtual(t, func(t *testing.T, b *bench) {
+				conn, _ := b.connect()
+				b.create(conn, "/a")
+				injected := b.Inject(fault, 0, zktest.OnCreate())
+				path, err := conn.CreateProtectedEphemeralSequential("/a/n-", nil, world)
+				require.NoError(t, err)
+				require.True(t, injected.Met())
+				children, _, err := conn.Children("/a")
+				require.NoError(t, err)
+				require.Len(t, children, 1)
+				require.Equal(t, "/a/"+children[0], path)
+				stat, err := b.Stat(path)
+				require.NoError(t, err)
+				require.Equal(t, conn.SessionID(), stat.EphemeralOwner)
+			})
+		})
+	}
+}
+
+func TestCredentialsStayForLaterConnections(t *testing.T) {
+	virtual(t, func(t *testing.T, b *bench) {
+		conn, events := b.connect()
+		require.NoError(t, conn.AddAuth("digest", []byte("user:secret")))
+		_, err := conn.Create("/a", nil, 0, zkconn.DigestACL(zk.PermAll, "user", "secret"))
+		require.NoError(t, err)
+		steps(t, events, zk.StateHasSession)
+		b.CutConnections()
+		steps(t, events, zk.StateHasSession)
+		_, _, err = conn.Get("/a")
+		require.NoError(t, err)
+		require.Equal(t, zkconn.ErrAuthFailed, conn.AddAuth("nobody knows", nil))
+	})
+}
+
+func TestACallbackGetsAllEventsAndMayUseTheConn(t *testing.T) {
+	virtual(t, func(t *testing.T, b *bench) {
+		const n = 110 // more than the channel holds
+		got := make(chan string, 3*n)
+		connected := make(chan *zkconn.Conn, 1)
+		var conn *zkconn.Conn // of the callback
+		other, events := b.connect(zkconn.WithEventCallback(func(e zk.Event) {
+			if conn == nil {
+				conn = <-connected
+			}
+			if e.Type == zk.EventNodeDataChanged {
+				_, _, err := conn.Get(e.Path)
+				assert.NoError(t, err)
+				got <- e.Path
+			}
+		}))
+		connected <- other
+		for i := range n {
+			path := fmt.Sprintf("/%d", i)
+			b.create(other, path)
+			_, _, _, err := other.GetW(path)
+			require.NoError(t, err)
+			_, err = other.Set(path, nil, -1)
+			require.NoError(t, err)
+		}
+		require.Len(t, events, cap(events))
+		for i := range n {
+			require.Equal(t, fmt.Sprintf("/%d", i), testbed.Receive(t, got, "an event"))
+		}
+	})
+}
+
+func TestACallbackMayCloseTheConn(t *testing.T) {
+	virtual(t, func(t *testing.T, b *bench) {
+		connected := make(chan *zkconn.Conn, 1)
+		conn, events := b.connect(zkconn.WithEventCallback(func(e zk.Event) {
+			if e.State == zk.StateHasSession {
+				(<-connected).Close()
+			}
+		}))
+		connected <- conn
+		steps(t, events, zk.StateDisconnected)
+	})
+}
+
+func TestCloseEndsTheSessionAndEveryCall(t *testing.T) {
+	virtual(t, func(t *testing.T, b *bench) {
+		conn, _ := b.connect()
+		_, err := conn.Create("/e", nil, zk.FlagEphemeral, world)
+		require.NoError(t, err)
+		b.Block(zktest.OnPath("/slow"))
+		failed := make(chan error)
+		go func() {
+			_, _, err := conn.Get("/slow")
+			failed <- err
+		}()
+		synctest.Wait()
+		conn.Close()
+		require.Equal(t, zkconn.ErrConnectionClosed, <-failed)
+		require.Eventually(t, func() bool { return !b.Exists("/e") }, time.Minute, time.Second)
+	})
+}
+
+func TestCloseWithoutAServerTakesNoLongerThanASecond(t *testing.T) {
+	virtual(t, func(t *testing.T, b *bench) {
+		b.RefuseConnections(true)
+		conn, _ := b.connect()
+		began := time.Now()
+		conn.Close()
+		require.LessOrEqual(t, time.Since(began), time.Second)
+	})
+}
+
+// A dialer that does not keep its timeout holds up neither Close nor the next server.
+func TestADialerThatHangsIsLeft(t *testing.T) {
+	virtual(t, func(t *testing.T, b *bench) {
+		release := make(chan struct{})
+		defer close(release)
+		conn, _ := b.connect(zkconn.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
+			assert.Equal(t, time.Second, timeout)
+			<-release
+			return b.Dial(network, address, timeout)
+		}))
+		conn.Close()
+	})
+}
+
+func TestDialAndConnectWithDialerOpenRealConnections(t *testing.T) {
+	server := zktest.NewServer(t)
+	var dials atomic.Int32
+	for _, connect := range []func() (*zkconn.Conn, <-chan zk.Event, error){
+		func() (*zkconn.Conn, <-chan zk.Event, error) {
+			return zkconn.Connect(server.Servers(), 10*time.Second, zkconn.WithLogger(quiet{}))
+		},
+		func() (*zkconn.Conn, <-chan zk.Event, error) {
+			return zkconn.ConnectWithDialer(server.Servers(), 10*time.Second, func(network, address string, timeout time.Duration) (net.Conn, error) {
+				dials.Add(1)
+				return net.DialTimeout(network, address, timeout)
+			})
+		},
+	} {
+		conn, _, err := connect()
+		require.NoError(t, err)
+		_, _, err = conn.Get("/")
+		require.NoError(t, err)
+		require.NoError(t, conn.Client().WaitConnected(t.Context()))
+		conn.Close()
+	}
+	require.EqualValues(t, 1, dials.Load())
+}
+
+// hosts is a host provider of one server.
+type hosts struct {
+	server    string
+	init      []string
+	err       error
+	connected atomic.Int32
+}
+
+func (h *hosts) Init(servers []string) error {
+	h.init = servers
+	return h.err
+}
+func (h *hosts) Len() int             { return 1 }
+func (h *hosts) Next() (string, bool) { return h.server, false }
+func (h *hosts) Connected()           { h.connected.Add(1) }
+
+func TestAHostProviderNamesTheServers(t *testing.T) {
+	virtual(t, func(t *testing.T, b *bench) {
+		h := &hosts{server: b.Addr()}
+		conn, events, err := zkconn.Connect([]string{"zk1", "zk2:2182"}, 10*time.Second,
+			zkconn.WithHostProvider(h), zkconn.WithDialer(b.Dial), zkconn.WithLogger(quiet{}))
+		require.NoError(t, err)
+		defer conn.Close()
+		require.Equal(t, []string{"zk1:2181", "zk2:2182"}, h.init)
+		steps(t, events, zk.StateHasSession)
+		require.EqualValues(t, 1, h.connected.Load())
+		require.Equal(t, b.Addr(), conn.Server())
+	})
+	h := &hosts{err: errors.New("no DNS")}
+	_, _, err := zkconn.Connect([]string{"zk1"}, time.Second, zkconn.WithHostProvider(h))
+	require.Equal(t, h.err, err)
+}
+
+func TestBadArgumentsOfConnect(t *testing.T) {
+	for name, connect := range map[string]func() (*zkconn.Conn, <-chan zk.Event, error){
+		"no servers": func() (*zkconn.Conn, <-chan zk.Event, error) { return zkconn.Connect(nil, time.Second) },
+		"no server":  func() (*zkconn.Conn, <-chan zk.Event, error) { return zkconn.Connect([]string{""}, time.Second) },
+		"a chroot": func() (*zkconn.Conn, <-chan zk.Event, error) {
+			return zkconn.Connect([]string{"zk1:2181/app"}, time.Second)
+		},
+		"timeout": func() (*zkconn.Conn, <-chan zk.Event, error) { return zkconn.Connect([]string{"zk1"}, 0) },
+		"buffer": func() (*zkconn.Conn, <-chan zk.Event, error) {
+			return zkconn.Connect([]string{"zk1"}, time.Second, zkconn.WithMaxConnBufferSize(1))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, events, err := connect()
+			require.Error(t, err)
+			require.Nil(t, conn)
+			require.Nil(t, events)
+		})
+	}
+}
+
+func TestARequestThatIsTooLongIsNotSent(t *testing.T) {
+	virtual(t, func(t *testing.T, b *bench) {
+		conn, _ := b.connect(zkconn.WithMaxConnBufferSize(2048), zkconn.WithMaxBufferSize(1))
+		_, err := conn.Create("/a", make([]byte, 2048), 0, world)
+		require.Equal(t, zkconn.ErrShortBuffer, err)
+		b.create(conn, "/a")
+	})
+}
+
+func TestTheClientSharesTheSession(t *testing.T) {
+	virtual(t, func(t *testing.T, b *bench) {
+		conn, _ := b.connect()
+		session, err := conn.Client().Session(context.Background())
+		require.NoError(t, err)
+		require.Equal(t, conn.SessionID(), session.ID())
+	})
+}

@@ -1,0 +1,116 @@
+package zkconn_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Tests of go-zookeeper that say something of Conn and Lock, and helpers that they need. Left out are tests of Reconfig and
+// WithMaxBufferSize, tests that replace private parts of a Conn, and those that need a proxy or a TCP port that accepts without
+// a quorum.
+var (
+	inVirtualTime = []string{
+		"TestIntegration_StateChanges", "TestIntegration_OpsAfterCloseDontDeadlock", "TestIntegration_Multi",
+		"TestIntegration_IfAuthdataSurvivesReconnect", "TestIntegration_MultiFailures", "TestIntegration_GetSetACL", "TestIntegration_Auth",
+		"TestIntegration_Children", "TestIntegration_ChildWatch", "TestIntegration_ExpiringWatch", "TestIntegration_BasicCluster",
+		"TestIntegration_ClientClusterFailover", "TestIntegration_WaitForClose", "TestIntegration_BadSession", "TestIntegration_Lock",
+		"TestIntegration_MultiLevelLock",
+	}
+	inRealTime = []string{ // they have subtests, or use a real port
+		"TestIntegration_Create", "TestIntegration_CreateTTL", "TestIntegration_CreateContainer", "TestRequestFail", "TestIdempotentClose", "TestConcurrentReadAndClose",
+	}
+	helpers = []string{
+		"logWriter", "Write", "EventLogger", "NewStateLogger", "NewWatcher", "EventWatcher", "Wait", "sessionStateMatcher",
+		"WithListenServer", "handleRequest",
+	}
+)
+
+// replaced are private parts of go-zookeeper's Conn, and what does the same to ours.
+var replaced = strings.NewReplacer(
+	"zk.conn.Close()", "ts.cut()",
+	"zk.sessionID = 99999", "ts.end(zk)",
+	"zk, _, err := ts.Connect(0)", "zk, events, err := ts.Connect(0)",
+	"zk.eventChan", "events",
+)
+
+// The tests are not copied into this repository, but read from the module, and run beside a harness of ours.
+func TestGoZookeepersOwnTests(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", "{{.Dir}}", "github.com/go-zookeeper/zk").Output()
+	require.NoError(t, err)
+	from := strings.TrimSpace(string(out))
+	tests := slices.Concat(inVirtualTime, inRealTime)
+	var code strings.Builder
+	for _, name := range []string{"zk_test.go", "cluster_test.go", "lock_test.go", "conn_test.go", "tcp_server_test.go"} {
+		for _, d := range extracted(t, filepath.Join(from, name), slices.Concat(tests, helpers)) {
+			code.WriteString(replaced.Replace(d) + "\n\n")
+		}
+	}
+	text := code.String()
+	for _, test := range inVirtualTime {
+		private := "virtual" + test
+		require.Contains(t, text, "func "+test+"(")
+		text = strings.Replace(text, "func "+test+"(", "func "+private+"(", 1)
+		text += fmt.Sprintf("func %s(t *testing.T) { synctest.Test(t, %s) }\n", test, private)
+	}
+	header := "package theirs\n\nimport (\n\t. \"github.com/gocurator/curator/zkconn\"\n"
+	for _, path := range []string{
+		"encoding/hex", "errors", "fmt", "math/rand", "net", "path/filepath", "reflect", "sort", "strings", "sync", "testing", "testing/synctest", "time",
+	} {
+		if regexp.MustCompile(`\b` + filepath.Base(path) + `\.[A-Z]`).MatchString(text) {
+			header += fmt.Sprintf("\t%q\n", path)
+		}
+	}
+
+	dir := t.TempDir()
+	generated := filepath.Join(dir, "theirs_test.go")
+	require.NoError(t, os.WriteFile(generated, []byte(header+")\n\n"+text), 0o600))
+	here, err := os.Getwd()
+	require.NoError(t, err)
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{
+		filepath.Join(here, "testdata", "theirs", "theirs_test.go"): generated,
+	}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))
+	out, err = exec.Command("go", "test", "-overlay", filepath.Join(dir, "overlay.json"), "-vet=off", "-count=1", "-v", "./testdata/theirs").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for _, test := range tests {
+		require.Contains(t, string(out), "--- PASS: "+test+" ")
+	}
+}
+
+// extracted are the declarations of a file with these names.
+func extracted(t *testing.T, file string, names []string) (list []string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	set := token.NewFileSet()
+	parsed, err := parser.ParseFile(set, file, text, parser.SkipObjectResolution)
+	require.NoError(t, err)
+	for _, d := range parsed.Decls {
+		name := ""
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			name = d.Name.Name
+		case *ast.GenDecl:
+			if spec, ok := d.Specs[0].(*ast.TypeSpec); ok {
+				name = spec.Name.Name
+			}
+		}
+		if slices.Contains(names, name) {
+			list = append(list, string(text[set.Position(d.Pos()).Offset:set.Position(d.End()).Offset]))
+		}
+	}
+	return list
+}

@@ -1,0 +1,141 @@
+package zkconn
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/lock"
+)
+
+// lockName is the name of go-zookeeper's lock nodes, and of Curator's.
+const lockName = "lock-"
+
+// Lock is a lock that one holder at a time can have: go-zookeeper's Lock, on [lock.Queue]. Programs with go-zookeeper, with Curator and
+// with kazoo that use the same path exclude each other.
+//
+// All methods are safe for concurrent use.
+type Lock struct {
+	conn *Conn
+	path string
+	acl  []ACL
+
+	mu   sync.Mutex // guards what follows
+	hold *lock.Hold // nil if the lock is not held
+}
+
+// NewLock makes a lock at path. Missing parents are created as persistent nodes, by the first Lock. They, and the lock's
+// nodes, have acl.
+func NewLock(c *Conn, path string, acl []ACL) *Lock { return &Lock{conn: c, path: path, acl: acl} }
+
+// Lock waits until it holds the lock. See [Lock.LockWithData].
+func (l *Lock) Lock() error { return l.LockWithData([]byte{}) }
+
+// LockWithData waits until it holds the lock, and has data in its node. Errors are [ErrDeadlock] if this Lock holds already, and those of
+// operations, after which no node stays. While the connection is lost it waits on, for as long as the framework's default retry policy allows.
+func (l *Lock) LockWithData(data []byte) error {
+	if l.Hold() != nil {
+		return zk.ErrDeadlock
+	}
+	if len(l.acl) == 0 {
+		return zk.ErrInvalidACL
+	}
+	queue, err := lock.New(l.conn.client, l.path, lockName, &lockDriver{acl: l.acl},
+		lock.WithData(data), lock.WithErrorPolicy(connstate.Session))
+	if err != nil {
+		return unwrapped(err)
+	}
+	hold, err := queue.Acquire(context.Background()) // ends with the Conn
+	if err != nil {
+		return unwrapped(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hold = hold
+	return nil
+}
+
+// Unlock releases the lock. Errors are [ErrNotLocked] if this Lock does not hold it, [ErrSessionExpired] if it was lost with its session, and
+// [ErrNoNode] if somebody else has deleted its node. Then the lock is not held any more. After any other error, call Unlock again.
+func (l *Lock) Unlock() error {
+	hold := l.Hold()
+	if hold == nil {
+		return zk.ErrNotLocked
+	}
+	err := hold.Release()
+	if errors.Is(err, lock.ErrNodeDeleted) {
+		err = zk.ErrNoNode
+	}
+	err = unwrapped(err)
+	switch err {
+	case nil, zk.ErrNoNode, zk.ErrSessionExpired, zk.ErrConnectionClosed:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.hold == hold {
+			l.hold = nil
+		}
+	}
+	return err
+}
+
+// Hold is what [lock.Queue.Acquire] has returned, and nil if the lock is not held. Its context ends when the lock may be lost, which
+// go-zookeeper does not say.
+func (l *Lock) Hold() *lock.Hold {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.hold
+}
+
+// lockDriver creates nodes as go-zookeeper's lock does, and takes the same nodes for those of the lock.
+type lockDriver struct {
+	lock.Standard
+	acl []ACL
+}
+
+// Create makes a node, and its parents with the same ACL.
+func (d *lockDriver) Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error) {
+	for first := true; ; first = false {
+		created, err := client.Create(ctx, framework.Join(base, name), data,
+			framework.As(framework.EphemeralSequential), framework.Protected(), framework.ACL(d.acl))
+		if !first || !errors.Is(err, zk.ErrNoNode) {
+			return created, err
+		}
+		if err := d.parents(ctx, client, base); err != nil {
+			return "", err
+		}
+	}
+}
+
+// parents looks before it creates, because what is there may be in a node where the caller must not create anything.
+func (d *lockDriver) parents(ctx context.Context, client *framework.Client, base string) error {
+	for i := 1; i <= len(base); i++ {
+		if i < len(base) && base[i] != '/' {
+			continue
+		}
+		path := base[:i]
+		found, _, err := client.Exists(ctx, path)
+		if err != nil {
+			return err
+		}
+		if found {
+			continue
+		}
+		if _, err := client.Create(ctx, path, []byte{}, framework.ACL(d.acl)); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			return err
+		}
+	}
+	return nil
+}
+
+// SortKey is the number, also of a node of kazoo's lock, whose name ends in "__lock__" and the number.
+func (d *lockDriver) SortKey(child, name string) (key string, ours bool) {
+	if key, ours = d.Standard.SortKey(child, name); ours || strings.Contains(child, name) {
+		return key, ours
+	}
+	return d.Standard.SortKey(child, "__")
+}

@@ -1,0 +1,184 @@
+package zkconn_test
+
+import (
+	"fmt"
+	"regexp"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/zkconn"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestOldAndNewProgramsExcludeEachOther(t *testing.T) {
+	virtual(t, func(t *testing.T, b *bench) {
+		ours, _ := b.connect()
+		old, _, err := zk.Connect(b.Servers(), 10*time.Second, zk.WithDialer(b.Dial), zk.WithLogger(quiet{}))
+		require.NoError(t, err)
+		defer old.Close()
+		locks := []interface {
+			Lock() error
+			Unlock() error
+		}{
+			zk.NewLock(old, "/locks/a", world), zkconn.NewLock(ours, "/locks/a", world),
+			zk.NewLock(old, "/locks/a", world), zkconn.NewLock(ours, "/locks/a", world),
+		}
+		acquired := make(chan int, len(locks))
+		for i, l := range locks {
+			go func() {
+				if err := l.Lock(); err != nil {
+					t.Error(err)
+				}
+				acquired <- i
+			}()
+			synctest.Wait() // so that they queue in this order
+		}
+		for i, l := range locks {
+			require.Equal(t, i, testbed.Receive(t, acquired, "the next holder"))
+			synctest.Wait()
+			require.Empty(t, acquired)
+			require.NoError(t, l.Unlock())
+		}
+	})
+}
+
+func TestALockIsWrittenAsGoZookeepers(t *testing.T) {
+	acl := zk.DigestACL(zk.PermAll, "user", "secret")
+	virtual(t, func(t *testing.T, b *bench) {
+		conn, _ := b.connect()
+		require.NoError(t, conn.AddAuth("digest", []byte("user:secret")))
+		b.create(conn, "/here")
+		l := zkconn.NewLock(conn, "/here/deep/löck", acl)
+		require.NoError(t, l.LockWithData([]byte("me")))
+		for _, path := range []string{"/here/deep", "/here/deep/löck"} {
+			got, stat, err := conn.GetACL(path)
+			require.NoError(t, err)
+			require.Equal(t, acl, got)
+			require.Zero(t, stat.EphemeralOwner)
+			require.Zero(t, stat.DataLength)
+		}
+		children, _, err := conn.Children("/here/deep/löck")
+		require.NoError(t, err)
+		require.Len(t, children, 1)
+		require.Regexp(t, regexp.MustCompile(`^_c_[0-9a-f-]{36}-lock-0000000000$`), children[0])
+		data, _, err := conn.Get("/here/deep/löck/" + children[0])
+		require.NoError(t, err)
+		require.Equal(t, "me", string(data))
+		require.NoError(t, l.Unlock())
+		require.True(t, b.Exists("/here/deep/löck"))
+	})
+}
+
+func TestALockSaysWhatItsCallerDidWrong(t *testing.T) {
+	virtual(t, func(t *testing.T, b *bench) {
+		conn, _ := b.connect()
+		l := zkconn.NewLock(conn, "/l", world)
+		require.Equal(t, zkconn.ErrNotLocked, l.Unlock())
+		require.NoError(t, l.Lock())
+		require.Equal(t, zkconn.ErrDeadlock, l.Lock())
+		require.NoError(t, l.Unlock())
+		require.NoError(t, l.Lock())
+		require.NoError(t, l.Unlock())
+		require.Equal(t, zkconn.ErrInvalidPath, zkconn.NewLock(conn, "l", world).Lock())
+		require.Equal(t, zkconn.ErrInvalidPath, zkconn.NewLock(conn, "/", world).Lock())
+		require.Equal(t, zkconn.ErrInvalidACL, zkconn.NewLock(conn, "/l", nil).Lock())
+		conn.Close()
+		require.Equal(t, zkconn.ErrConnectionClosed, l.Lock())
+	})
+}
+
+func TestALockThatWasLostSaysSoAndCanBeAcquiredAgain(t *testing.T) {
+	for name, test := range map[string]struct {
+		lose func(b *bench, conn *zkconn.Conn, hold *lock.Hold) error
+		want error
+	}{
+		"session": {func(b *bench, conn *zkconn.Conn, _ *lock.Hold) error { return b.ExpireSession(conn.SessionID()) }, zkconn.ErrSessionExpired},
+		"node":    {func(b *bench, _ *zkconn.Conn, hold *lock.Hold) error { return b.Delete(hold.Path()) }, zkconn.ErrNoNode},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, b *bench) {
+				conn, _ := b.connect()
+				l := zkconn.NewLock(conn, "/l", world)
+				require.NoError(t, l.Lock())
+				hold := l.Hold()
+				require.NoError(t, test.lose(b, conn, hold))
+				<-hold.Done()
+				require.Equal(t, test.want, l.Unlock())
+				require.Nil(t, l.Hold())
+				require.NoError(t, l.Lock())
+				require.NoError(t, l.Unlock())
+			})
+		})
+	}
+}
+
+// With go-zookeeper each of these ends with an error, or with a node that stays for ever.
+func TestALockIsAcquiredWhateverIsLost(t *testing.T) {
+	for _, fault := range testbed.Faults {
+		for n := range 3 {
+			t.Run(fmt.Sprint(fault, " ", n), func(t *testing.T) {
+				virtual(t, func(t *testing.T, b *bench) {
+					conn, _ := b.connect()
+					b.create(conn, "/l")
+					injected := b.Inject(fault, n)
+					l := zkconn.NewLock(conn, "/l", world)
+					require.NoError(t, l.Lock())
+					if err := l.Unlock(); fault != zktest.ExpireAfter && fault != zktest.ExpireBefore {
+						require.NoError(t, err)
+					}
+					_ = injected.Met() // an acquire may have fewer requests
+					b.ClearFaults()
+					other, _ := b.connect()
+					last := zkconn.NewLock(other, "/l", world)
+					require.NoError(t, last.Lock())
+					require.NoError(t, last.Unlock())
+				})
+			})
+		}
+	}
+}
+
+func TestAWaiterAndAHolderSurviveAReconnect(t *testing.T) {
+	virtual(t, func(t *testing.T, b *bench) {
+		conn, events := b.connect()
+		first, second := zkconn.NewLock(conn, "/l", world), zkconn.NewLock(conn, "/l", world)
+		require.NoError(t, first.Lock())
+		locked := make(chan error)
+		go func() { locked <- second.Lock() }()
+		synctest.Wait()
+		steps(t, events, zk.StateHasSession)
+		b.reconnect(events, func() {})
+		require.NoError(t, first.Hold().Err())
+		require.NoError(t, first.Unlock())
+		require.NoError(t, <-locked)
+		require.NoError(t, second.Unlock())
+	})
+}
+
+func TestNodesOfOthersAreUnderstood(t *testing.T) {
+	virtual(t, func(t *testing.T, b *bench) {
+		conn, _ := b.connect()
+		b.create(conn, "/l")
+		b.create(conn, "/l/notes") // with which go-zookeeper's lock fails
+		const kazoos = "/l/0123456789abcdef0123456789abcdef__lock__"
+		holder, err := conn.Create(kazoos, nil, zk.FlagEphemeralSequential, world)
+		require.NoError(t, err)
+		l := zkconn.NewLock(conn, "/l", world)
+		locked := make(chan error, 1)
+		go func() { locked <- l.Lock() }()
+		synctest.Wait()
+		require.Empty(t, locked)
+		later, err := conn.Create(kazoos, nil, zk.FlagEphemeralSequential, world)
+		require.NoError(t, err)
+		require.NoError(t, conn.Delete(holder, -1))
+		require.NoError(t, testbed.Receive(t, locked, "the lock"))
+		require.NoError(t, l.Unlock())
+		require.NoError(t, conn.Delete(later, -1))
+	})
+}

@@ -1,0 +1,44 @@
+package zkconn
+
+import (
+	"log/slog"
+	"strings"
+	"sync/atomic"
+)
+
+// logger passes on to a Logger what the client logs.
+type logger struct {
+	to    atomic.Pointer[Logger]
+	level slog.LevelVar
+}
+
+// set takes nil for a Logger that discards.
+func (l *logger) set(to Logger) { l.to.Store(&to) }
+
+func (l *logger) setInfo(info bool) {
+	level := slog.LevelWarn
+	if info {
+		level = slog.LevelInfo
+	}
+	l.level.Set(level)
+}
+
+func (l *logger) slog() *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{
+		Level: &l.level,
+		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+			if len(groups) == 0 && a.Key == slog.TimeKey {
+				return slog.Attr{} // loggers have their own
+			}
+			return a
+		},
+	}))
+}
+
+// Write gets one line at a time.
+func (l *logger) Write(line []byte) (int, error) {
+	if to := *l.to.Load(); to != nil {
+		to.Printf("%s", strings.TrimSuffix(string(line), "\n"))
+	}
+	return len(line), nil
+}

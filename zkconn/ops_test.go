@@ -1,0 +1,346 @@
+package zkconn_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/zkconn"
+	"github.com/gocurator/curator/zktest"
+)
+
+// api are the methods of go-zookeeper's Conn that the table below calls.
+type api interface {
+	AddAuth(scheme string, auth []byte) error
+	Children(path string) ([]string, *zk.Stat, error)
+	ChildrenW(path string) ([]string, *zk.Stat, <-chan zk.Event, error)
+	Close()
+	Create(path string, data []byte, flags int32, acl []zk.ACL) (string, error)
+	CreateContainer(path string, data []byte, flag int32, acl []zk.ACL) (string, error)
+	CreateProtectedEphemeralSequential(path string, data []byte, acl []zk.ACL) (string, error)
+	CreateTTL(path string, data []byte, flag int32, acl []zk.ACL, ttl time.Duration) (string, error)
+	Delete(path string, version int32) error
+	Exists(path string) (bool, *zk.Stat, error)
+	ExistsW(path string) (bool, *zk.Stat, <-chan zk.Event, error)
+	Get(path string) ([]byte, *zk.Stat, error)
+	GetACL(path string) ([]zk.ACL, *zk.Stat, error)
+	GetW(path string) ([]byte, *zk.Stat, <-chan zk.Event, error)
+	Multi(ops ...interface{}) ([]zk.MultiResponse, error)
+	Server() string
+	SessionID() int64
+	Set(path string, data []byte, version int32) (*zk.Stat, error)
+	SetACL(path string, acl []zk.ACL, version int32) (*zk.Stat, error)
+	State() zk.State
+	Sync(path string) (string, error)
+}
+
+var (
+	_ api = (*zk.Conn)(nil)
+	_ api = (*zkconn.Conn)(nil)
+
+	world = zk.WorldACL(zk.PermAll)
+)
+
+// quiet is a logger that discards.
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+// transcript notes what calls have returned.
+type transcript struct {
+	conn  api
+	lines []string
+}
+
+// note writes a call's results down: what both clients must return. Times and transaction numbers differ.
+func (tr *transcript) note(call string, results ...any) {
+	var line strings.Builder
+	fmt.Fprintf(&line, "%s:", call)
+	for _, r := range results {
+		switch r := r.(type) {
+		case *zk.Stat:
+			if r == nil {
+				line.WriteString(" no stat")
+			} else {
+				fmt.Fprintf(&line, " stat(v%d c%d a%d len %d children %d ephemeral %v)",
+					r.Version, r.Cversion, r.Aversion, r.DataLength, r.NumChildren, r.EphemeralOwner != 0)
+			}
+		case <-chan zk.Event:
+			fmt.Fprintf(&line, " channel %v", r != nil)
+		case error:
+			fmt.Fprintf(&line, " error %s", identity(r))
+		case []string:
+			slices.Sort(r)
+			fmt.Fprintf(&line, " %#v", r)
+		case []zk.MultiResponse:
+			line.WriteString(" [")
+			for _, one := range r {
+				fmt.Fprintf(&line, "(%q %v %s)", one.String, one.Stat != nil, identity(one.Error))
+			}
+			line.WriteString("]")
+		default:
+			fmt.Fprintf(&line, " %#v", r)
+		}
+	}
+	tr.lines = append(tr.lines, line.String())
+}
+
+// identity says whether an error can be compared with ==.
+func identity(err error) string {
+	switch err {
+	case nil, zk.ErrNoNode, zk.ErrNodeExists, zk.ErrBadVersion, zk.ErrNotEmpty, zk.ErrNoChildrenForEphemerals, zk.ErrNoAuth,
+		zk.ErrInvalidACL, zk.ErrInvalidPath, zk.ErrConnectionClosed, zk.ErrAuthFailed, zk.ErrBadArguments:
+		return fmt.Sprintf("== %v", err)
+	}
+	if errors.Is(err, zk.ErrInvalidFlags) {
+		return "invalid flags"
+	}
+	return "another"
+}
+
+func (tr *transcript) event(what string, ch <-chan zk.Event) {
+	select {
+	case e, open := <-ch:
+		_, more := <-ch
+		tr.note(what, e.Type.String(), e.State.String(), e.Path, e.Err, open, more)
+	case <-time.After(30 * time.Second):
+		tr.note(what, "nothing has come")
+	}
+}
+
+// record makes every call that there is, with good and with bad arguments.
+func (tr *transcript) record() {
+	c := tr.conn
+	create := func(path string, data []byte, flags int32, acl []zk.ACL) {
+		created, err := c.Create(path, data, flags, acl)
+		tr.note("create "+path, created, err)
+	}
+	get := func(path string) {
+		data, stat, err := c.Get(path)
+		tr.note("get "+path, data, stat, err)
+	}
+	create("/a", []byte("one"), zk.FlagPersistent, world)
+	create("/a", nil, zk.FlagPersistent, world)
+	create("/b/c", nil, zk.FlagPersistent, world)
+	create("a", nil, zk.FlagPersistent, world)
+	create("", nil, zk.FlagPersistent, world)
+	create("/a/", nil, zk.FlagPersistent, world)
+	create("/a//b", nil, zk.FlagPersistent, world)
+	create("bad", nil, zk.FlagPersistent, nil)
+	create("/", nil, zk.FlagPersistent, world)
+	create("/", nil, zk.FlagSequence, world)
+	create("/a/", nil, zk.FlagSequence, world)
+	create("/a/s-", nil, zk.FlagSequence, world)
+	create("/a/e", []byte{}, zk.FlagEphemeral, world)
+	create("/a/e/c", nil, zk.FlagPersistent, world)
+	create("/a/es-", nil, zk.FlagEphemeralSequential, world)
+	create("/a/none", nil, zk.FlagPersistent, nil)
+	create("/a/none", nil, zk.FlagPersistent, []zk.ACL{})
+	create("/a/scheme", nil, zk.FlagPersistent, []zk.ACL{{Perms: zk.PermAll, Scheme: "nobody", ID: "knows"}})
+	create("/a/container", nil, zk.FlagContainer, world)
+	create("/a/ttl", nil, zk.FlagTTL, world)
+	get("/a")
+	get("/a/s-0000000001")
+	get("/a/e")
+	get("/missing")
+	get("bad")
+	for _, flag := range []int32{zk.FlagContainer, zk.FlagPersistent, zk.FlagTTL} {
+		created, err := c.CreateContainer(fmt.Sprintf("/container-%d", flag), nil, flag, world)
+		tr.note("create container", created, err)
+	}
+	for _, flag := range []int32{zk.FlagTTL, zk.FlagPersistentSequentialWithTTL, zk.FlagContainer} {
+		created, err := c.CreateTTL(fmt.Sprintf("/ttl-%d", flag), nil, flag, world, time.Hour)
+		tr.note("create ttl", created, err)
+	}
+	protected, err := c.CreateProtectedEphemeralSequential("/a/p-", nil, world)
+	tr.note("create protected", strings.HasPrefix(protected, "/a/_c_"), strings.HasSuffix(protected, "-p-0000000008"), err)
+	_, err = c.CreateProtectedEphemeralSequential("/missing/p-", nil, world)
+	tr.note("create protected", err)
+	_, err = c.CreateProtectedEphemeralSequential("/a/p-", nil, nil)
+	tr.note("create protected", err)
+	tr.note("delete protected", c.Delete(protected, -1))
+
+	for _, path := range []string{"/a", "/a/e", "/missing", "bad"} {
+		children, stat, err := c.Children(path)
+		tr.note("children", children, stat, err)
+		found, stat, err := c.Exists(path)
+		tr.note("exists", found, stat, err)
+		acl, stat, err := c.GetACL(path)
+		tr.note("getACL", acl, stat, err)
+		synced, err := c.Sync(path)
+		tr.note("sync", synced, err)
+	}
+	for _, version := range []int32{0, 5, -1} {
+		stat, err := c.Set("/a", []byte("two"), version)
+		tr.note("set", stat, err)
+	}
+	stat, err := c.Set("/missing", nil, -1)
+	tr.note("set", stat, err)
+	stat, err = c.Set("bad", nil, -1)
+	tr.note("set", stat, err)
+	stat, err = c.Set("/a", nil, -1)
+	tr.note("set nothing", stat, err)
+	get("/a")
+	tr.note("delete", c.Delete("/a", -1))
+	tr.note("delete", c.Delete("/a/s-0000000001", 7))
+	tr.note("delete", c.Delete("/a/s-0000000001", 0))
+	tr.note("delete", c.Delete("/missing", -1))
+	tr.note("delete", c.Delete("bad", -1))
+
+	tr.multi()
+	tr.acls()
+	tr.watches()
+	tr.note("state", c.State().String(), c.SessionID() != 0, c.Server() != "")
+	c.Close()
+	c.Close()
+	get("/a")
+	create("/closed", nil, 0, world)
+	found, stat, err := c.Exists("/a")
+	tr.note("exists", found, stat, err)
+	found, stat, ch, err := c.ExistsW("/a")
+	tr.note("exists", found, stat, ch, err)
+	children, stat, err := c.Children("/a")
+	tr.note("children", children, stat, err)
+	stat, err = c.Set("/a", nil, -1)
+	tr.note("set", stat, err)
+	tr.note("delete", c.Delete("/a", -1))
+}
+
+func (tr *transcript) multi() {
+	call := func(ops ...any) {
+		results, err := tr.conn.Multi(ops...)
+		tr.note("multi", results, err)
+	}
+	call(&zk.CreateRequest{Path: "/m", Data: []byte("x"), Acl: world},
+		&zk.CreateRequest{Path: "/m/s-", Acl: world, Flags: zk.FlagSequence},
+		&zk.SetDataRequest{Path: "/m", Data: []byte("y"), Version: 0},
+		&zk.CheckVersionRequest{Path: "/m", Version: 1},
+		&zk.DeleteRequest{Path: "/m/s-0000000000", Version: -1})
+	call(&zk.CreateRequest{Path: "/m/1", Acl: world}, &zk.DeleteRequest{Path: "/missing", Version: -1}, &zk.CreateRequest{Path: "/m/2", Acl: world})
+	call(&zk.CreateRequest{Path: "/m/1"})
+	call(&zk.CheckVersionRequest{Path: "/m", Version: 0})
+	call()
+	call(&zk.CreateRequest{Path: "/m/", Acl: world, Flags: zk.FlagSequence})
+}
+
+func (tr *transcript) acls() {
+	c := tr.conn
+	stat, err := c.SetACL("/m", world, 3)
+	tr.note("setACL", stat, err)
+	stat, err = c.SetACL("/m", nil, -1)
+	tr.note("setACL", stat, err)
+	stat, err = c.SetACL("/m", zk.DigestACL(zk.PermAll, "user", "password"), 0)
+	tr.note("setACL", stat, err)
+	_, stat, err = c.Get("/m")
+	tr.note("get", stat, err)
+	_, stat, ch, err := c.GetW("/m")
+	tr.note("getW", stat, ch, err)
+	tr.note("auth", c.AddAuth("digest", []byte("user:password")))
+	_, stat, err = c.Get("/m")
+	tr.note("get", stat, err)
+	stat, err = c.SetACL("/m", zk.AuthACL(zk.PermAll), -1)
+	tr.note("setACL", stat, err)
+	acl, _, err := c.GetACL("/m")
+	tr.note("getACL", acl, err)
+}
+
+func (tr *transcript) watches() {
+	c := tr.conn
+	_, err := c.Create("/w", nil, 0, world)
+	tr.note("create", err)
+	_, stat, ch, err := c.GetW("/missing")
+	tr.note("getW", stat, ch, err)
+	_, stat, ch, err = c.ChildrenW("/missing")
+	tr.note("childrenW", stat, ch, err)
+	_, stat, ch, err = c.GetW("bad")
+	tr.note("getW", stat, ch, err)
+
+	_, stat, data, err := c.GetW("/w")
+	tr.note("getW", stat, data, err)
+	found, stat, there, err := c.ExistsW("/w")
+	tr.note("existsW", found, stat, there, err)
+	_, err = c.Set("/w", []byte("x"), -1)
+	tr.note("set", err)
+	tr.event("data", data)
+	tr.event("exists", there)
+
+	children, stat, list, err := c.ChildrenW("/w")
+	tr.note("childrenW", children, stat, list, err)
+	found, stat, gone, err := c.ExistsW("/w/c")
+	tr.note("existsW", found, stat, gone, err)
+	_, err = c.Create("/w/c", nil, 0, world)
+	tr.note("create", err)
+	tr.event("children", list)
+	tr.event("created", gone)
+	tr.note("delete", c.Delete("/w/c", -1))
+
+	_, _, data, err = c.GetW("/w")
+	tr.note("getW", err)
+	_, _, list, err = c.ChildrenW("/w")
+	tr.note("childrenW", err)
+	_, _, more, err := c.GetW("/w")
+	tr.note("getW", err)
+	tr.note("delete", c.Delete("/w", -1))
+	tr.event("deleted", data)
+	tr.event("deleted", list)
+	tr.event("deleted", more)
+}
+
+// Each method is called with the same arguments on go-zookeeper's Conn and on ours, each on a server of its own.
+func TestOperationsReturnWhatGoZookeepersReturn(t *testing.T) {
+	for name, opts := range map[string][]zktest.Option{"plain": nil, "TTL": {zktest.WithTTLNodes()}} {
+		t.Run(name, func(t *testing.T) {
+			connect := func(open func(servers []string) (api, error)) []string {
+				server := zktest.NewServer(t, opts...)
+				conn, err := open([]string{server.Addr()})
+				require.NoError(t, err)
+				tr := &transcript{conn: conn}
+				tr.record()
+				return tr.lines
+			}
+			theirs := connect(func(servers []string) (api, error) {
+				conn, _, err := zk.Connect(servers, 10*time.Second, zk.WithLogger(quiet{}))
+				return conn, err
+			})
+			ours := connect(func(servers []string) (api, error) {
+				conn, _, err := zkconn.Connect(servers, 10*time.Second, zkconn.WithLogger(quiet{}))
+				return conn, err
+			})
+			require.Greater(t, len(theirs), 100)
+			for i := range theirs {
+				assert.Equal(t, theirs[i], ours[i])
+			}
+		})
+	}
+}
+
+// go-zookeeper has errors without a value for these, or asks the server.
+func TestBadArgumentsAreRefusedEarly(t *testing.T) {
+	conn, _, err := zkconn.Connect([]string{"127.0.0.1:1"}, 10*time.Second, zkconn.WithLogger(nil))
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = conn.Create("/a", nil, 9, world)
+	require.ErrorIs(t, err, zkconn.ErrInvalidFlags)
+	_, err = conn.CreateContainer("/a", nil, 9, world)
+	require.ErrorIs(t, err, zkconn.ErrInvalidFlags)
+	_, err = conn.CreateTTL("/a", nil, 9, world, time.Hour)
+	require.ErrorIs(t, err, zkconn.ErrInvalidFlags)
+	_, err = conn.CreateTTL("/a", nil, zk.FlagTTL, world, 0)
+	require.ErrorIs(t, err, zkconn.ErrBadArguments)
+	_, err = conn.Multi("text")
+	require.ErrorIs(t, err, zkconn.ErrBadArguments)
+	_, err = conn.Multi((*zk.CreateRequest)(nil))
+	require.ErrorIs(t, err, zkconn.ErrBadArguments)
+	require.ErrorIs(t, conn.AddAuth("", nil), zkconn.ErrBadArguments)
+	_, err = conn.Reconfig(nil, -1)
+	require.ErrorIs(t, err, zkconn.ErrUnsupported)
+	_, err = conn.IncrementalReconfig(nil, nil, -1)
+	require.ErrorIs(t, err, zkconn.ErrUnsupported)
+}

@@ -1,0 +1,263 @@
+package zkconn_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/zkconn"
+	"github.com/gocurator/curator/zktest"
+)
+
+// reconnect cuts the connection. While there is none, meanwhile is called.
+func (b *bench) reconnect(events <-chan zk.Event, meanwhile func()) {
+	b.t.Helper()
+	b.RefuseConnections(true)
+	b.CutConnections()
+	steps(b.t, events, zk.StateDisconnected)
+	meanwhile()
+	b.RefuseConnections(false)
+	steps(b.t, drained(events), zk.StateHasSession)
+	synctest.Wait()
+}
+
+// drained is the channel, emptied of what would leave no room for what comes.
+func drained(events <-chan zk.Event) <-chan zk.Event {
+	for len(events) > 0 {
+		<-events
+	}
+	return events
+}
+
+// The watches of a node that is there, and of one that is not.
+var watches = map[string]func(c *zkconn.Conn, path string) (<-chan zk.Event, error){
+	"get": func(c *zkconn.Conn, path string) (<-chan zk.Event, error) {
+		_, _, ch, err := c.GetW(path)
+		return ch, err
+	},
+	"exists": func(c *zkconn.Conn, path string) (<-chan zk.Event, error) {
+		_, _, ch, err := c.ExistsW(path)
+		return ch, err
+	},
+	"children": func(c *zkconn.Conn, path string) (<-chan zk.Event, error) {
+		_, _, ch, err := c.ChildrenW(path)
+		return ch, err
+	},
+}
+
+func TestAWatchSurvivesAReconnect(t *testing.T) {
+	for _, test := range []struct {
+		name, watch, path string
+		change            func(b *bench) error
+		event             zk.EventType // none: the change is none of the watch's
+	}{
+		{"data", "get", "/a", func(b *bench) error { return b.Set("/a", []byte("x")) }, zk.EventNodeDataChanged},
+		{"data by exists", "exists", "/a", func(b *bench) error { return b.Set("/a", []byte("x")) }, zk.EventNodeDataChanged},
+		{"creation", "exists", "/none", func(b *bench) error { return b.Create("/none", nil) }, zk.EventNodeCreated},
+		{"deletion", "get", "/a", func(b *bench) error { return b.Delete("/a") }, zk.EventNodeDeleted},
+		{"deletion by children", "children", "/a", func(b *bench) error { return b.Delete("/a") }, zk.EventNodeDeleted},
+		{"children", "children", "/a", func(b *bench) error { return b.Create("/a/c", nil) }, zk.EventNodeChildrenChanged},
+		{"another's", "children", "/a", func(b *bench) error { return b.Set("/a", []byte("x")) }, 0},
+		{"another's", "get", "/a", func(b *bench) error { return b.Create("/a/c", nil) }, 0},
+		{"nothing", "exists", "/none", func(*bench) error { return nil }, 0},
+	} {
+		for _, when := range []string{"before", "during", "after"} {
+			t.Run(test.name+" "+when, func(t *testing.T) {
+				virtual(t, func(t *testing.T, b *bench) {
+					require.NoError(t, b.Create("/a", nil))
+					conn, events := b.connect()
+					ch, err := watches[test.watch](conn, test.path)
+					require.NoError(t, err)
+					second, err := watches[test.watch](conn, test.path)
+					require.NoError(t, err)
+					change := func(now string) {
+						if when == now {
+							require.NoError(t, test.change(b))
+						}
+					}
+					change("before")
+					if when == "before" {
+						synctest.Wait()
+					}
+					steps(t, events, zk.StateHasSession)
+					b.reconnect(events, func() { change("during") })
+					if when == "after" {
+						require.Empty(t, ch)
+					}
+					change("after")
+					synctest.Wait()
+					if test.event == 0 {
+						require.Empty(t, ch)
+						require.NoError(t, b.Create("/a/x", nil)) // the Conn goes on
+						return
+					}
+					want := zk.Event{Type: test.event, State: zk.StateSyncConnected, Path: test.path}
+					for _, ch := range []<-chan zk.Event{ch, second} {
+						require.Equal(t, want, testbed.Receive(t, ch, "the event"))
+						_, open := <-ch
+						require.False(t, open)
+					}
+					count := 0
+					for len(events) > 0 {
+						if e := <-events; e == want {
+							count++
+						}
+					}
+					if when != "before" { // that one was read to reconnect
+						require.Equal(t, 1, count, "events for all watches of the node")
+					}
+				})
+			})
+		}
+	}
+}
+
+// A node that was deleted and created again has the same version.
+func TestANodeThatWasReplacedIsSeen(t *testing.T) {
+	virtual(t, func(t *testing.T, b *bench) {
+		require.NoError(t, b.Create("/a", nil))
+		conn, events := b.connect()
+		_, _, data, err := conn.GetW("/a")
+		require.NoError(t, err)
+		_, _, list, err := conn.ChildrenW("/a")
+		require.NoError(t, err)
+		steps(t, events, zk.StateHasSession)
+		b.reconnect(events, func() {
+			require.NoError(t, b.Delete("/a"))
+			require.NoError(t, b.Create("/a", nil))
+		})
+		require.Equal(t, zk.EventNodeDataChanged, testbed.Receive(t, data, "the event").Type)
+		require.Equal(t, zk.EventNodeChildrenChanged, testbed.Receive(t, list, "the event").Type)
+	})
+}
+
+func TestWatchesSurviveManyReconnects(t *testing.T) {
+	virtual(t, func(t *testing.T, b *bench) {
+		conn, events := b.connect()
+		var all []<-chan zk.Event
+		for i := range 100 {
+			path := fmt.Sprintf("/%d", i)
+			b.create(conn, path)
+			_, _, ch, err := conn.GetW(path)
+			require.NoError(t, err)
+			all = append(all, ch)
+		}
+		steps(t, events, zk.StateHasSession)
+		for i := range 10 {
+			b.reconnect(events, func() { require.NoError(t, b.Delete(fmt.Sprintf("/%d", i))) })
+		}
+		for i, ch := range all {
+			if i < 10 {
+				require.Equal(t, zk.EventNodeDeleted, testbed.Receive(t, ch, "the event").Type)
+			} else {
+				require.Empty(t, ch)
+			}
+		}
+	})
+}
+
+// Requests that set watches again fail, too: the watch waits for the next connection.
+func TestAWatchSurvivesFaultsWhileItIsSetAgain(t *testing.T) {
+	for name, watch := range watches {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, b *bench) {
+				require.NoError(t, b.Create("/a", nil))
+				conn, events := b.connect()
+				ch, err := watch(conn, "/a")
+				require.NoError(t, err)
+				steps(t, events, zk.StateHasSession)
+				b.CutConnections()
+				for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply} {
+					<-b.Inject(fault, 0, zktest.OnOp(zktest.OpExists, zktest.OpGetChildren2)).Done()
+				}
+				synctest.Wait()
+				require.Empty(t, ch)
+				require.NoError(t, b.Delete("/a"))
+				require.Equal(t, zk.EventNodeDeleted, testbed.Receive(t, ch, "the event").Type)
+			})
+		})
+	}
+}
+
+func TestAWatchEndsWithTheSession(t *testing.T) {
+	for name, watch := range watches {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, b *bench) {
+				conn, _ := b.connect()
+				b.create(conn, "/a")
+				ch, err := watch(conn, "/a")
+				require.NoError(t, err)
+				require.NoError(t, b.ExpireSession(conn.SessionID()))
+				want := zk.Event{Type: zk.EventNotWatching, State: zk.StateDisconnected, Path: "/a", Err: zkconn.ErrSessionExpired}
+				require.Equal(t, want, testbed.Receive(t, ch, "the end"))
+				_, open := <-ch
+				require.False(t, open)
+			})
+		})
+	}
+}
+
+func TestAWatchEndsWithTheConn(t *testing.T) {
+	for _, connected := range []bool{true, false} {
+		t.Run(fmt.Sprint("connected ", connected), func(t *testing.T) {
+			virtual(t, func(t *testing.T, b *bench) {
+				conn, _ := b.connect()
+				b.create(conn, "/a")
+				_, _, ch, err := conn.GetW("/a")
+				require.NoError(t, err)
+				if !connected {
+					b.RefuseConnections(true)
+					b.CutConnections()
+					synctest.Wait()
+				}
+				conn.Close()
+				want := zk.Event{Type: zk.EventNotWatching, State: zk.StateDisconnected, Path: "/a", Err: zkconn.ErrClosing}
+				require.Equal(t, want, testbed.Receive(t, ch, "the end"))
+			})
+		})
+	}
+}
+
+// A client sees the event of a change before it sees the new data.
+func TestTheEventIsThereBeforeALaterAnswer(t *testing.T) {
+	server := zktest.NewServer(t)
+	conn, _, err := zkconn.Connect(server.Servers(), 10*time.Second, zkconn.WithLogger(quiet{}))
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = conn.Create("/a", nil, 0, world)
+	require.NoError(t, err)
+	for range 1000 {
+		_, _, ch, err := conn.GetW("/a")
+		require.NoError(t, err)
+		_, err = conn.Set("/a", nil, -1)
+		require.NoError(t, err)
+		require.Len(t, ch, 1)
+	}
+}
+
+func TestTheEventChannelHasOneEventForAllWatchesOfANode(t *testing.T) {
+	virtual(t, func(t *testing.T, b *bench) {
+		require.NoError(t, b.Create("/a", nil))
+		conn, events := b.connect()
+		for _, watch := range watches {
+			for range 2 {
+				_, err := watch(conn, "/a")
+				require.NoError(t, err)
+			}
+		}
+		steps(t, events, zk.StateHasSession)
+		require.NoError(t, b.Delete("/a"))
+		synctest.Wait()
+		var got []zk.Event
+		for len(events) > 0 {
+			got = append(got, <-events)
+		}
+		assert.Equal(t, []zk.Event{{Type: zk.EventNodeDeleted, State: zk.StateSyncConnected, Path: "/a"}}, got)
+	})
+}
