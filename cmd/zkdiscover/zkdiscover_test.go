@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// output is what the program prints. It is safe for concurrent use.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// await waits until what was printed matches, and returns the last submatch.
+func (o *output) await(t *testing.T, expression string) string {
+	t.Helper()
+	re := regexp.MustCompile(expression)
+	var m []string
+	require.Eventually(t, func() bool { m = re.FindStringSubmatch(o.String()); return m != nil }, time.Minute, time.Millisecond)
+	return m[len(m)-1]
+}
+
+// start runs the program until end is called, which returns its exit code.
+func start(t *testing.T, server *zktest.Server, args ...string) (out *output, end func() int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	out = &output{}
+	code := make(chan int, 1)
+	go func() { code <- zkdiscover(ctx, append([]string{"-servers", server.Addr()}, args...), out, out) }()
+	return out, func() int { cancel(); return <-code }
+}
+
+// run runs the program to its end.
+func runs(t *testing.T, server *zktest.Server, args ...string) (text string, code int) {
+	t.Helper()
+	out := &output{}
+	code = zkdiscover(t.Context(), append([]string{"-servers", server.Addr()}, args...), out, out)
+	return out.String(), code
+}
+
+func newServer(t *testing.T) *zktest.Server {
+	t.Helper()
+	server := zktest.NewServer(t)
+	for path, data := range map[string]string{
+		"/services/orders/a": `{"name":"orders","id":"a","address":"10.0.0.1","port":8080,` +
+			`"payload":{"@class":"org.springframework.cloud.zookeeper.discovery.ZookeeperInstance","id":"x","name":"orders","metadata":{"zone-name":"eu"}}}`,
+		"/services/orders/b": `{"id":"b","address":"::1","sslPort":443,"payload":"text"}`,
+		"/services/orders/c": `{"id":"c","address":"10.0.0.3","port":1,"enabled":false}`,
+		"/services/stock":    "",
+	} {
+		require.NoError(t, server.Create(path, []byte(data)))
+	}
+	return server
+}
+
+func TestLsShowsNamesAndInstances(t *testing.T) {
+	server := newServer(t)
+	text, code := runs(t, server, "ls")
+	require.Zero(t, code)
+	require.Equal(t, "orders\nstock\n", text)
+	text, code = runs(t, server, "ls", "orders")
+	require.Zero(t, code)
+	require.Equal(t, "a\t10.0.0.1:8080\tenabled\t"+`{"id":"x","name":"orders","metadata":{"zone-name":"eu"}}`+
+		"\nb\t[::1]:443\tenabled\t\"text\"\nc\t10.0.0.3:1\tdisabled\tnull\n", text)
+	require.NoError(t, server.Create("/services/stock/bad", []byte("bad")))
+	text, code = runs(t, server, "ls", "stock")
+	require.Zero(t, code)
+	require.Contains(t, text, "/services/stock/bad")
+}
+
+func TestWatchPrintsEachChange(t *testing.T) {
+	server := newServer(t)
+	out, end := start(t, server, "watch", "stock")
+	out.await(t, "(?m)^# .*: 0$")
+	require.NoError(t, server.Create("/services/stock/d", []byte(`{"address":"h","port":1}`)))
+	out.await(t, "(?m)^# .*: 1\nd\th:1\tenabled\tnull\n")
+	require.Zero(t, end())
+}
+
+func TestRegisterRegistersACommandAsLongAsItRuns(t *testing.T) {
+	server := newServer(t)
+	flags := []string{"register", "-name", "stock", "-id", "me", "-address", "10.0.0.9", "-port", "99", "-payload", `{"k":"v"}`, "-class", "com.example.C"}
+	out, end := start(t, server, append(flags, "--", "sh", "-c", `trap 'echo stopped; exit 7' TERM; echo up; while :; do sleep 0.01; done`)...)
+	out.await(t, "up")
+	require.Eventually(t, func() bool { return server.Exists("/services/stock/me") }, time.Minute, time.Millisecond)
+	data, err := server.Get("/services/stock/me")
+	require.NoError(t, err)
+	require.Contains(t, string(data), `"address":"10.0.0.9","port":99,"sslPort":null,"payload":{"@class":"com.example.C","k":"v"}`)
+	require.Equal(t, 7, end())
+	require.Contains(t, out.String(), "stopped")
+	require.False(t, server.Exists("/services/stock/me"))
+
+	_, code := runs(t, server, append(flags, "--", "sh", "-c", "exit 3")...)
+	require.Equal(t, 3, code)
+	_, code = runs(t, server, append(flags, "--", "sh", "-c", "kill -9 $$")...)
+	require.Equal(t, 137, code)
+	_, code = runs(t, server, append(flags, "--", "/does/not/exist")...)
+	require.Equal(t, 1, code)
+	require.False(t, server.Exists("/services/stock/me"))
+}
+
+func TestHTTPServesWhatPrometheusReads(t *testing.T) {
+	server := newServer(t)
+	out, end := start(t, server, "-connect", "2s", "http", "-listen", "127.0.0.1:0")
+	url := out.await(t, `serving http_sd at (\S+)`)
+	defer http.DefaultClient.CloseIdleConnections()
+	get := func(path string) (int, string) {
+		answer, err := http.Get(url + path)
+		require.NoError(t, err)
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		return answer.StatusCode, string(body)
+	}
+	status, body := get("/")
+	require.Equal(t, http.StatusOK, status)
+	require.JSONEq(t, `[
+		{"targets":["10.0.0.1:8080"],"labels":{"__meta_curator_service":"orders","__meta_curator_id":"a","__meta_curator_metadata_zone_name":"eu"}},
+		{"targets":["[::1]:443"],"labels":{"__meta_curator_service":"orders","__meta_curator_id":"b","__scheme__":"https"}}]`, body)
+	_, one := get("/orders")
+	require.Equal(t, body, one)
+	_, body = get("/stock")
+	require.Equal(t, "[]\n", body)
+	server.Stop()
+	status, body = get("/")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.False(t, json.Valid([]byte(body)))
+	require.Zero(t, end())
+}
+
+func TestWrongUseHasItsExitCode(t *testing.T) {
+	server := newServer(t)
+	register := []string{"register", "-name", "a", "-address", "h", "-port", "1"}
+	for _, args := range [][]string{
+		{}, {"delete"}, {"-wrong"}, {"-connect", "0s", "ls"}, {"-base", "services", "ls"}, {"ls", "a", "b"}, {"watch"}, {"watch", "../a"}, {"http", "x"}, {"-servers", "", "ls"},
+		{"register", "-name", "a", "-address", "h", "--", "true"}, register, append(register[:7:7], "-payload", "x", "--", "true"),
+		append(register[:7:7], "-drain", "-1s", "--", "true"), {"register", "-name", "a", "-port", "1", "--", "true"},
+	} {
+		text, code := runs(t, server, args...)
+		require.Equal(t, exitUsage, code, "%v: %s", args, text)
+		require.Equal(t, 1, strings.Count(text, "\n"), text)
+	}
+	for _, args := range [][]string{{"-h"}, {"register", "-h"}, {"http", "-h"}} {
+		text, code := runs(t, server, args...)
+		require.Zero(t, code)
+		require.Contains(t, text, "usage: zkdiscover")
+	}
+	server.Stop()
+	text, code := runs(t, server, "-connect", "100ms", "ls")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, text, "could not connect")
+}

@@ -1,0 +1,255 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/opt"
+)
+
+var errBadArgument = framework.ErrBadArgument
+
+// Discovery finds and registers instances of services whose payload is a T. It is Curator's ServiceDiscovery, but has
+// nothing to close: what has is a [Registration] and a [Watch].
+//
+// All methods are safe for concurrent use. Their errors are *framework.OpError.
+type Discovery[T any] struct {
+	client *framework.Client
+	base   string
+	cfg    config
+}
+
+// Option configures a Discovery. [New] refuses bad values with framework.ErrBadArgument.
+type Option func(*config) error
+
+type config struct {
+	class        string
+	enabledField bool
+	unreadable   func(path string, err error)
+	downErrors   int
+	downWindow   time.Duration
+}
+
+// WithJavaClass sets the Java class of payloads that we write and that have none of their own, such as "com.example.Meta". Java
+// needs it to read a payload that is an object. Without it a Go map or slice is written as a
+// java.util.LinkedHashMap or a java.util.ArrayList, and a struct without a class: Java reads that as a LinkedHashMap.
+func WithJavaClass(class string) Option {
+	return func(c *config) error {
+		if class == "" {
+			return fmt.Errorf("%w: empty Java class", errBadArgument)
+		}
+		c.class = class
+		return nil
+	}
+}
+
+// WithEnabledField writes the field "enabled", as Java does with compatibleSerializationMode(false). The default does not,
+// as in Java, for readers of before version 5.
+func WithEnabledField() Option {
+	return func(c *config) error {
+		c.enabledField = true
+		return nil
+	}
+}
+
+// OnUnreadable calls f for each instance that is left out because its node cannot be read: once for each version of the node
+// and each [Watch], and once for each call that reads it. f is called by the goroutine that reads, so it should return
+// soon. A node without data is no instance, and is not reported. A node that the client may not read is reported by
+// [Discovery.Lookup], and not by a Watch. The default logs it with the client's logger.
+func OnUnreadable(f func(path string, err error)) Option {
+	return func(c *config) error {
+		if f == nil {
+			return fmt.Errorf("%w: OnUnreadable(nil)", errBadArgument)
+		}
+		c.unreadable = f
+		return nil
+	}
+}
+
+// DownAfter sets when [Watch.Down] leaves an instance out: after so many errors within the window, which begins with
+// the first error, and until the window ends. Both must be positive. The default is 2 errors in 30 s, as in Java.
+func DownAfter(errors int, window time.Duration) Option {
+	return func(c *config) error {
+		if errors <= 0 || window <= 0 {
+			return fmt.Errorf("%w: DownAfter(%d, %v)", errBadArgument, errors, window)
+		}
+		c.downErrors, c.downWindow = errors, window
+		return nil
+	}
+}
+
+// New makes a Discovery of the services below base, such as "/services". It asks no server. Errors are
+// framework.ErrBadArgument and framework.ErrBadPath.
+func New[T any](client *framework.Client, base string, opts ...Option) (*Discovery[T], error) {
+	d := &Discovery[T]{client: client, base: base, cfg: config{downErrors: 2, downWindow: 30 * time.Second}}
+	if client == nil {
+		return nil, d.failed("discovery", base, fmt.Errorf("%w: nil client", errBadArgument))
+	}
+	d.cfg.unreadable = func(path string, err error) {
+		client.Logger().Warn("instance left out: its node cannot be read", slog.String("path", path), slog.Any("error", err))
+	}
+	if err := errors.Join(opt.Apply(&d.cfg, opts), framework.ValidatePath(base)); err != nil {
+		return nil, d.failed("discovery", base, err)
+	}
+	return d, nil
+}
+
+// Names returns the names of the services that are or were registered, in order. Java deletes no name, but the servers do
+// when it has been empty for a while. Without any, the list is empty and there is no error.
+func (d *Discovery[T]) Names(ctx context.Context) ([]string, error) {
+	names, err := d.children(ctx, d.base)
+	if err != nil {
+		return nil, d.failed("names", d.base, err)
+	}
+	return names, nil
+}
+
+// readers is how many nodes Lookup reads at a time.
+const readers = 16
+
+// Lookup returns all instances of a service, also the disabled ones, in the order of their nodes' names. It asks the server. Whoever
+// looks often should use a [Watch]. An unknown service has no instances, and that is no error. Nodes that cannot be
+// read are left out: see [OnUnreadable].
+func (d *Discovery[T]) Lookup(ctx context.Context, name string) ([]Instance[T], error) {
+	dir, err := d.path(name)
+	if err != nil {
+		return nil, d.failed("lookup", dir, err)
+	}
+	nodes, err := d.children(ctx, dir)
+	if err != nil {
+		return nil, d.failed("lookup", dir, err)
+	}
+	type result struct {
+		instance Instance[T]
+		found    bool
+		err      error
+	}
+	results := make([]result, len(nodes))
+	var wg sync.WaitGroup
+	for first := range min(readers, len(nodes)) {
+		wg.Go(func() { // ends when its nodes are read
+			for n := first; n < len(nodes); n += readers {
+				r := &results[n]
+				r.instance, r.found, r.err = d.read(ctx, framework.Join(dir, nodes[n]))
+			}
+		})
+	}
+	wg.Wait()
+	list := make([]Instance[T], 0, len(nodes))
+	for n, r := range results {
+		switch path := framework.Join(dir, nodes[n]); {
+		case r.found:
+			list = append(list, r.instance)
+		case errors.Is(r.err, errUnreadable), errors.Is(r.err, zk.ErrNoAuth):
+			d.cfg.unreadable(path, r.err)
+		case r.err != nil:
+			return nil, d.failed("lookup", dir, r.err)
+		}
+	}
+	return list, nil
+}
+
+// Get returns the instance with that id, and whether there is one. It finds no [DynamicSequential] instance, since
+// a number is behind the id in the name of its node. A node that cannot be read is an error.
+func (d *Discovery[T]) Get(ctx context.Context, name, id string) (i Instance[T], found bool, err error) {
+	path, err := d.instancePath(name, id)
+	if err == nil {
+		i, found, err = d.read(ctx, path)
+	}
+	if err != nil {
+		return Instance[T]{}, false, d.failed("get", path, err)
+	}
+	return i, found, nil
+}
+
+// Unregister deletes the node of an instance, whoever registered it, such as a [Permanent] one. A [Registration] that is not
+// closed makes its node again. That there is no such node is no error.
+func (d *Discovery[T]) Unregister(ctx context.Context, name, id string) error {
+	path, err := d.instancePath(name, id)
+	if err == nil {
+		_, err = d.client.DeleteIfExists(ctx, path, -1)
+	}
+	if err != nil {
+		return d.failed("unregister", path, err)
+	}
+	return nil
+}
+
+// children lists the children of a node in order. A node that does not exist has none.
+func (d *Discovery[T]) children(ctx context.Context, path string) ([]string, error) {
+	children, _, err := d.client.Children(ctx, path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	slices.Sort(children)
+	return children, err
+}
+
+// read reads the instance of a node. A node without data has none: it is the parent of a service whose name has a slash.
+func (d *Discovery[T]) read(ctx context.Context, path string) (i Instance[T], found bool, err error) {
+	data, stat, err := d.client.Get(ctx, path)
+	if errors.Is(err, zk.ErrNoNode) || err == nil && len(data) == 0 {
+		return i, false, nil
+	}
+	if err == nil {
+		i, err = fromNode[T](path, data, stat)
+	}
+	return i, err == nil, err
+}
+
+var errUnreadable = errors.New("no instance that we can read")
+
+// fromNode decodes the data of a node.
+func fromNode[T any](path string, data []byte, stat *zk.Stat) (Instance[T], error) {
+	i, err := decode[T](data)
+	if err != nil {
+		return i, fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	dir, child := framework.Split(path)
+	if i.ID == "" {
+		i.ID = child
+	}
+	if i.Name == "" {
+		_, i.Name = framework.Split(dir)
+	}
+	i.origin.nodeKey = nodeKey{path, stat.Czxid}
+	return i, nil
+}
+
+// path is where the instances of a service are.
+func (d *Discovery[T]) path(name string) (string, error) {
+	if name == "" {
+		return d.base, fmt.Errorf("%w: empty name of a service", errBadArgument)
+	}
+	path := framework.Join(d.base, name)
+	return path, framework.ValidatePath(path)
+}
+
+func (d *Discovery[T]) instancePath(name, id string) (string, error) {
+	dir, err := d.path(name)
+	if err != nil {
+		return dir, err
+	}
+	if id == "" || strings.Contains(id, "/") {
+		return dir, fmt.Errorf("%w: id %q of an instance", errBadArgument, id)
+	}
+	path := framework.Join(dir, id)
+	return path, framework.ValidatePath(path)
+}
+
+// failed names the operation that the user called, and its path, once.
+func (d *Discovery[T]) failed(op, path string, err error) error {
+	if inner, ok := err.(*framework.OpError); ok { // not deeper: that would drop what wraps it
+		err = inner.Err
+	}
+	return &framework.OpError{Op: op, Path: path, Err: err}
+}

@@ -1,0 +1,178 @@
+package discovery_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/discovery"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/zktest"
+)
+
+// ids are those of a list, in its order.
+func ids[T any](list []discovery.Instance[T]) []string {
+	names := []string{}
+	for _, i := range list {
+		names = append(names, i.ID)
+	}
+	return names
+}
+
+func at(name, id string) discovery.Instance[string] {
+	return discovery.Instance[string]{Name: name, ID: id, Address: "10.0.0.1", Port: 80, Payload: "of " + id}
+}
+
+func TestBadArgumentsAreRefused(t *testing.T) {
+	client := newClient(t, zktest.NewServer(t))
+	_, err := discovery.New[string](nil, "/services")
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	for _, base := range []string{"", "services", "/services/"} {
+		_, err := discovery.New[string](client, base)
+		require.ErrorIs(t, err, framework.ErrBadPath, base)
+	}
+	for _, o := range []discovery.Option{nil, discovery.WithJavaClass(""), discovery.OnUnreadable(nil), discovery.DownAfter(0, time.Second), discovery.DownAfter(1, 0)} {
+		_, err := discovery.New[string](client, "/services", o)
+		require.ErrorIs(t, err, framework.ErrBadArgument)
+	}
+	d := newDiscovery[string](t, client)
+	ctx := testbed.Context(t)
+	for _, i := range []discovery.Instance[string]{
+		{ID: "1", Address: "a"}, {Name: "a", ID: "1/2", Address: "a"}, {Name: "a", ID: "1"}, {Name: "a", ID: "1", Address: "a", Port: 65536},
+		{Name: "a", ID: "1", Address: "a", SSLPort: -1}, {Name: "a", ID: "1", Address: "a", Type: "LATER"},
+	} {
+		_, err := d.Register(ctx, i)
+		require.ErrorIs(t, err, framework.ErrBadArgument, "%v", i)
+		var op *framework.OpError
+		require.ErrorAs(t, err, &op)
+		assert.Equal(t, "register", op.Op)
+	}
+	_, err = d.Register(ctx, discovery.Instance[string]{Name: "a/", ID: "1", Address: "a"})
+	require.Error(t, err)
+	_, err = d.Lookup(ctx, "")
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	_, _, err = d.Get(ctx, "a", "")
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	_, err = d.Watch(ctx, "../a")
+	require.ErrorIs(t, err, framework.ErrBadPath)
+}
+
+// CUR-DSC-01, -02
+func TestNamesAndInstancesOfSeveralServices(t *testing.T) {
+	testbed.Run(t, []testbed.Case{{Name: "names and instances of several services", Test: func(t *testing.T, bed *testbed.Bed) {
+		ctx := testbed.Context(t)
+		client := bed.Client(t)
+		base := testbed.Path(t)
+		d, err := discovery.New[string](client, base)
+		require.NoError(t, err)
+		reader, err := discovery.New[any](bed.Client(t), base)
+		require.NoError(t, err)
+		for _, name := range []string{"b", "a"} {
+			for _, id := range []string{"2", "1"} {
+				register(t, d, at(name, id))
+			}
+		}
+		testbed.CatchUp(t, client)
+		names, err := d.Names(ctx)
+		require.NoError(t, err)
+		require.Equal(t, []string{"a", "b"}, names)
+		list, err := d.Lookup(ctx, "b")
+		require.NoError(t, err)
+		require.Equal(t, []string{"1", "2"}, ids(list))
+		require.Equal(t, "of 1", list[0].Payload)
+		w, err := reader.Watch(ctx, "a")
+		require.NoError(t, err)
+		defer w.Close()
+		require.Equal(t, []string{"1", "2"}, ids(w.Instances()))
+	}}})
+}
+
+// CUR-DSC-03
+func TestWhatIsNotThereIsEmptyAndNoError(t *testing.T) {
+	ctx := testbed.Context(t)
+	d := newDiscovery[string](t, newClient(t, zktest.NewServer(t)))
+	names, err := d.Names(ctx)
+	require.NoError(t, err)
+	require.Empty(t, names)
+	list, err := d.Lookup(ctx, "orders")
+	require.NoError(t, err)
+	require.Empty(t, list)
+	_, found, err := d.Get(ctx, "orders", "1")
+	require.NoError(t, err)
+	require.False(t, found)
+	require.NoError(t, d.Unregister(ctx, "orders", "1"))
+}
+
+func TestTheBaseMayBeTheRootAndANameMayHaveSlashes(t *testing.T) {
+	ctx := testbed.Context(t)
+	server := zktest.NewServer(t)
+	d, err := discovery.New[string](newClient(t, server), "/", discovery.OnUnreadable(func(path string, err error) { t.Error(path, err) }))
+	require.NoError(t, err)
+	register(t, d, at("shop", "1"))
+	r := register(t, d, at("shop/eu", "2"))
+	require.Equal(t, "/shop/eu/2", r.Path())
+	for name, id := range map[string]string{"shop": "1", "shop/eu": "2"} {
+		list, err := d.Lookup(ctx, name)
+		require.NoError(t, err)
+		require.Equal(t, []string{id}, ids(list))
+	}
+}
+
+func TestANodeThatCannotBeReadIsLeftOutAndReported(t *testing.T) {
+	ctx := testbed.Context(t)
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	reports := make(chan string, 10)
+	d := newDiscovery[string](t, client, discovery.OnUnreadable(func(path string, _ error) { reports <- path }))
+	register(t, d, at("orders", "good"))
+	require.NoError(t, server.Create("/services/orders/bad", []byte("10.0.0.1:80")))
+	require.NoError(t, server.Create("/services/orders/class", []byte(`{"name":"orders","payload":{"@class":"com.example.X"}}`)))
+	require.NoError(t, server.Create("/services/orders/empty", nil))
+	_, err := client.Create(ctx, "/services/orders/secret", []byte("{}"), framework.ACL([]zk.ACL{{Perms: zk.PermWrite, Scheme: "world", ID: "anyone"}}))
+	require.NoError(t, err)
+
+	list, err := d.Lookup(ctx, "orders")
+	require.NoError(t, err)
+	require.Equal(t, []string{"good"}, ids(list))
+	var paths []string
+	for range 3 {
+		paths = append(paths, testbed.Receive(t, reports, "a report"))
+	}
+	slices.Sort(paths)
+	require.Equal(t, []string{"/services/orders/bad", "/services/orders/class", "/services/orders/secret"}, paths)
+	_, _, err = d.Get(ctx, "orders", "bad")
+	require.Error(t, err)
+
+	w, err := d.Watch(ctx, "orders")
+	require.NoError(t, err)
+	defer w.Close()
+	require.Equal(t, []string{"good"}, ids(w.Instances()))
+	for range 2 {
+		testbed.Receive(t, reports, "a report")
+	}
+	require.NoError(t, server.Set("/services/orders/bad", []byte(`{"id":"mended"}`)))
+	for list := range w.Changes(ctx) {
+		if len(list) == 2 {
+			break
+		}
+	}
+	require.Equal(t, []string{"mended", "good"}, ids(w.Instances()))
+	require.Empty(t, reports, "each version is reported once")
+}
+
+func TestGetReadsOneInstance(t *testing.T) {
+	ctx := testbed.Context(t)
+	d := newDiscovery[string](t, newClient(t, zktest.NewServer(t)))
+	r := register(t, d, at("orders", "1"))
+	i, found, err := d.Get(ctx, "orders", "1")
+	require.NoError(t, err)
+	require.True(t, found)
+	require.Equal(t, "of 1", i.Payload)
+	require.Equal(t, r.Path(), i.Path())
+	require.True(t, r.Instance().RegistrationTime.Equal(i.RegistrationTime))
+}

@@ -1,0 +1,250 @@
+package grpcresolver_test
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/status"
+
+	"github.com/gocurator/curator/discovery"
+	"github.com/gocurator/curator/discovery/grpcresolver"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const roundRobin = `{"loadBalancingConfig":[{"round_robin":{}}]}`
+
+type zone struct {
+	Zone map[string]string `json:"zone"` // cannot be compared with ==
+}
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func newDiscovery(t *testing.T, server *zktest.Server) *discovery.Discovery[zone] {
+	t.Helper()
+	client, err := framework.New(server.Servers())
+	require.NoError(t, err)
+	t.Cleanup(func() { client.Close() })
+	d, err := discovery.New[zone](client, "/services")
+	require.NoError(t, err)
+	return d
+}
+
+// calls counts which server was called.
+type calls struct {
+	mu   sync.Mutex
+	from map[string]int
+}
+
+func (c *calls) take() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	from := c.from
+	c.from = map[string]int{}
+	return from
+}
+
+// serve starts a gRPC server and registers it.
+func serve(t *testing.T, d *discovery.Discovery[zone], id string, c *calls) *discovery.Registration[zone] {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	server := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		c.mu.Lock()
+		c.from[id]++
+		c.mu.Unlock()
+		return handle(ctx, req)
+	}))
+	healthpb.RegisterHealthServer(server, health.NewServer())
+	ended := make(chan error)
+	go func() { ended <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		require.NoError(t, <-ended)
+	})
+	r, err := d.Register(within(t), discovery.Instance[zone]{
+		Name: "orders", ID: id, Address: "127.0.0.1", Port: listener.Addr().(*net.TCPAddr).Port, Payload: zone{map[string]string{"name": id}},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+func connect(t *testing.T, b resolver.Builder) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient("curator:///orders", grpc.WithResolvers(b),
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultServiceConfig(roundRobin))
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func call(t *testing.T, conn *grpc.ClientConn) error {
+	_, err := healthpb.NewHealthClient(conn).Check(within(t), &healthpb.HealthCheckRequest{})
+	return err
+}
+
+// until calls until only these servers are called.
+func until(t *testing.T, conn *grpc.ClientConn, c *calls, want ...string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		c.take()
+		for range 10 {
+			require.NoError(t, call(t, conn))
+		}
+		from := c.take()
+		for _, id := range want {
+			if from[id] == 0 {
+				return false
+			}
+		}
+		return len(from) == len(want)
+	}, time.Minute, time.Millisecond)
+}
+
+func TestCallsGoToTheInstancesThatAreThere(t *testing.T) {
+	server := zktest.NewServer(t)
+	d := newDiscovery(t, server)
+	b := grpcresolver.NewBuilder(d)
+	t.Cleanup(func() { b.Close() })
+	c := &calls{from: map[string]int{}}
+	conn := connect(t, b)
+	err := call(t, conn)
+	require.Equal(t, codes.Unavailable, status.Code(err))
+	require.ErrorContains(t, err, "curator:///orders: no instance")
+
+	one := serve(t, d, "one", c)
+	require.Eventually(t, func() bool { return call(t, conn) == nil }, time.Minute, time.Millisecond)
+	until(t, conn, c, "one")
+	serve(t, d, "two", c)
+	until(t, conn, c, "one", "two")
+	require.NoError(t, one.Close())
+	until(t, conn, c, "two")
+	server.RefuseConnections(true)
+	server.CutConnections()
+	until(t, conn, c, "two") // without ZooKeeper
+	server.RefuseConnections(false)
+	serve(t, d, "three", c)
+	until(t, conn, c, "two", "three")
+
+	watches := server.WatchCount()
+	again := connect(t, b)
+	until(t, again, c, "two", "three")
+	require.Equal(t, watches, server.WatchCount(), "connections share a watch")
+}
+
+// recorder is a connection that keeps what a resolver reports.
+type recorder struct {
+	resolver.ClientConn
+	states chan resolver.State
+	errors chan error
+}
+
+func (r *recorder) UpdateState(s resolver.State) error { r.states <- s; return nil }
+func (r *recorder) ReportError(err error)              { r.errors <- err }
+
+func build(t *testing.T, b resolver.Builder, target string) (*recorder, resolver.Resolver, error) {
+	t.Helper()
+	r := &recorder{states: make(chan resolver.State, 10), errors: make(chan error, 10)}
+	// grpc.NewClient parses the target.
+	var built resolver.Resolver
+	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithResolvers(parse{b, func(target resolver.Target) (resolver.Resolver, error) {
+		var err error
+		built, err = b.Build(target, r, resolver.BuildOptions{})
+		return nothing{}, err
+	}}))
+	require.NoError(t, err)
+	defer conn.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{}) // makes gRPC call Build
+	return r, built, err
+}
+
+type parse struct {
+	resolver.Builder
+	f func(resolver.Target) (resolver.Resolver, error)
+}
+
+func (p parse) Build(target resolver.Target, _ resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
+	return p.f(target)
+}
+
+type nothing struct{}
+
+func (nothing) ResolveNow(resolver.ResolveNowOptions) {}
+func (nothing) Close()                                {}
+
+func TestEndpointsHaveTheirInstances(t *testing.T) {
+	server := zktest.NewServer(t)
+	d := newDiscovery(t, server)
+	c := &calls{from: map[string]int{}}
+	serve(t, d, "one", c)
+	for path, data := range map[string]string{
+		"tls":      `{"address":"::1","sslPort":443}`,
+		"disabled": `{"address":"a","port":1,"enabled":false}`,
+		"nowhere":  `{"port":1}`,
+		"noport":   `{"address":"a"}`,
+	} {
+		require.NoError(t, server.Create("/services/orders/"+path, []byte(data)))
+	}
+	b := grpcresolver.NewBuilder(d)
+	defer b.Close()
+	r, built, _ := build(t, b, "curator:///orders")
+	defer built.Close()
+	state := <-r.states
+	require.Len(t, state.Endpoints, 2)
+	i, found := grpcresolver.Instance[zone](state.Endpoints[0])
+	require.True(t, found)
+	require.Equal(t, zone{map[string]string{"name": "one"}}, i.Payload)
+	require.Equal(t, "[::1]:443", state.Endpoints[1].Addresses[0].Addr)
+	require.Empty(t, state.Endpoints[1].Addresses[0].ServerName)
+	require.True(t, state.Endpoints[0].Attributes.Equal(state.Endpoints[0].Attributes))
+	require.False(t, state.Endpoints[0].Attributes.Equal(state.Endpoints[1].Attributes))
+	_, found = grpcresolver.Instance[string](state.Endpoints[0])
+	require.False(t, found)
+}
+
+func TestBadTargetsAndAClosedBuilderAreErrors(t *testing.T) {
+	b := grpcresolver.NewBuilder(newDiscovery(t, zktest.NewServer(t)))
+	for _, target := range []string{"curator:///", "curator://zk1/orders"} {
+		_, built, err := build(t, b, target)
+		require.ErrorContains(t, err, "bad argument", target)
+		require.Nil(t, built)
+	}
+	require.NoError(t, b.Close())
+	require.NoError(t, b.Close())
+	_, built, err := build(t, b, "curator:///orders")
+	require.Error(t, err)
+	require.Nil(t, built)
+}
+
+func TestAClientThatIsClosedIsReported(t *testing.T) {
+	client, err := framework.New(zktest.NewServer(t).Servers())
+	require.NoError(t, err)
+	d, err := discovery.New[zone](client, "/services")
+	require.NoError(t, err)
+	require.NoError(t, client.Close())
+	b := grpcresolver.NewBuilder(d)
+	defer b.Close()
+	r, built, _ := build(t, b, "curator:///orders")
+	require.ErrorIs(t, <-r.errors, framework.ErrClosed)
+	built.Close()
+}

@@ -1,0 +1,343 @@
+package discovery
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Instance is one running copy of a service. It is Curator's ServiceInstance.
+type Instance[T any] struct {
+	Name    string // of the service
+	ID      string // of the instance; Register makes one if it is empty
+	Address string // host name or IP address
+	Port    int    // 0 is none, which is null in JSON
+	SSLPort int    // 0 is none
+	Payload T
+
+	// PayloadClass is the Java class of the payload, "@class" in JSON. It is set when an instance is read. If it is empty
+	// when one is written, it is that of [WithJavaClass].
+	PayloadClass string
+
+	RegistrationTime time.Time // Register sets it if it is zero
+	Type             Type      // "" is Dynamic
+	URISpec          *URISpec  // how to make a URI of it; nil is none
+
+	// Disabled keeps [Watch.Pick] from choosing the instance. Other processes see it only if it is written
+	// [WithEnabledField]. Java calls the opposite enabled.
+	Disabled bool
+
+	origin origin
+}
+
+// origin is the node that an instance was read from; zero if it was not read.
+type origin struct {
+	nodeKey
+	payload json.RawMessage // without its class
+}
+
+// nodeKey names a node: one that is made again at the same path has another czxid.
+type nodeKey struct {
+	path  string
+	czxid int64
+}
+
+// Type says what node an instance has, and how long it stays.
+type Type string
+
+// The types of instances, and their nodes.
+const (
+	Dynamic           Type = "DYNAMIC"            // ephemeral
+	Static            Type = "STATIC"             // persistent, and deleted by Close
+	Permanent         Type = "PERMANENT"          // persistent, and not deleted by Close
+	DynamicSequential Type = "DYNAMIC_SEQUENTIAL" // ephemeral, with a number behind the id
+)
+
+// String describes the instance for logs, without the payload.
+func (i Instance[T]) String() string {
+	return fmt.Sprintf("%s/%s at %s port %d", i.Name, i.ID, i.Address, i.Port)
+}
+
+const (
+	classField   = "@class"
+	defaultMap   = "java.util.LinkedHashMap" // what Java writes for a Map
+	defaultSlice = "java.util.ArrayList"     // what Java writes for a List
+	largestPort  = 1<<16 - 1
+)
+
+// wire is an instance in JSON, with the fields in the order in which Java writes them.
+type wire struct {
+	Name             *string         `json:"name"`
+	ID               *string         `json:"id"`
+	Address          *string         `json:"address"`
+	Port             *int            `json:"port"`
+	SSLPort          *int            `json:"sslPort"`
+	Payload          json.RawMessage `json:"payload"`
+	RegistrationTime int64           `json:"registrationTimeUTC"`
+	Type             *Type           `json:"serviceType"`
+	URISpec          *URISpec        `json:"uriSpec"`
+	Enabled          *bool           `json:"enabled,omitempty"`
+}
+
+// encode returns the JSON of an instance, as Java's JsonInstanceSerializer writes it.
+func encode[T any](i Instance[T], cfg config) ([]byte, error) {
+	payload, err := encodePayload(i, cfg.class)
+	if err != nil {
+		return nil, fmt.Errorf("payload: %w", err)
+	}
+	w := wire{
+		Name: orNull(i.Name), ID: orNull(i.ID), Address: orNull(i.Address), Port: orNull(i.Port), SSLPort: orNull(i.SSLPort),
+		Payload: payload, Type: &i.Type, URISpec: i.URISpec,
+	}
+	if i.Type == "" {
+		dynamic := Dynamic
+		w.Type = &dynamic
+	}
+	if !i.RegistrationTime.IsZero() {
+		w.RegistrationTime = i.RegistrationTime.UnixMilli()
+	}
+	if cfg.enabledField {
+		enabled := !i.Disabled
+		w.Enabled = &enabled
+	}
+	return marshal(w)
+}
+
+// decode reads the JSON of an instance. Missing fields are zero, and unknown ones are ignored.
+func decode[T any](data []byte) (Instance[T], error) {
+	var w *wire
+	if err := json.Unmarshal(data, &w); err != nil {
+		return Instance[T]{}, err
+	}
+	if w == nil {
+		return Instance[T]{}, errors.New("null is not an instance")
+	}
+	i := Instance[T]{
+		Name: orZero(w.Name), ID: orZero(w.ID), Address: orZero(w.Address), Port: orZero(w.Port), SSLPort: orZero(w.SSLPort),
+		Type: orZero(w.Type), URISpec: w.URISpec, Disabled: w.Enabled != nil && !*w.Enabled,
+	}
+	if i.Type == "" {
+		i.Type = Dynamic
+	}
+	if w.RegistrationTime != 0 {
+		i.RegistrationTime = time.UnixMilli(w.RegistrationTime).UTC()
+	}
+	if err := checkPorts(i.Port, i.SSLPort); err != nil {
+		return Instance[T]{}, err
+	}
+	if err := decodePayload(w.Payload, &i); err != nil {
+		return Instance[T]{}, fmt.Errorf("payload: %w", err)
+	}
+	return i, nil
+}
+
+func checkPorts(ports ...int) error {
+	for _, port := range ports {
+		if port < 0 || port > largestPort {
+			return fmt.Errorf("port %d", port)
+		}
+	}
+	return nil
+}
+
+// encodePayload writes the class as Java's JSON library does: as the first field of an object, and in front of a list.
+// Fields that were in the node and are not known to T are kept.
+func encodePayload[T any](i Instance[T], class string) (json.RawMessage, error) {
+	data, err := marshal(i.Payload)
+	if err != nil {
+		return nil, err
+	}
+	if i.PayloadClass != "" {
+		class = i.PayloadClass
+	}
+	switch data[0] {
+	case '{':
+		if class == "" && reflect.ValueOf(i.Payload).Kind() == reflect.Map {
+			class = defaultMap
+		}
+		return encodeObject(data, i.origin.payload, class, rewrites[T])
+	case '[':
+		if class == "" {
+			class = defaultSlice
+		}
+		return marshal([]any{class, json.RawMessage(data)})
+	case 'n': // null
+		return data, nil
+	}
+	if class != "" && i.PayloadClass != "" { // a number with a class, as Java's long
+		return marshal([]any{class, json.RawMessage(data)})
+	}
+	return data, nil
+}
+
+// rewrites returns what a T writes that has read data.
+func rewrites[T any](data []byte) ([]byte, error) {
+	var value T
+	if err := json.Unmarshal(data, &value); err != nil {
+		return nil, err
+	}
+	return marshal(value)
+}
+
+// encodeObject returns the object with the class in front and the unknown fields of old behind.
+func encodeObject(data, old []byte, class string, rewrites func([]byte) ([]byte, error)) (json.RawMessage, error) {
+	fields, err := fieldsOf(data)
+	if err != nil {
+		return nil, err
+	}
+	known := []string{classField}
+	var all []field
+	if class != "" {
+		name, err := marshal(class)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, field{classField, name})
+	}
+	for _, f := range fields {
+		if f.name != classField { // ours is the only one
+			known = append(known, f.name)
+			all = append(all, f)
+		}
+	}
+	// A field is unknown to T if a T that has read it does not write it. Like encoding/json, T takes a name in any case.
+	if again, err := rewrites(old); err == nil {
+		writes, _ := fieldsOf(again) // of something else than an object there are none
+		for _, f := range writes {
+			known = append(known, f.name)
+		}
+		before, _ := fieldsOf(old)
+		for _, f := range before {
+			if !slices.ContainsFunc(known, func(name string) bool { return strings.EqualFold(name, f.name) }) {
+				known = append(known, f.name)
+				all = append(all, f)
+			}
+		}
+	}
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for n, f := range all {
+		if n > 0 {
+			b.WriteByte(',')
+		}
+		name, err := marshal(f.name)
+		if err != nil {
+			return nil, err
+		}
+		b.Write(name)
+		b.WriteByte(':')
+		b.Write(f.value)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// decodePayload sets the payload of i and its class.
+func decodePayload[T any](data json.RawMessage, i *Instance[T]) error {
+	if len(data) == 0 {
+		return nil
+	}
+	class, value := classOf(data)
+	err := json.Unmarshal(value, &i.Payload)
+	if err != nil && data[0] == '[' { // a list of a writer that puts no class in front
+		var zero T
+		class, value, i.Payload = "", data, zero
+		err = json.Unmarshal(value, &i.Payload)
+	}
+	i.PayloadClass, i.origin.payload = class, value
+	return err
+}
+
+// classOf returns the class of a payload, and the payload without it.
+func classOf(data json.RawMessage) (class string, value json.RawMessage) {
+	switch data[0] {
+	case '{':
+		fields, err := fieldsOf(data)
+		if err != nil || len(fields) == 0 || json.Unmarshal(lookup(fields, classField), &class) != nil {
+			return "", data
+		}
+		without, err := encodeObject(data, nil, "", func([]byte) ([]byte, error) { return nil, errors.New("nothing to keep") })
+		if err != nil {
+			return "", data
+		}
+		return class, without
+	case '[':
+		var pair []json.RawMessage
+		if json.Unmarshal(data, &pair) == nil && len(pair) == 2 && json.Unmarshal(pair[0], &class) == nil && class != "" {
+			return class, pair[1]
+		}
+	}
+	return "", data
+}
+
+// field is a field of a JSON object.
+type field struct {
+	name  string
+	value json.RawMessage
+}
+
+func lookup(fields []field, name string) json.RawMessage {
+	for _, f := range fields {
+		if f.name == name {
+			return f.value
+		}
+	}
+	return nil
+}
+
+// fieldsOf returns the fields of a JSON object in their order, which a map does not keep.
+func fieldsOf(data []byte) (fields []field, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	start, err := decoder.Token()
+	if err != nil {
+		return nil, err
+	}
+	if start != json.Delim('{') {
+		return nil, errors.New("not an object")
+	}
+	for decoder.More() {
+		name, err := decoder.Token()
+		if err != nil {
+			return nil, err
+		}
+		var f field
+		f.name, _ = name.(string) // JSON allows nothing else
+		if err := decoder.Decode(&f.value); err != nil {
+			return nil, err
+		}
+		fields = append(fields, f)
+	}
+	return fields, nil
+}
+
+// marshal is json.Marshal without the escapes for HTML, which Java does not write.
+func marshal(v any) ([]byte, error) {
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return nil, err
+	}
+	return []byte(strings.TrimSuffix(b.String(), "\n")), nil
+}
+
+// orNull is nil for what is written as null.
+func orNull[V comparable](v V) *V {
+	var zero V
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+func orZero[V any](v *V) (value V) {
+	if v != nil {
+		value = *v
+	}
+	return value
+}

@@ -1,0 +1,220 @@
+package discovery_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/discovery"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newClient(t *testing.T, server *zktest.Server, opts ...framework.Option) *framework.Client {
+	t.Helper()
+	client, err := framework.New(server.Servers(), opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func newDiscovery[T any](t *testing.T, client *framework.Client, opts ...discovery.Option) *discovery.Discovery[T] {
+	t.Helper()
+	d, err := discovery.New[T](client, "/services", opts...)
+	require.NoError(t, err)
+	return d
+}
+
+func register[T any](t *testing.T, d *discovery.Discovery[T], i discovery.Instance[T]) *discovery.Registration[T] {
+	t.Helper()
+	r, err := d.Register(testbed.Context(t), i)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// load is the payload of testdata/java.txt.
+type load struct {
+	K string            `json:"k"`
+	N int               `json:"n"`
+	L []string          `json:"l"`
+	M map[string]string `json:"m"`
+}
+
+// java returns what Java's Curator 5.4.0 wrote, by title.
+func java(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/java.txt")
+	require.NoError(t, err)
+	lines := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		title, data, found := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		require.True(t, found)
+		lines[title] = data
+	}
+	return lines
+}
+
+func service[T any](payload T) discovery.Instance[T] {
+	return discovery.Instance[T]{
+		Name: "svc", ID: "id-1", Address: "10.0.0.1", Payload: payload, RegistrationTime: time.UnixMilli(1700000000000).UTC(),
+	}
+}
+
+// sameAsJava checks that we write an instance as Java does, and read the same from that, with class as the payload's.
+func sameAsJava[T any](t *testing.T, title string, i discovery.Instance[T], class string, opts ...discovery.Option) {
+	t.Run(title, func(t *testing.T) {
+		want := java(t)[title]
+		require.NotEmpty(t, want)
+		server := zktest.NewServer(t)
+		d := newDiscovery[T](t, newClient(t, server), opts...)
+		r := register(t, d, i)
+		data, err := server.Get(r.Path())
+		require.NoError(t, err)
+		assert.Equal(t, want, string(data))
+
+		read, err := discovery.Decode[T]([]byte(want))
+		require.NoError(t, err)
+		again, err := discovery.Encode(read)
+		require.NoError(t, err)
+		assert.Equal(t, strings.ReplaceAll(want, `,"enabled":true`, ""), string(again))
+		assert.Equal(t, class, read.PayloadClass)
+		assert.Equal(t, i.Payload, read.Payload)
+		assert.Equal(t, i.RegistrationTime, read.RegistrationTime)
+		assert.Equal(t, i.Port, read.Port)
+		assert.Equal(t, i.SSLPort, read.SSLPort)
+		assert.Equal(t, i.URISpec, read.URISpec)
+	})
+}
+
+func TestInstancesAreWrittenAndReadAsInJava(t *testing.T) {
+	object := load{"v", 3, []string{"a", "b"}, map[string]string{"x": "y"}}
+	class := discovery.WithJavaClass("Probe$Pay")
+	sameAsJava(t, "obj", service(object), "Probe$Pay", class)
+	full := service(object)
+	full.Port, full.SSLPort, full.Type = 8080, 8443, discovery.Dynamic
+	spec, err := discovery.ParseURISpec("{scheme}://{address}:{port}/x{[}{]}")
+	require.NoError(t, err)
+	full.URISpec = spec
+	sameAsJava(t, "objfull", full, "Probe$Pay", class, discovery.WithEnabledField())
+	text := service("text <ü>\u0001/\"&")
+	text.Type = discovery.Static
+	sameAsJava(t, "string", text, "")
+	none := service[*load](nil)
+	none.Type = discovery.Permanent
+	sameAsJava(t, "null", none, "", class)
+	sameAsJava(t, "int", service(5), "")
+	sameAsJava(t, "bool", service(true), "")
+	long := service(int64(5))
+	long.PayloadClass = "java.lang.Long"
+	sameAsJava(t, "long", long, "java.lang.Long")
+	sameAsJava(t, "list", service([]string{"a", "b"}), "java.util.ArrayList")
+	sameAsJava(t, "map", service(map[string]string{"x": "y"}), "java.util.LinkedHashMap")
+}
+
+func TestMissingAndUnknownFieldsDoNotDisturbReading(t *testing.T) {
+	for text, want := range map[string]discovery.Instance[any]{
+		`{}`: {Type: discovery.Dynamic},
+		`{"name":"a","id":"h:1","address":"h","port":1,"payload":null,"registrationTimeUTC":0,"tag":"x"}`: {
+			Name: "a", ID: "h:1", Address: "h", Port: 1, Type: discovery.Dynamic,
+		},
+		`{"name":"a","enabled":false,"new":{"a":[1]},"serviceType":"STATIC"}`: {Name: "a", Disabled: true, Type: discovery.Static},
+		`{"serviceType":"LATER"}`: {Type: "LATER"},
+	} {
+		i, err := discovery.Decode[any]([]byte(text))
+		require.NoError(t, err, text)
+		got, err := discovery.Encode(i)
+		require.NoError(t, err)
+		expected, err := discovery.Encode(want)
+		require.NoError(t, err)
+		assert.Equal(t, string(expected), string(got))
+		assert.Equal(t, want.Disabled, i.Disabled)
+	}
+}
+
+func TestWhatIsNoInstanceIsAnError(t *testing.T) {
+	for _, text := range []string{
+		``, `null`, `[]`, `"x"`, `{"port":-1}`, `{"sslPort":65536}`, `{"port":1.5}`, `{"name":7}`, `{"uriSpec":1}`, `10.0.0.1`, `{"payload":"text"}`,
+	} {
+		_, err := discovery.Decode[int]([]byte(text))
+		require.Error(t, err, text)
+	}
+}
+
+func TestListsWithoutAClassAreRead(t *testing.T) {
+	for text, want := range map[string][]string{
+		`{"payload":["a","b","c"]}`:                          {"a", "b", "c"},
+		`{"payload":["a","b"]}`:                              {"a", "b"},
+		`{"payload":["java.util.ArrayList",["a","b"]]}`:      {"a", "b"},
+		`{"payload":[]}`:                                     {},
+		`{"payload":["java.util.ArrayList",["only"]],"z":1}`: {"only"},
+	} {
+		i, err := discovery.Decode[[]string]([]byte(text))
+		require.NoError(t, err, text)
+		assert.Equal(t, want, i.Payload, text)
+	}
+}
+
+func TestClassAndUnknownFieldsOfAPayloadAreKept(t *testing.T) {
+	type part struct {
+		K string `json:"k,omitempty"`
+		N int    `json:"n"`
+	}
+	i, err := discovery.Decode[part]([]byte(`{"name":"a","payload":{"new":{"b":[1, 2]},"k":"v","@class":"com.example.C","n":1,"last":null}}`))
+	require.NoError(t, err)
+	assert.Equal(t, part{"v", 1}, i.Payload)
+	i.Payload = part{"", 2}
+	data, err := discovery.Encode(i)
+	require.NoError(t, err)
+	assert.Contains(t, string(data), `"payload":{"@class":"com.example.C","n":2,"new":{"b":[1,2]},"last":null}`)
+
+	whole, err := discovery.Decode[map[string]any]([]byte(`{"payload":{"@class":"com.example.C","k":"v","l":"w"}}`))
+	require.NoError(t, err)
+	assert.Equal(t, map[string]any{"k": "v", "l": "w"}, whole.Payload)
+	delete(whole.Payload, "k")
+	data, err = discovery.Encode(whole)
+	require.NoError(t, err)
+	assert.Contains(t, string(data), `"payload":{"@class":"com.example.C","l":"w"}`)
+}
+
+// FuzzDecode looks for JSON that makes reading panic, or that is not the same when it is written and read again.
+func FuzzDecode(f *testing.F) {
+	for _, seed := range []string{
+		`{}`, `null`, `{"payload":[]}`, `{"payload":["",1]}`, `{"payload":{"@class":1}}`, `{"payload":{"@class":"a","@class":"b"}}`,
+		`{"uriSpec":{"parts":[null]}}`, `{"uriSpec":{}}`, `{"payload":["a",["b",{"c":1}]],"port":1}`, `{"registrationTimeUTC":-9223372036854775808}`,
+		`{"payload":{"a":1,"a":2}}`, "{\"name\":\"\xff\"}", `{"payload":{"K":"v","k":"w"}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		roundTrip[any](t, data)
+		roundTrip[load](t, data)
+		roundTrip[[]string](t, data)
+		roundTrip[*discovery.Metadata](t, data)
+		roundTrip[json.RawMessage](t, data)
+	})
+}
+
+func roundTrip[T any](t *testing.T, data []byte) {
+	i, err := discovery.Decode[T](data)
+	if err != nil {
+		return
+	}
+	_, _ = i.URI(nil)
+	once, err := discovery.Encode(i)
+	require.NoError(t, err)
+	again, err := discovery.Decode[T](once)
+	require.NoError(t, err, "%s", once)
+	twice, err := discovery.Encode(again)
+	require.NoError(t, err)
+	require.JSONEq(t, string(once), string(twice))
+}

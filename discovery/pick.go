@@ -1,0 +1,130 @@
+package discovery
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Strategy chooses one of several instances, of which there is at least one, and returns its index. turn says what was picked
+// before. It may be called by several goroutines at a time, and must not change the instances.
+//
+// [RoundRobin], [Random] and [Sticky] are strategies, and [LeastLoaded] makes one.
+type Strategy[T any] func(turn Turn, among []Instance[T]) int
+
+// Turn is what a Watch remembers for strategies.
+type Turn struct {
+	Count uint64 // how many picks were before
+	Last  string // the path of the instance that was picked last; "" is none
+}
+
+// RoundRobin chooses one after the other.
+func RoundRobin[T any](turn Turn, among []Instance[T]) int {
+	return int(turn.Count % uint64(len(among)))
+}
+
+// Random chooses any.
+func Random[T any](_ Turn, among []Instance[T]) int { return rand.IntN(len(among)) }
+
+// Sticky stays with one, chosen at random, as long as it can be picked. It stays with what was picked last, so a Watch that
+// picks with it should not pick with others. First picks at the same moment may differ.
+func Sticky[T any](turn Turn, among []Instance[T]) int {
+	if at := slices.IndexFunc(among, func(i Instance[T]) bool { return i.Path() == turn.Last }); at >= 0 {
+		return at
+	}
+	return rand.IntN(len(among))
+}
+
+// LeastLoaded chooses an instance for which load returns the smallest number. Among several of them it takes turns.
+func LeastLoaded[T any](load func(Instance[T]) float64) Strategy[T] {
+	return func(turn Turn, among []Instance[T]) int {
+		start := int(turn.Count % uint64(len(among)))
+		best, least := start, load(among[start])
+		for n := range len(among) - 1 {
+			at := (start + 1 + n) % len(among)
+			if l := load(among[at]); l < least {
+				best, least = at, l
+			}
+		}
+		return best
+	}
+}
+
+// Path is the path of the node that the instance was read from, and "" if it was not read.
+func (i Instance[T]) Path() string { return i.origin.path }
+
+// Pick chooses one of the instances that are neither disabled nor [Watch.Down]. It never asks a server. The error
+// is [ErrNoInstance] if there is none, and framework.ErrBadArgument if strategy is nil or returns no index.
+func (w *Watch[T]) Pick(strategy Strategy[T]) (Instance[T], error) {
+	if strategy == nil {
+		return Instance[T]{}, w.d.failed("pick", w.path, fmt.Errorf("%w: nil strategy", errBadArgument))
+	}
+	w.mu.Lock()
+	among, turn := w.up(time.Now()), w.turn
+	if len(among) > 0 {
+		w.turn.Count++
+	}
+	w.mu.Unlock()
+	if len(among) == 0 {
+		return Instance[T]{}, w.d.failed("pick", w.path, ErrNoInstance)
+	}
+	at := strategy(turn, among)
+	if at < 0 || at >= len(among) {
+		return Instance[T]{}, w.d.failed("pick", w.path, fmt.Errorf("%w: strategy chose %d of %d", errBadArgument, at, len(among)))
+	}
+	picked := among[at]
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.turn.Last = picked.Path()
+	return picked, nil
+}
+
+// errorCount is how often an instance failed, and since when.
+type errorCount struct {
+	first time.Time
+	count int
+}
+
+// Down notes that a request to an instance failed. After 2 within 30 s, or what [DownAfter] says, [Watch.Pick] leaves it out
+// until the 30 s since the first one have passed. It is Curator's noteError. An instance that has registered again since,
+// with a new node, is offered at once. The instance must be one of this Watch.
+func (w *Watch[T]) Down(i Instance[T]) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	w.expireDown(now)
+	noted := w.down[i.origin.nodeKey]
+	if noted.count == 0 {
+		noted.first = now
+	}
+	noted.count++
+	if w.down == nil {
+		w.down = make(map[nodeKey]errorCount)
+	}
+	w.down[i.origin.nodeKey] = noted
+}
+
+// expireDown forgets errors whose window has passed. The caller holds mu.
+func (w *Watch[T]) expireDown(now time.Time) {
+	for key, noted := range w.down {
+		if now.Sub(noted.first) >= w.d.cfg.downWindow {
+			delete(w.down, key)
+		}
+	}
+}
+
+// up returns the enabled instances without those that are down. The caller holds mu.
+func (w *Watch[T]) up(now time.Time) []Instance[T] {
+	w.expireDown(now)
+	if len(w.down) == 0 {
+		return w.enabled
+	}
+	var up []Instance[T]
+	for _, i := range w.enabled {
+		if w.down[i.origin.nodeKey].count < w.d.cfg.downErrors {
+			up = append(up, i)
+		}
+	}
+	return up
+}

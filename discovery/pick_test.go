@@ -1,0 +1,184 @@
+package discovery_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/discovery"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/zktest"
+)
+
+// ten is a Watch of ten instances, "0" to "9".
+func ten(t *testing.T, d *discovery.Discovery[string]) (*discovery.Watch[string], []*discovery.Registration[string]) {
+	t.Helper()
+	var all []*discovery.Registration[string]
+	for n := range 10 {
+		all = append(all, register(t, d, at("orders", fmt.Sprint(n))))
+	}
+	w, err := d.Watch(testbed.Context(t), "orders")
+	require.NoError(t, err)
+	t.Cleanup(func() { w.Close() })
+	return w, all
+}
+
+func pick(t *testing.T, w *discovery.Watch[string], strategy discovery.Strategy[string]) string {
+	t.Helper()
+	i, err := w.Pick(strategy)
+	require.NoError(t, err)
+	return i.ID
+}
+
+// CUR-DSC-11
+func TestStrategies(t *testing.T) {
+	w, all := ten(t, newDiscovery[string](t, newClient(t, zktest.NewServer(t))))
+	for n := range 25 {
+		require.Equal(t, fmt.Sprint(n%10), pick(t, w, discovery.RoundRobin))
+	}
+	seen := map[string]int{}
+	for range 10000 {
+		seen[pick(t, w, discovery.Random)]++
+	}
+	for n := range 10 {
+		assert.InDelta(t, 1000, seen[fmt.Sprint(n)], 300)
+	}
+	load := func(i discovery.Instance[string]) float64 {
+		if i.ID == "3" || i.ID == "7" {
+			return 1
+		}
+		return 2
+	}
+	seen = map[string]int{}
+	for range 100 {
+		seen[pick(t, w, discovery.LeastLoaded(load))]++
+	}
+	require.Len(t, seen, 2)
+	require.Positive(t, min(seen["3"], seen["7"]))
+
+	stays := pick(t, w, discovery.Sticky)
+	for range 100 {
+		require.Equal(t, stays, pick(t, w, discovery.Sticky))
+	}
+	for _, r := range all {
+		if r.Instance().ID == stays {
+			require.NoError(t, r.Close())
+		}
+	}
+	for list := range w.Changes(testbed.Context(t)) {
+		if len(list) == 9 {
+			break
+		}
+	}
+	next := pick(t, w, discovery.Sticky)
+	require.NotEqual(t, stays, next)
+	require.Equal(t, next, pick(t, w, discovery.Sticky))
+}
+
+func TestRoundRobinIsEvenAmongGoroutines(t *testing.T) {
+	w, _ := ten(t, newDiscovery[string](t, newClient(t, zktest.NewServer(t))))
+	var mu sync.Mutex
+	seen := map[string]int{}
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			for range 50 {
+				i, err := w.Pick(discovery.RoundRobin)
+				assert.NoError(t, err)
+				mu.Lock()
+				seen[i.ID]++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	for n := range 10 {
+		require.Equal(t, 100, seen[fmt.Sprint(n)])
+	}
+}
+
+func TestABadStrategyIsAnError(t *testing.T) {
+	w, _ := ten(t, newDiscovery[string](t, newClient(t, zktest.NewServer(t))))
+	for _, s := range []discovery.Strategy[string]{
+		nil,
+		func(discovery.Turn, []discovery.Instance[string]) int { return -1 },
+		func(_ discovery.Turn, among []discovery.Instance[string]) int { return len(among) },
+	} {
+		_, err := w.Pick(s)
+		require.ErrorIs(t, err, framework.ErrBadArgument)
+	}
+}
+
+// CUR-DSC-10
+func TestADisabledInstanceIsNotPicked(t *testing.T) {
+	ctx := testbed.Context(t)
+	client := newClient(t, zktest.NewServer(t))
+	d := newDiscovery[string](t, client, discovery.WithEnabledField())
+	i := at("orders", "1")
+	i.Disabled = true
+	r := register(t, d, i)
+	w, err := d.Watch(ctx, "orders")
+	require.NoError(t, err)
+	defer w.Close()
+	_, err = w.Pick(discovery.RoundRobin)
+	require.ErrorIs(t, err, discovery.ErrNoInstance)
+	require.Len(t, w.Instances(), 1)
+	i.Disabled = false
+	require.NoError(t, r.Update(ctx, i))
+	for list := range w.Changes(ctx) {
+		if !list[0].Disabled {
+			break
+		}
+	}
+	require.Equal(t, "1", pick(t, w, discovery.RoundRobin))
+}
+
+// CUR-DSC-12
+func TestAnInstanceThatFailsIsLeftOutForAWhile(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
+		d := newDiscovery[string](t, client())
+		one := register(t, d, at("orders", "1"))
+		two := register(t, d, at("orders", "2"))
+		w, err := d.Watch(t.Context(), "orders")
+		require.NoError(t, err)
+		defer w.Close()
+		offered := func() string {
+			return pick(t, w, discovery.RoundRobin) + pick(t, w, discovery.RoundRobin)
+		}
+		failing := w.Instances()[0]
+		w.Down(failing)
+		require.Equal(t, "12", offered())
+		time.Sleep(20 * time.Second) // virtual time: part of the 30 s in which errors count
+		w.Down(failing)
+		require.Equal(t, "22", offered())
+		require.Len(t, w.Instances(), 2)
+		time.Sleep(9 * time.Second) // virtual time: just before the 30 s are over
+		require.Equal(t, "22", offered())
+		time.Sleep(time.Second) // virtual time: 30 s since the first error
+		require.Equal(t, "12", offered())
+		w.Down(failing)
+		require.Equal(t, "12", offered(), "the count begins again")
+		w.Down(failing)
+		require.Equal(t, "22", offered())
+
+		require.NoError(t, one.Close()) // a new node is another instance
+		one = register(t, d, at("orders", "1"))
+		synctest.Wait() // the watch has the new node
+		require.Equal(t, "12", offered())
+		for _, i := range w.Instances() {
+			w.Down(i)
+			w.Down(i)
+		}
+		_, err = w.Pick(discovery.RoundRobin)
+		require.ErrorIs(t, err, discovery.ErrNoInstance)
+		w.Down(discovery.Instance[string]{}) // harms nobody
+		require.NoError(t, one.Close())
+		require.NoError(t, two.Close())
+	})
+}

@@ -1,0 +1,69 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"strconv"
+)
+
+// Metadata is the payload of the services of Spring Cloud and of Dubbo.
+type Metadata struct {
+	ID       string            `json:"id"`
+	Name     string            `json:"name"`
+	Metadata map[string]string `json:"metadata"`
+}
+
+// The classes of these payloads in Java.
+const (
+	springClass = "org.springframework.cloud.zookeeper.discovery.ZookeeperInstance"
+	dubboClass  = "org.apache.dubbo.registry.zookeeper.ZookeeperInstance"
+)
+
+// ErrOtherProfile means that a service has instances of another profile: neither a Spring Cloud nor a Dubbo
+// application can read a service that has instances of both.
+var ErrOtherProfile = errors.New("service has instances of another profile")
+
+// Spring makes an instance as Spring Cloud ZooKeeper registers it. Its default base is "/services". The status in the metadata,
+// "instance_status", is "UP" unless metadata has it: Spring calls no instance with another status.
+func Spring(name, host string, port int, metadata map[string]string) Instance[Metadata] {
+	all := map[string]string{"instance_status": "UP"}
+	maps.Copy(all, metadata)
+	return Instance[Metadata]{
+		Name: name, ID: newID(), Address: host, Port: port,
+		Payload: Metadata{ID: name, Name: name, Metadata: all}, PayloadClass: springClass,
+		URISpec: &URISpec{Parts: []URIPart{{"scheme", true}, {"://", false}, {"address", true}, {":", false}, {"port", true}}},
+	}
+}
+
+// Dubbo makes an instance as Dubbo 3 registers an application. Its default base is "/services". Consumers find in metadata what
+// they need, such as "dubbo.endpoints" and "dubbo.metadata.revision".
+func Dubbo(name, host string, port int, metadata map[string]string) Instance[Metadata] {
+	id := net.JoinHostPort(host, strconv.Itoa(port))
+	all := map[string]string{}
+	maps.Copy(all, metadata)
+	return Instance[Metadata]{
+		Name: name, ID: id, Address: host, Port: port,
+		Payload: Metadata{ID: id, Name: name, Metadata: all}, PayloadClass: dubboClass,
+	}
+}
+
+// checkProfile refuses an instance of a profile that the other instances of the service do not have.
+func (d *Discovery[T]) checkProfile(ctx context.Context, i Instance[T]) error {
+	other := map[string]string{springClass: dubboClass, dubboClass: springClass}[i.PayloadClass]
+	if other == "" {
+		return nil
+	}
+	if i.Port == 0 {
+		return fmt.Errorf("%w: a Spring or Dubbo instance without a port", errBadArgument)
+	}
+	list, err := d.Lookup(ctx, i.Name)
+	for _, there := range list {
+		if there.PayloadClass == other {
+			return fmt.Errorf("%w: %s has the class %s", ErrOtherProfile, there.ID, other)
+		}
+	}
+	return err
+}

@@ -1,0 +1,54 @@
+package discovery_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/discovery"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestProfilesWriteWhatSpringAndDubboRead(t *testing.T) {
+	server := zktest.NewServer(t)
+	d := newDiscovery[discovery.Metadata](t, newClient(t, server))
+	spring := discovery.Spring("orders", "10.0.0.1", 8080, map[string]string{"zone": "a"})
+	spring.ID, spring.RegistrationTime = "id-1", time.UnixMilli(1700000000000)
+	dubbo := discovery.Dubbo("stock", "10.0.0.2", 20880, map[string]string{"dubbo.metadata.revision": "0"})
+	dubbo.RegistrationTime = time.UnixMilli(1700000000000)
+	for path, want := range map[string]string{
+		register(t, d, spring).Path(): `{"name":"orders","id":"id-1","address":"10.0.0.1","port":8080,"sslPort":null,` +
+			`"payload":{"@class":"org.springframework.cloud.zookeeper.discovery.ZookeeperInstance","id":"orders","name":"orders","metadata":{"instance_status":"UP","zone":"a"}},` +
+			`"registrationTimeUTC":1700000000000,"serviceType":"DYNAMIC","uriSpec":{"parts":[{"value":"scheme","variable":true},{"value":"://","variable":false},` +
+			`{"value":"address","variable":true},{"value":":","variable":false},{"value":"port","variable":true}]}}`,
+		register(t, d, dubbo).Path(): `{"name":"stock","id":"10.0.0.2:20880","address":"10.0.0.2","port":20880,"sslPort":null,` +
+			`"payload":{"@class":"org.apache.dubbo.registry.zookeeper.ZookeeperInstance","id":"10.0.0.2:20880","name":"stock","metadata":{"dubbo.metadata.revision":"0"}},` +
+			`"registrationTimeUTC":1700000000000,"serviceType":"DYNAMIC","uriSpec":null}`,
+	} {
+		data, err := server.Get(path)
+		require.NoError(t, err)
+		require.Equal(t, want, string(data))
+	}
+	require.Equal(t, map[string]string{"instance_status": "DOWN"},
+		discovery.Spring("a", "h", 1, map[string]string{"instance_status": "DOWN"}).Payload.Metadata)
+	uri, err := discovery.Spring("a", "h", 1, nil).URI(nil)
+	require.NoError(t, err)
+	require.Equal(t, "http://h:1", uri)
+}
+
+func TestTwoProfilesUnderOneNameAreRefused(t *testing.T) {
+	ctx := testbed.Context(t)
+	server := zktest.NewServer(t)
+	d := newDiscovery[discovery.Metadata](t, newClient(t, server))
+	register(t, d, discovery.Spring("orders", "h", 1, nil))
+	register(t, d, discovery.Spring("orders", "h", 2, nil))
+	_, err := d.Register(ctx, discovery.Dubbo("orders", "h", 3, nil))
+	require.ErrorIs(t, err, discovery.ErrOtherProfile)
+	register(t, d, discovery.Dubbo("other", "h", 3, nil))
+	_, err = d.Register(ctx, discovery.Spring("other", "h", 0, nil))
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	register(t, d, discovery.Instance[discovery.Metadata]{Name: "other", Address: "h"})
+}

@@ -1,0 +1,231 @@
+package discovery
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/wait"
+	kept "github.com/gocurator/curator/recipes/node"
+)
+
+// Registration is an instance of ours that is registered: what [Discovery.Register] returns.
+//
+// All methods are safe for concurrent use.
+type Registration[T any] struct {
+	d    *Discovery[T]
+	node *kept.Node // nil if the instance is permanent: its node belongs to nobody
+	path string
+
+	turn chan struct{} // capacity 1: who has put one in may update
+
+	mu       sync.Mutex // guards instance
+	instance Instance[T]
+}
+
+// Register makes the node of an instance and returns when it is there. ctx is for the waiting only.
+//
+// The node is kept until [Registration.Close]: it is made again after the end of the session and when somebody deletes it. A
+// reconnect of a session that lives writes nothing. If there is a node already, as that of an earlier session of ours, it is
+// replaced, so two processes must not register the same id. A [Permanent] instance is written once, and not kept.
+//
+// Errors are [framework.ErrBadArgument], [framework.ErrBadPath], [ErrOtherProfile], [framework.ErrTooLong], framework.ErrClosed
+// and that of ctx, which also wraps the reason: zk.ErrNoServer, zk.ErrNoAuth and so on. After an error no node of ours stays, except
+// a permanent one if retry.Unknown reports true.
+func (d *Discovery[T]) Register(ctx context.Context, i Instance[T]) (*Registration[T], error) {
+	if i.ID == "" {
+		i.ID = newID()
+	}
+	if i.Type == "" {
+		i.Type = Dynamic
+	}
+	if i.RegistrationTime.IsZero() {
+		i.RegistrationTime = time.Now().UTC().Truncate(time.Millisecond)
+	}
+	r := &Registration[T]{d: d, turn: make(chan struct{}, 1), instance: i}
+	if err := r.register(ctx); err != nil {
+		return nil, d.failed("register", r.path, err)
+	}
+	return r, nil
+}
+
+func (r *Registration[T]) register(ctx context.Context) (err error) {
+	i := r.instance
+	if r.path, err = r.d.instancePath(i.Name, i.ID); err != nil {
+		return err
+	}
+	if err := check(i); err != nil {
+		return err
+	}
+	data, err := encode(i, r.d.cfg)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errBadArgument, err)
+	}
+	if err := r.d.checkProfile(ctx, i); err != nil {
+		return err
+	}
+	opts := []kept.Option{kept.IfTaken(kept.Replace)}
+	switch i.Type {
+	case Permanent:
+		return r.write(ctx, data)
+	case Static:
+		opts = append(opts, kept.Persistent())
+	case DynamicSequential:
+		opts = append(opts, kept.Protected(), kept.Sequential()) // found again by its id when a reply was lost
+	}
+	if r.node, err = kept.Keep(ctx, r.d.client, r.path, data, opts...); err == nil {
+		r.path = r.node.Path()
+	}
+	return err
+}
+
+// check refuses what no reader could use.
+func check[T any](i Instance[T]) error {
+	switch i.Type {
+	case Dynamic, Static, Permanent, DynamicSequential:
+	default:
+		return fmt.Errorf("%w: type %q", errBadArgument, i.Type)
+	}
+	if i.Address == "" && i.URISpec == nil {
+		return fmt.Errorf("%w: neither an address nor a URI spec", errBadArgument)
+	}
+	if err := checkPorts(i.Port, i.SSLPort); err != nil {
+		return fmt.Errorf("%w: %w", errBadArgument, err)
+	}
+	return nil
+}
+
+// write writes the node of a permanent instance. A node of a session would be deleted with it, so it is replaced, in one
+// transaction: the session could make it again in between.
+func (r *Registration[T]) write(ctx context.Context, data []byte) error {
+	for {
+		_, err := r.d.client.Create(ctx, r.path, data, framework.ContainerParents())
+		if !errors.Is(err, zk.ErrNodeExists) {
+			return err
+		}
+		found, stat, err := r.d.client.Exists(ctx, r.path)
+		switch {
+		case err != nil:
+			return err
+		case !found:
+			continue
+		case stat.EphemeralOwner == 0:
+			_, err = r.d.client.Set(ctx, r.path, data, -1)
+		default:
+			_, err = r.d.client.Multi(ctx, &zk.DeleteRequest{Path: r.path, Version: stat.Version}, &zk.CreateRequest{Path: r.path, Data: data})
+		}
+		if !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrNodeExists) {
+			return err
+		}
+	}
+}
+
+// Instance is what was registered, or given to the last Update.
+func (r *Registration[T]) Instance() Instance[T] {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.instance
+}
+
+// Path is the path of the node.
+func (r *Registration[T]) Path() string { return r.path }
+
+// Update writes the instance, and returns when it is written. Its Name, ID and Type must be those of the registration; an
+// empty ID, Type or RegistrationTime means that of the registration. If Update fails, the instance is written when that becomes
+// possible, as in [kept.Node.Set]. Errors are those of that, and framework.ErrBadArgument.
+func (r *Registration[T]) Update(ctx context.Context, i Instance[T]) error {
+	if err := r.update(ctx, i); err != nil {
+		return r.d.failed("update", r.path, err)
+	}
+	return nil
+}
+
+func (r *Registration[T]) update(ctx context.Context, i Instance[T]) error {
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return wait.Err(ctx)
+	}
+	was := r.Instance()
+	if i.ID == "" {
+		i.ID = was.ID
+	}
+	if i.Type == "" {
+		i.Type = was.Type
+	}
+	if i.RegistrationTime.IsZero() {
+		i.RegistrationTime = was.RegistrationTime
+	}
+	if i.Name != was.Name || i.ID != was.ID || i.Type != was.Type {
+		return fmt.Errorf("%w: update of %v to %v", errBadArgument, was, i)
+	}
+	if err := check(i); err != nil {
+		return err
+	}
+	data, err := encode(i, r.d.cfg)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errBadArgument, err)
+	}
+	r.mu.Lock()
+	r.instance = i
+	r.mu.Unlock()
+	if r.node == nil {
+		return r.write(ctx, data)
+	}
+	return r.node.Set(ctx, data)
+}
+
+// Present reports whether the node is there and ours, and returns a channel that is closed when that, or [Registration.Err],
+// may have changed: see [kept.Node.Present]. A permanent instance always is, and its channel is nil.
+func (r *Registration[T]) Present() (there bool, changed <-chan struct{}) {
+	if r.node == nil {
+		return true, nil
+	}
+	return r.node.Present()
+}
+
+// Err is nil while the node is there with what was written last, and otherwise the reason why not: see [kept.Node.Err].
+func (r *Registration[T]) Err() error {
+	if r.node == nil {
+		return nil
+	}
+	return r.node.Err()
+}
+
+// Close unregisters the instance, as [kept.Node.Close] does. A [Permanent] one stays: [Discovery.Unregister] deletes it. Close
+// may be called again, and returns the same.
+func (r *Registration[T]) Close() error {
+	if r.node == nil {
+		return nil
+	}
+	return r.node.Close()
+}
+
+// Drain unregisters the instance, and then waits for d or until ctx is done, so that clients can finish their requests. Call it
+// before you stop the server. It returns the error of Close or of ctx, and framework.ErrBadArgument for
+// a [Permanent] instance.
+func (r *Registration[T]) Drain(ctx context.Context, d time.Duration) error {
+	err := fmt.Errorf("%w: a permanent instance stays", errBadArgument)
+	if r.node != nil {
+		err = errors.Join(r.Close(), wait.Sleep(ctx, d))
+	}
+	if err != nil {
+		return r.d.failed("drain", r.path, err)
+	}
+	return nil
+}
+
+// newID makes a random UUID, as Java does.
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

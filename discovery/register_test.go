@@ -1,0 +1,229 @@
+package discovery_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/discovery"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	kept "github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestEachTypeHasItsNodeAndItsEnd(t *testing.T) {
+	for _, c := range []struct {
+		kind             discovery.Type
+		ephemeral, stays bool
+		suffix           string
+	}{
+		{"", true, false, ""},
+		{discovery.Dynamic, true, false, ""},
+		{discovery.Static, false, false, ""},
+		{discovery.Permanent, false, true, ""}, // CURATOR-94
+		{discovery.DynamicSequential, true, false, "0000000000"},
+	} {
+		t.Run(string(c.kind), func(t *testing.T) {
+			server := zktest.NewServer(t)
+			client := newClient(t, server)
+			d := newDiscovery[string](t, client)
+			i := at("orders", "1")
+			i.Type = c.kind
+			r := register(t, d, i)
+			if c.kind == discovery.DynamicSequential {
+				require.Regexp(t, "^/services/orders/_c_[0-9a-f-]{36}-1"+c.suffix+"$", r.Path())
+			} else {
+				require.Equal(t, "/services/orders/1", r.Path())
+			}
+			stat, err := server.Stat(r.Path())
+			require.NoError(t, err)
+			assert.Equal(t, c.ephemeral, stat.EphemeralOwner != 0)
+			there, _ := r.Present()
+			assert.True(t, there)
+			require.NoError(t, r.Err())
+
+			i.Payload = "later"
+			require.NoError(t, r.Update(testbed.Context(t), i))
+			require.Equal(t, "later", r.Instance().Payload)
+			data, err := server.Get(r.Path())
+			require.NoError(t, err)
+			require.Contains(t, string(data), `"payload":"later"`)
+
+			require.NoError(t, r.Close())
+			require.NoError(t, r.Close())
+			require.Equal(t, c.stays, server.Exists(r.Path()))
+			if c.stays {
+				require.ErrorIs(t, r.Drain(testbed.Context(t), 0), framework.ErrBadArgument)
+				require.NoError(t, d.Unregister(testbed.Context(t), "orders", "1"))
+				require.False(t, server.Exists(r.Path()))
+			}
+		})
+	}
+}
+
+func TestIdsMadeByDefaultDiffer(t *testing.T) {
+	d := newDiscovery[string](t, newClient(t, zktest.NewServer(t)))
+	one, two := register(t, d, at("orders", "")), register(t, d, at("orders", ""))
+	require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, one.Instance().ID)
+	require.NotEqual(t, one.Instance().ID, two.Instance().ID)
+	require.False(t, one.Instance().RegistrationTime.IsZero())
+}
+
+// CURATOR-320
+func TestAReconnectOfALivingSessionWritesNothing(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		d := newDiscovery[string](t, client())
+		r := register(t, d, at("orders", "1"))
+		before, err := server.Stat(r.Path())
+		require.NoError(t, err)
+		server.CutConnections()
+		time.Sleep(time.Minute) // virtual time, in which nothing may be written
+		there, _ := r.Present()
+		require.True(t, there)
+		after, err := server.Stat(r.Path())
+		require.NoError(t, err)
+		require.Equal(t, before, after)
+		require.NoError(t, r.Close())
+	})
+}
+
+func TestARegistrationComesBackWithWhatWasUpdatedLast(t *testing.T) {
+	ctx := testbed.Context(t)
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	d := newDiscovery[string](t, client)
+	r := register(t, d, at("orders", "1"))
+	i := at("orders", "")
+	i.Payload = "later"
+	require.NoError(t, r.Update(ctx, i))
+	before, err := server.Stat(r.Path())
+	require.NoError(t, err)
+	session, err := client.Session(ctx)
+	require.NoError(t, err)
+	require.NoError(t, server.ExpireSession(session.ID()))
+	testbed.Eventually(t, func() bool {
+		stat, err := server.Stat(r.Path())
+		return err == nil && stat.Czxid != before.Czxid
+	}, "the node is made again")
+	data, err := server.Get(r.Path())
+	require.NoError(t, err)
+	require.Contains(t, string(data), `"payload":"later"`)
+}
+
+func TestTheNodeOfAnEarlierSessionIsReplacedSoThatWatchersSeeIt(t *testing.T) {
+	ctx := testbed.Context(t)
+	server := zktest.NewServer(t)
+	crashed := newDiscovery[string](t, newClient(t, server))
+	register(t, crashed, at("orders", "1"))
+	before, err := server.Stat("/services/orders/1")
+	require.NoError(t, err)
+	d := newDiscovery[string](t, newClient(t, server))
+	w, err := d.Watch(ctx, "orders")
+	require.NoError(t, err)
+	defer w.Close()
+	i := at("orders", "1")
+	i.Payload = "again"
+	register(t, d, i)
+	after, err := server.Stat("/services/orders/1")
+	require.NoError(t, err)
+	require.NotEqual(t, before.Czxid, after.Czxid)
+	for list := range w.Changes(ctx) {
+		if len(list) == 1 && list[0].Payload == "again" {
+			break
+		}
+	}
+}
+
+func TestAPermanentInstanceReplacesTheNodeOfASession(t *testing.T) {
+	server := zktest.NewServer(t)
+	r := register(t, newDiscovery[string](t, newClient(t, server)), at("orders", "1"))
+	i := at("orders", "1")
+	i.Type = discovery.Permanent
+	register(t, newDiscovery[string](t, newClient(t, server)), i)
+	require.NoError(t, r.Close())
+	stat, err := server.Stat("/services/orders/1")
+	require.NoError(t, err)
+	require.Zero(t, stat.EphemeralOwner)
+}
+
+func TestUpdateChangesNeitherNameNorIdNorType(t *testing.T) {
+	ctx := testbed.Context(t)
+	d := newDiscovery[string](t, newClient(t, zktest.NewServer(t)))
+	r := register(t, d, at("orders", "1"))
+	static := at("orders", "1")
+	static.Type = discovery.Static
+	for _, i := range []discovery.Instance[string]{at("other", "1"), at("orders", "2"), static, {Name: "orders", ID: "1"}} {
+		require.ErrorIs(t, r.Update(ctx, i), framework.ErrBadArgument)
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	require.ErrorIs(t, r.Update(cancelled, at("orders", "1")), context.Canceled)
+	require.NoError(t, r.Close())
+	require.ErrorIs(t, r.Update(ctx, at("orders", "1")), kept.ErrClosed)
+}
+
+func TestDrainUnregistersAndThenWaits(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		d := newDiscovery[string](t, client())
+		r := register(t, d, at("orders", "1"))
+		began := time.Now()
+		done := make(chan error)
+		go func() { done <- r.Drain(t.Context(), 5*time.Second) }()
+		synctest.Wait() // it has unregistered, and waits
+		require.False(t, server.Exists(r.Path()))
+		require.NoError(t, <-done)
+		require.GreaterOrEqual(t, time.Since(began), 5*time.Second)
+
+		r = register(t, d, at("orders", "1"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, r.Drain(ctx, time.Hour), context.DeadlineExceeded)
+		require.False(t, server.Exists(r.Path()))
+	})
+}
+
+// CUR-DSC-06
+func TestRegisterWaitsForAServer(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		d := newDiscovery[string](t, client())
+		server.Stop()
+		done := make(chan error)
+		go func() {
+			r, err := d.Register(t.Context(), at("orders", "1"))
+			if err == nil {
+				err = r.Close()
+			}
+			done <- err
+		}()
+		time.Sleep(5 * time.Minute) // virtual time: the length of the outage
+		require.NoError(t, server.Restart())
+		require.NoError(t, <-done)
+	})
+}
+
+// Every request of a registration fails in turn. Afterwards there is one node, or after an error none.
+func TestARegistrationSurvivesEveryFault(t *testing.T) {
+	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
+		d := newDiscovery[string](t, s.Subject)
+		for _, kind := range []discovery.Type{discovery.Dynamic, discovery.Permanent} {
+			i := at("orders", strings.ToLower(string(kind)))
+			i.Type = kind
+			r, err := d.Register(t.Context(), i)
+			require.NoError(t, err)
+			i.Payload = "later"
+			require.NoError(t, r.Update(t.Context(), i))
+			time.Sleep(2 * time.Minute) // virtual time, in which a session that was lost is over for the servers, too
+			data, err := s.Server.Get(r.Path())
+			require.NoError(t, err)
+			require.Contains(t, string(data), "later")
+			require.NoError(t, r.Close())
+			require.Equal(t, kind == discovery.Permanent, s.Server.Exists(r.Path()))
+		}
+	})
+}

@@ -1,0 +1,93 @@
+package discovery
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+)
+
+// URISpec says how to make a URI of an instance: text, and variables between it. It is Curator's UriSpec.
+type URISpec struct {
+	Parts []URIPart `json:"parts"`
+}
+
+// URIPart is text or the name of a variable.
+type URIPart struct {
+	Value    string `json:"value"`
+	Variable bool   `json:"variable"`
+}
+
+// ParseURISpec reads a pattern such as "{scheme}://{address}:{port}". The variables are scheme (https if there is an SSLPort, else
+// http), name, id, address, port, ssl-port, registration-time-utc, service-type, and any of the caller's own. {[} and {]}
+// stand for braces. The error is [framework.ErrBadArgument] if braces do not match.
+//
+// [framework.ErrBadArgument]: https://pkg.go.dev/github.com/gocurator/curator/framework#ErrBadArgument
+func ParseURISpec(pattern string) (*URISpec, error) {
+	spec := &URISpec{}
+	for rest := pattern; rest != ""; {
+		text, inside, found := strings.Cut(rest, "{")
+		if strings.Contains(text, "}") {
+			return nil, badPattern(pattern, "a } without a {")
+		}
+		if text != "" {
+			spec.Parts = append(spec.Parts, URIPart{Value: text})
+		}
+		if !found {
+			break
+		}
+		var name string
+		if name, rest, found = strings.Cut(inside, "}"); !found {
+			return nil, badPattern(pattern, "a { without a }")
+		}
+		if strings.Contains(name, "{") {
+			return nil, badPattern(pattern, "a { within a variable")
+		}
+		if name != "" {
+			spec.Parts = append(spec.Parts, URIPart{Value: strings.TrimSpace(name), Variable: true})
+		}
+	}
+	return spec, nil
+}
+
+func badPattern(pattern, why string) error {
+	return fmt.Errorf("%w: URI pattern %q has %s", errBadArgument, pattern, why)
+}
+
+// URI fills the URISpec of the instance. Values in variables replace those of the instance. Unknown variables and fields
+// that are not set are empty. The error is [ErrNoURISpec] if the instance has no URISpec.
+func (i Instance[T]) URI(variables map[string]string) (string, error) {
+	if i.URISpec == nil {
+		return "", ErrNoURISpec
+	}
+	values := map[string]string{
+		"[": "{", "]": "}", "scheme": "http", "name": i.Name, "id": i.ID, "address": i.Address,
+		"registration-time-utc": "0", "service-type": strings.ToLower(string(i.Type)),
+	}
+	if i.Type == "" {
+		values["service-type"] = strings.ToLower(string(Dynamic))
+	}
+	if !i.RegistrationTime.IsZero() {
+		values["registration-time-utc"] = strconv.FormatInt(i.RegistrationTime.UnixMilli(), 10)
+	}
+	if i.Port != 0 {
+		values["port"] = strconv.Itoa(i.Port)
+	}
+	if i.SSLPort != 0 {
+		values["scheme"], values["ssl-port"] = "https", strconv.Itoa(i.SSLPort)
+	}
+	maps.Copy(values, variables)
+	var uri strings.Builder
+	for _, part := range i.URISpec.Parts {
+		if part.Variable {
+			uri.WriteString(values[part.Value])
+		} else {
+			uri.WriteString(part.Value)
+		}
+	}
+	return uri.String(), nil
+}
+
+// ErrNoURISpec means that an instance does not say how to make a URI of it.
+var ErrNoURISpec = errors.New("instance has no URI spec")

@@ -1,0 +1,124 @@
+package discovery_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/discovery"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/zktest"
+)
+
+// CUR-DSC-07, -08; CURATOR-705
+func TestAWatchFollowsItsServiceOnly(t *testing.T) {
+	ctx := testbed.Context(t)
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	d := newDiscovery[string](t, client)
+	w, err := d.Watch(ctx, "orders")
+	require.NoError(t, err)
+	defer w.Close()
+	require.Empty(t, w.Instances())
+	lists := make(chan []discovery.Instance[string], 100)
+	followed, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for list := range w.Changes(followed) {
+			lists <- list
+		}
+	}()
+	require.Empty(t, testbed.Receive(t, lists, "the first list"))
+	one := register(t, d, at("orders", "1"))
+	require.Equal(t, []string{"1"}, ids(testbed.Receive(t, lists, "the first instance")))
+	register(t, d, at("others", "x"))
+	register(t, d, at("orders", "2"))
+	require.Equal(t, []string{"1", "2"}, ids(testbed.Receive(t, lists, "the second instance")))
+
+	i := one.Instance()
+	i.Payload = "updated"
+	require.NoError(t, one.Update(ctx, i))
+	require.Equal(t, "updated", testbed.Receive(t, lists, "the update")[0].Payload)
+	require.NoError(t, one.Close())
+	require.Equal(t, []string{"2"}, ids(testbed.Receive(t, lists, "the end of the first")))
+
+	late, err := d.Watch(ctx, "orders")
+	require.NoError(t, err)
+	defer late.Close()
+	require.Equal(t, []string{"2"}, ids(late.Instances()), "complete from the start")
+	testbed.Eventually(t, func() bool { fresh, _ := late.Current(); return fresh }, "all has been read")
+	stop()
+	testbed.Receive(t, ended, "the end of the iteration")
+	require.Empty(t, lists)
+}
+
+func TestAWatchKeepsItsListThroughAnOutageAndThenCatchesUp(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		d := newDiscovery[string](t, client())
+		r := register(t, d, at("orders", "1"))
+		reader := newDiscovery[string](t, client())
+		w, err := reader.Watch(t.Context(), "orders")
+		require.NoError(t, err)
+		defer w.Close()
+		server.RefuseConnections(true)
+		server.CutConnections()
+		synctest.Wait() // the loss is noticed
+		fresh, _ := w.Current()
+		require.False(t, fresh)
+		require.Equal(t, []string{"1"}, ids(w.Instances()))
+		require.NoError(t, server.Delete(r.Path()))
+		require.NoError(t, server.Create("/services/orders/2", []byte("{}")))
+		server.RefuseConnections(false)
+		require.Eventually(t, func() bool {
+			list := ids(w.Instances())
+			return len(list) == 2 // ours is made again
+		}, time.Minute, time.Second)
+		require.NoError(t, r.Close())
+	})
+}
+
+func TestAWatchEndsWithItsCloseAndWithItsClient(t *testing.T) {
+	ctx := testbed.Context(t)
+	client := newClient(t, zktest.NewServer(t))
+	d := newDiscovery[string](t, client)
+	for _, c := range []struct {
+		end  func(w *discovery.Watch[string]) error
+		want error
+	}{
+		{func(w *discovery.Watch[string]) error { return w.Close() }, cache.ErrClosed},
+		{func(*discovery.Watch[string]) error { return client.Close() }, framework.ErrClosed},
+	} {
+		w, err := d.Watch(ctx, "orders")
+		require.NoError(t, err)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for range w.Changes(ctx) {
+			}
+		}()
+		require.NoError(t, w.Err())
+		require.NoError(t, c.end(w))
+		testbed.Receive(t, ended, "the end of the iteration")
+		require.ErrorIs(t, w.Err(), c.want)
+		require.NoError(t, w.Close())
+	}
+}
+
+func TestAWatchThatFindsNoServerSaysSo(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		d := newDiscovery[string](t, client())
+		server.Stop()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := d.Watch(ctx, "orders")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, zk.ErrNoServer)
+	})
+}
