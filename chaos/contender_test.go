@@ -99,6 +99,9 @@ var recipes = map[string]recipe{
 
 const leases = 3
 
+// sessionTimeout is that of all contenders.
+const sessionTimeout = 6 * time.Second
+
 // orders are what a contender needs to know.
 type orders struct {
 	Recipe      string
@@ -132,7 +135,7 @@ type contender struct {
 // contend returns when there was peace for one whole round.
 func (o orders) contend(ctx context.Context, calm *atomic.Bool, report func(message)) error {
 	client, err := framework.New(o.Servers,
-		framework.WithSessionTimeout(6*time.Second),
+		framework.WithSessionTimeout(sessionTimeout),
 		framework.WithConnectionTimeout(10*time.Second),
 		countRepeats(),
 		framework.WithRetryPolicy(retry.BoundedExponentialBackoff(20*time.Millisecond, time.Second, 20)))

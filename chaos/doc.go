@@ -1,5 +1,5 @@
 // Package chaos has contenders use a lock, or lead in turn, on a real ensemble while servers are killed, paused,
-// cut off and frozen, sessions ended, and contenders stopped and killed. Then it proves from what
+// cut off and frozen, a leader that has been replaced loses its clients, sessions ended, and contenders stopped and killed. Then it proves from what
 // they recorded that no two holds which believed in themselves were in each other's way.
 //
 //	make chaos DURATION=15m SEED=1 RUN=TestMutex
@@ -10,5 +10,5 @@
 //
 // The seed decides the faults and their order. What a run does also depends on time, so the same seed is
 // the same weather, not the same run. A run that fails writes its history to a file. A run that
-// ends prints the table of docs/RELIABILITY.md.
+// ends prints the table of docs/TRACK.md.
 package chaos

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/recipes/cache"
 )
 
@@ -57,7 +58,7 @@ func javaTree(t *testing.T, s stage) {
 	ctx := s.context(t)
 	c.create(t, ctx, c.path)
 	persistent := newCache(t, ctx, s.client(t), c.path)
-	standard := newCache(t, ctx, s.client(t), c.path, cache.StandardWatches())
+	standard := newCache(t, ctx, s.client(t), c.path, engine.StandardWatches.(cache.Option))
 	p := s.java(t, "tree", c.path, fmt.Sprint(changes), c.over())
 	p.hears(t, ctx, "session")
 	var wg sync.WaitGroup

@@ -6,6 +6,6 @@
 // The peers are Debian's (libcurator-recipes-java 5.4, python3-kazoo 2.8), in containers made from the
 // image that scripts/peer-image.sh builds. It is a module of its own, since it uses a Docker client.
 //
-//	make test          # with everything else
+//	make test          # a short run, with everything else; make nightly has a long one
 //	scripts/peer-image.sh && CURATOR_TEST_DOCKER=1 go test -v ./interop
 package interop

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/testlevel"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/revocable"
@@ -24,10 +25,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const (
-	each   = 200 // acquisitions of each contender
-	others = 2   // of Java's or kazoo's, and as many of ours
-)
+// each is how often each contender acquires.
+var each = testlevel.Pick(30, 30, 200)
+
+const others = 2 // contenders of Java's or kazoo's, and as many of ours
 
 func TestWithOtherClients(t *testing.T) {
 	s := newStage(t)
@@ -43,6 +44,10 @@ func TestWithOtherClients(t *testing.T) {
 		{"java revokes", javaRevokes},
 		{"java: participants", javaParticipants},
 		{"java: a session that ends passes the lock on", javaSessionEnds},
+		{"java: an atomic long", javaAtomicLong},
+		{"java: a shared count", javaSharedCount},
+		{"java: a double barrier", javaDoubleBarrier},
+		{"java: a barrier", javaBarrier},
 		{"java: members of a group", javaGroup},
 		{"java: a group with a session that ends", javaGroupSession},
 		{"java: kept nodes", javaKeeps},

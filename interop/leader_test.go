@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testlevel"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
 )
@@ -28,7 +29,10 @@ import (
 func TestElectionsWithJava(t *testing.T) {
 	s := newStage(t)
 	for _, kind := range []string{"latch", "selector"} {
-		t.Run(kind+": leaders take turns, through faults", func(t *testing.T) { s.election(t, kind).takeTurns(t, s.context(t)) })
+		t.Run(kind+": leaders take turns, through faults", func(t *testing.T) {
+			testlevel.Need(t, testlevel.Nightly)
+			s.election(t, kind).takeTurns(t, s.context(t))
+		})
 		t.Run(kind+": the same list", func(t *testing.T) { s.election(t, kind).sameList(t, s.context(t)) })
 	}
 	t.Run("latch: a leader whose session ends", func(t *testing.T) { s.election(t, "latch").succession(t, s.context(t)) })

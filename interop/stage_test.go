@@ -74,11 +74,22 @@ var (
 	pythonSource string
 )
 
+// jars are the class path. ZooKeeper's own come first, for the manifests of others name them elsewhere, and one of several logs.
+const jars = "/usr/share/java/zookeeper-jute.jar:/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar:/usr/share/java/*"
+
+// peersTag is the tag of the image that scripts/peer-image.sh makes for the suite of Debian in ZOOKEEPER_SUITE.
+func peersTag() string {
+	if suite := os.Getenv("ZOOKEEPER_SUITE"); suite != "" && suite != "bookworm" {
+		return suite
+	}
+	return "debian"
+}
+
 // java passes the program as text: the engine need not see our files.
 func (s stage) java(t *testing.T, args ...string) *peer {
 	const run = `printf %s "$PEER" > /tmp/Peer.java &&
-		exec java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -cp '/usr/share/java/*' /tmp/Peer.java "$@"`
-	return s.start(t, []string{"PEER=" + javaSource, "LC_ALL=C.UTF-8"}, append([]string{"sh", "-c", run, "java", s.ensemble.ConnectString()}, args...)...)
+		exec java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$JARS" /tmp/Peer.java "$@"`
+	return s.start(t, []string{"PEER=" + javaSource, "JARS=" + jars, "LC_ALL=C.UTF-8"}, append([]string{"sh", "-c", run, "java", s.ensemble.ConnectString()}, args...)...)
 }
 
 func (s stage) kazoo(t *testing.T, args ...string) *peer {
@@ -90,7 +101,7 @@ func (s stage) kazoo(t *testing.T, args ...string) *peer {
 func (s stage) start(t *testing.T, env []string, cmd ...string) *peer {
 	t.Helper()
 	container, err := s.pool.RunWithOptions(&dockertest.RunOptions{
-		Repository: "curator-peers", Tag: "debian",
+		Repository: "curator-peers", Tag: peersTag(),
 		Cmd: cmd, Env: env,
 		Labels: map[string]string{"io.gocurator.owner": fmt.Sprintf("%s:%d", hostname(), os.Getpid())}, // package ensemble sweeps what a killed test leaves
 	}, func(host *docker.HostConfig) {

@@ -2,6 +2,8 @@
 # Builds a Docker image from Debian's packages, for machines that can pull none:
 #
 #	debian-image.sh NAME PACKAGE,... [option of mmdebstrap ...] [-- option of docker import ...]
+#
+# DEBIAN_SUITE names another suite than this machine's, such as sid.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -30,11 +32,16 @@ sources=()
 for list in /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources; do
 	[ -s "$list" ] && sources+=("$list")
 done
+suite=${DEBIAN_SUITE:-$VERSION_CODENAME}
+if [ "$suite" != "$VERSION_CODENAME" ]; then
+	mirror=$(cat "${sources[@]}" | sed -nE 's/^(URIs:|deb( \[[^]]*\])?) *([^ ]*\/debian)\/?( .*)?$/\3/p' | head -n 1)
+	sources=("deb ${mirror:-http://deb.debian.org/debian} $suite main")
+fi
 
 root=$(mktemp)
 trap 'rm -f "$root"' EXIT
 mmdebstrap --quiet --format=tar --variant=essential --include="$packages" \
 	--aptopt='APT::Install-Recommends "false"' "${options[@]}" "${bootstrap[@]}" \
-	"$VERSION_CODENAME" "$root" "${sources[@]}" >&2
+	"$suite" "$root" "${sources[@]}" >&2
 docker import --change 'ENV PATH=/usr/sbin:/usr/bin:/sbin:/bin' "$@" "$root" "$name" >/dev/null
 echo "$name"

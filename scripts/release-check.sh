@@ -49,7 +49,7 @@ grep -q "^go get $main\$" <<<"$commands" || fail "README.md has no line to get t
 printed=$(cd "$work/first" && bash -e <<<"$commands" 2>"$work/first/log") || { cat "$work/first/log"; fail "the first program of README.md does not run"; }
 grep -qxF "$printed" README.md || fail "the first program of README.md printed: $printed"
 
-user everything recipes/mutex observe/promobserve observe/otelobserve zktest zktest/ensemble
+user everything recipes/mutex discovery/grpcresolver observe/promobserve observe/otelobserve zktest zktest/ensemble
 GOBIN=$work/bin go install "$main/cmd/zklock@$version" || fail "go install cmd/zklock"
 
 # Every module is tidy, requires only versions, and builds without the workspace.

@@ -83,7 +83,7 @@ func (a *attendance) untilEnd() error {
 			a.child.goOn()
 		case <-wanted:
 			wanted = nil
-			a.say("somebody asks for %s", a.hold.Path())
+			a.say("release requested (zklock revoke) for %s", a.hold.Path())
 			if a.onLoss != lossIgnore {
 				a.signal(syscall.SIGTERM)
 			}
@@ -110,9 +110,9 @@ func (a *attendance) endLost() {
 // pause stops us with the command. While we are stopped nobody keeps the session.
 func (a *attendance) pause() (stopped bool) {
 	if a.onLoss == lossIgnore {
-		a.say("stopped: the lock is lost after %v", a.hold.Session().Timeout())
+		a.say("stopped; if it is not continued within %v the lock is lost", a.hold.Session().Timeout())
 	} else {
-		a.say("stopped: the lock is lost after %v, and the command ends then instead of going on", a.hold.Session().Timeout())
+		a.say("stopped; if it is not continued within %v the lock is lost and the command will be killed", a.hold.Session().Timeout())
 	}
 	return a.stopWithUs(a.signals)
 }

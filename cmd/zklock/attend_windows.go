@@ -64,7 +64,7 @@ func (a *attendance) attend() error {
 		case <-a.signals:
 		case <-wanted:
 			wanted = nil
-			a.say("somebody asks for %s", a.hold.Path())
+			a.say("release requested (zklock revoke) for %s", a.hold.Path())
 			if a.onLoss != lossIgnore {
 				_ = a.cmd.Process.Kill()
 			}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gocurator/curator/internal/wait"
 )
 
 // child is a command that runs, in a process group of its own: so whatever it has started can be
@@ -118,14 +120,7 @@ func (c *child) end(politely bool, grace time.Duration, signals <-chan os.Signal
 }
 
 // ended reports whether the child has.
-func (c *child) ended() bool {
-	select {
-	case <-c.done:
-		return true
-	default:
-		return false
-	}
-}
+func (c *child) ended() bool { return wait.Closed(c.done) }
 
 // pass passes signals on until the time is up, the child has ended, or gone says so.
 func (c *child) pass(signals <-chan os.Signal, limit time.Duration, gone func() bool) {
@@ -134,10 +129,8 @@ func (c *child) pass(signals <-chan os.Signal, limit time.Duration, gone func() 
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	done := c.done
-	select {
-	case <-done:
+	if wait.Closed(done) {
 		done = nil // it is about what is left behind
-	default:
 	}
 	for !gone() {
 		select {
@@ -168,14 +161,7 @@ func (c *child) endRest(grace time.Duration, lost <-chan struct{}, signals <-cha
 	}
 	say("the command has left processes behind; they are ended before the lock is released")
 	c.signal(syscall.SIGTERM)
-	c.pass(signals, grace, func() bool {
-		select {
-		case <-lost:
-			return true
-		default:
-			return c.groupGone()
-		}
-	})
+	c.pass(signals, grace, func() bool { return wait.Closed(lost) || c.groupGone() })
 	_ = syscall.Kill(-c.pid, syscall.SIGKILL)
 	c.pass(nil, killTimeout, c.groupGone)
 	if !c.groupGone() {

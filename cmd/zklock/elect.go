@@ -14,7 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/ctxerr"
+	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/retry"
 )
@@ -36,6 +36,7 @@ func (e *elect) flags(fs *flag.FlagSet) {
 	fs.StringVar(&e.onLoss, "on-loss", lossTerm, "when the leadership is lost: `term` (SIGTERM, then SIGKILL after -grace) or kill (at once)")
 	e.graceFlag(fs)
 	e.sessionFlag(fs)
+	e.aclFlag(fs)
 }
 
 func (e *elect) check() error {
@@ -83,7 +84,7 @@ func (e *elect) main(t *tool, args []string) error {
 			t.say("%v; campaigning again", err)
 		}
 		resetJobSignals()
-		if ctxerr.Sleep(ctx, time.Until(began.Add(campaignInterval))) != nil {
+		if wait.Sleep(ctx, time.Until(began.Add(campaignInterval))) != nil {
 			return context.Cause(ctx)
 		}
 	}

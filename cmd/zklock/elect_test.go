@@ -133,6 +133,7 @@ func TestElectIsACandidateAmongOthers(t *testing.T) {
 
 // TestElectCampaignsAgain: when a term is lost the command is ended, the next one leads, and then this one again.
 func TestElectCampaignsAgain(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for name, lose := range map[string]func(t *testing.T, server *zktest.Server, p leader.Participant){
 		"session": func(t *testing.T, server *zktest.Server, p leader.Participant) {
 			require.NoError(t, server.ExpireSession(p.Session))
@@ -142,6 +143,7 @@ func TestElectCampaignsAgain(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			server := zktest.NewServer(t)
 			e := newElection(t, server)
 			first := elects(t, server, served)
@@ -270,6 +272,7 @@ func TestElectEndsWithItsCommand(t *testing.T) {
 
 // TestElectHandsOver: a leader that is asked ends its command and goes to the end of the queue.
 func TestElectHandsOver(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	server := zktest.NewServer(t)
 	e := newElection(t, server)
 	first := elects(t, server, served, "-id", "first")
@@ -290,7 +293,7 @@ func TestElectHandsOver(t *testing.T) {
 	}
 	assert.Equal(t, exitSignal+int(syscall.SIGTERM), first.end())
 	assert.Equal(t, "told\n", first.out.String())
-	assert.Contains(t, first.err.String(), "somebody asks for /election/")
+	assert.Contains(t, first.err.String(), "release requested (zklock revoke) for /election/")
 	assert.Equal(t, 9, second.end())
 	assertNothingStays(t, server, "/election")
 }
@@ -316,6 +319,7 @@ func TestALeaderThatDoesNotListenIsNotAsked(t *testing.T) {
 
 // TestElectWaitsThroughAnOutage: a candidate whose session ends while it waits joins again, and says nothing to others.
 func TestElectWaitsThroughAnOutage(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	server := zktest.NewServer(t)
 	e := newElection(t, server)
 	term, err := e.Campaign(testbed.Context(t))

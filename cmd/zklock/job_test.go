@@ -344,7 +344,7 @@ func TestStoppedAtTheTerminal(t *testing.T) {
 	sh.enter("$ZKLOCK run /lock " + c.script() + "\n")
 	sh.read("begun")
 	sh.enter("\x1a")
-	sh.read("stopped: the lock is lost after")
+	sh.read("stopped; if it is not continued within")
 	sh.enter("echo the prompt is ba''ck\n")
 	sh.read("the prompt is back")
 	testbed.Eventually(t, c.stopped, "the command is stopped")
@@ -352,7 +352,7 @@ func TestStoppedAtTheTerminal(t *testing.T) {
 	sh.enter("fg\n")
 	testbed.Eventually(t, c.moves, "the command goes on")
 	sh.enter("\x1a")
-	sh.read("stopped: the lock is lost after")
+	sh.read("stopped; if it is not continued within")
 	sh.inFront(true)
 	testbed.Eventually(t, c.stopped, "the command is stopped again")
 	sh.enter("bg; echo in the back''ground\n")
@@ -383,8 +383,12 @@ func TestStoppedByWhoKnowsTheJob(t *testing.T) {
 
 // TestLostWhileStopped: a command that was stopped for longer than its lock lasted does not go on, also if it does not hear SIGTERM.
 func TestLostWhileStopped(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for name, prefix := range map[string]string{"politely": "", "by force": "env " + stubborn + "=1 "} {
-		t.Run(name, func(t *testing.T) { lostWhileStopped(t, prefix) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lostWhileStopped(t, prefix)
+		})
 	}
 }
 
@@ -398,7 +402,7 @@ func lostWhileStopped(t *testing.T, prefix string) {
 	require.NoError(t, err)
 	session := queued(t, m, 1)[0].Session
 	sh.enter("\x1a")
-	sh.read("stopped: the lock is lost after")
+	sh.read("stopped; if it is not continued within")
 	holderStops(t, server)
 	require.NoError(t, server.ExpireSession(session))
 	hold, err := m.TryAcquire(testbed.Context(t))
@@ -441,7 +445,7 @@ func TestTheCommandReadsInTheBackground(t *testing.T) {
 	server := zktest.NewServer(t)
 	sh := interactive(t, server)
 	sh.enter("$ZKLOCK run /lock sh -c 'read line; echo \"got: $line\"' &\n")
-	sh.read("stopped: the lock is lost after")
+	sh.read("stopped; if it is not continued within")
 	holderStops(t, server)
 	sh.enter("fg\n")
 	sh.inFront(false)
@@ -485,7 +489,7 @@ func TestNobodyIsThereToContinue(t *testing.T) {
 	read("ready")
 	_, err := terminal.WriteString("\x1a")
 	require.NoError(t, err)
-	read("stopped:")
+	read("stopped; if")
 	_, err = terminal.WriteString("a line\n")
 	require.NoError(t, err)
 	read("got: a line")
@@ -592,6 +596,7 @@ func TestWhatIsKilledWithTheCommandIsNotLeftBehind(t *testing.T) {
 
 // TestExitAtOnceAfterALoss: when the command is dead nothing more is waited for, also if no server answers.
 func TestExitAtOnceAfterALoss(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	server := zktest.NewServer(t)
 	p, _ := holder(t, server, "trap 'date +%s.%N; exit 0' TERM", works, "-session", "4s", "-grace", "2s")
 	server.RefuseConnections(true)
@@ -615,6 +620,7 @@ func TestACommandThatHasEndedGetsNoGrace(t *testing.T) {
 
 // TestEachCommandOfElectInheritsTheSameSignals: what zklock does with signals while a command runs is not left to the next one.
 func TestEachCommandOfElectInheritsTheSameSignals(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	server := zktest.NewServer(t)
 	file := filepath.Join(t.TempDir(), "signals")
 	sh := interactive(t, server)
@@ -636,7 +642,7 @@ func TestEachCommandOfElectInheritsTheSameSignals(t *testing.T) {
 	assert.Equal(t, lines[0], lines[1])
 	// And it is a job like the first one.
 	sh.enter("\x1a")
-	sh.read("stopped: the lock is lost after")
+	sh.read("stopped; if it is not continued within")
 	sh.inFront(true)
 	sh.interrupt()
 	assertNothingStays(t, server, "/lock")
@@ -644,6 +650,7 @@ func TestEachCommandOfElectInheritsTheSameSignals(t *testing.T) {
 
 // TestElectIsStoppedWhileItWaits: between two commands Ctrl-Z does what it does with any program.
 func TestElectIsStoppedWhileItWaits(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	server := zktest.NewServer(t)
 	e := newElection(t, server)
 	sh := interactive(t, server)
@@ -675,6 +682,7 @@ func TestElectIsStoppedWhileItWaits(t *testing.T) {
 
 // TestNobodyReadsWhatZklockSays: the command ends in order, the lock is released, and the command inherits nothing of that.
 func TestNobodyReadsWhatZklockSays(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for verb, flags := range map[string][]string{"run": nil, "elect": {"-selector"}} {
 		t.Run(verb, func(t *testing.T) {
 			server := zktest.NewServer(t)

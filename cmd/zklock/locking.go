@@ -55,6 +55,7 @@ func (l *locking) flags(fs *flag.FlagSet) {
 		})
 	}
 	l.sessionFlag(fs)
+	l.aclFlag(fs)
 }
 
 func (l *locking) sessionFlag(fs *flag.FlagSet) {
@@ -178,7 +179,12 @@ func (l *locking) acquire(ctx context.Context, t *tool, c *contended) (*lock.Hol
 	if l.try {
 		hold, err = c.TryAcquire(ctx)
 	} else {
+		stop := func() {}
+		if l.verbose {
+			stop = c.reportAhead(patient, t)
+		}
 		hold, err = c.Acquire(patient)
+		stop()
 	}
 	switch {
 	case err == nil:

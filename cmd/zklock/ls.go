@@ -75,7 +75,7 @@ func look(ctx context.Context, client *framework.Client, path string) (*queue, e
 	children, stat, err := client.Children(ctx, path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		return nil, noLock("%s does not exist: nobody has used a lock there lately, or the path is another", path)
+		return nil, noLock("no lock at %s (idle locks disappear after a while; check the path)", path)
 	case err != nil:
 		return nil, err
 	case stat.EphemeralOwner != 0:

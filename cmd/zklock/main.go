@@ -69,7 +69,7 @@ func subcommands() []subcommand {
 	return []subcommand{
 		{"run", "[flags] /path -- command args...", "run a command while holding a lock", &run{}},
 		{"elect", "[flags] /path -- command args...", "run a command on one machine at a time: while it leads an election", &elect{}},
-		{"hold", "[flags] /path", "hold a lock until a signal comes", &hold{}},
+		{"hold", "[flags] /path", "hold a lock until a signal comes, or a pipe is closed", &hold{}},
 		{"ls", "[flags] /path", "show who holds and who waits", &ls{}},
 		{"revoke", "[flags] /path", "ask the holders of a lock, or one node, to release it", &revoke{}},
 		{"serve", "[flags]", "a ZooKeeper server in memory, for trying things out", &serve{}},
@@ -143,7 +143,7 @@ func overview(w io.Writer) {
 	for _, c := range subcommands() {
 		fmt.Fprintf(w, "  zklock %-10s %-34s %s\n", c.name, c.synopsis, c.does)
 	}
-	fmt.Fprintln(w, "zklock command -h lists the flags. Servers and namespace are taken from ZKLOCK_SERVERS and\nZKLOCK_NAMESPACE as well.")
+	fmt.Fprintln(w, "zklock command -h lists the flags. Those of the connection are taken from the environment as well, such as\n-servers from ZKLOCK_SERVERS.")
 }
 
 // flagSet has the flags of a subcommand. What it has to say goes nowhere.
@@ -190,11 +190,17 @@ func pathOf(args []string) (string, error) {
 	switch {
 	case len(args) == 0:
 		return "", usageError("a path is missing")
+	case len(args) > 1 && isFlag(args[1]):
+		return "", flagAfterPath(args[1])
 	case len(args) > 1:
-		return "", usageError("one path is enough: %q", args[1])
+		return "", usageError("unexpected argument %q: one path is enough", args[1])
 	}
 	return args[0], checkPath(args[0])
 }
+
+func isFlag(word string) bool { return len(word) > 1 && word[0] == '-' && word != "--" }
+
+func flagAfterPath(flag string) error { return usageError("flags go before the path: %s", flag) }
 
 func checkPath(path string) error {
 	if err := framework.ValidatePath(path); err != nil {

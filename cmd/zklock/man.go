@@ -28,7 +28,7 @@ var exitCodes = []struct {
 
 func (*man) main(t *tool, args []string) error {
 	if len(args) > 0 {
-		return usageError("%q is too much", args[0])
+		return usageError("unexpected argument %q", args[0])
 	}
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -46,9 +46,9 @@ func (*man) main(t *tool, args []string) error {
 		}
 	}
 	line(".SH ENVIRONMENT")
-	line(".TP\n.B ZKLOCK_SERVERS, ZKLOCK_NAMESPACE\nstand for \\-servers and \\-namespace where these are not given.")
+	line(".TP\n.B ZKLOCK_SERVERS, ZKLOCK_NAMESPACE, ZKLOCK_AUTH, ZKLOCK_TLS, ZKLOCK_CACERT, ZKLOCK_CERT, ZKLOCK_KEY, ZKLOCK_TLS_SERVER_NAME, ZKLOCK_ACL\nstand for the flags of these names where these are not given. Every user can list the command lines of all processes, so credentials are better in ZKLOCK_AUTH, or in a file: \\-auth @file.")
 	line(".TP\n.B ZKLOCK_PATH, ZKLOCK_NODE, ZKLOCK_TOKEN\nare what the command of run and elect finds: the path of the lock or the election, the path of its node, and its fencing token.")
-	line(".SH EXIT STATUS\nrun and elect end with the status of the command, or with 128 and the number of the signal that ended it. hold ends with 0 when a signal has ended it, and with %d when it was asked to release the lock. Otherwise:", exitAsked)
+	line(".SH EXIT STATUS\nrun and elect end with the status of the command, or with 128 and the number of the signal that ended it. hold ends with 0 when a signal or the end of its pipe has ended it, and with %d when it was asked to release the lock. Otherwise:", exitAsked)
 	for _, e := range exitCodes {
 		line(".TP\n.B %d\n%s", e.code, roff(e.text))
 	}

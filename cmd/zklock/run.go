@@ -23,7 +23,7 @@ import (
 type run struct {
 	locking
 	onLoss string
-	grace  time.Duration
+	grace  time.Duration // negative until check has chosen the default
 
 	runs atomic.Bool // the command does, and signals are for it
 }
@@ -42,17 +42,31 @@ func (r *run) flags(fs *flag.FlagSet) {
 }
 
 func (r *run) graceFlag(fs *flag.FlagSet) {
-	fs.DurationVar(&r.grace, "grace", 5*time.Second, "from SIGTERM to SIGKILL; a session that cannot be confirmed is given up that much earlier")
+	r.grace = -1
+	fs.Func("grace", "`time` from SIGTERM to SIGKILL; a session that cannot be confirmed is given up that much earlier; the default is a sixth of -session, at most 5s", func(text string) error {
+		d, err := time.ParseDuration(text)
+		if err == nil && d < 0 {
+			err = errors.New("negative")
+		}
+		r.grace = d
+		return err
+	})
 }
 
+// maxDefaultGrace is the longest grace that nobody has asked for.
+const maxDefaultGrace = 5 * time.Second
+
 func (r *run) check() error {
+	if r.grace < 0 {
+		r.grace = min(r.session/6, maxDefaultGrace)
+	}
 	switch {
 	case !slices.Contains([]string{lossTerm, lossKill, lossIgnore}, r.onLoss):
 		return usageError("-on-loss %q is none of term, kill and ignore", r.onLoss)
 	case r.session <= 0:
 		return usageError("-session %v is not positive", r.session)
-	case r.grace < 0 || r.grace > r.session/2:
-		return usageError("-grace %v is not between 0 and half of -session %v", r.grace, r.session)
+	case r.grace > r.session/2:
+		return usageError("-grace %v is more than half of -session %v", r.grace, r.session)
 	}
 	return r.locking.check()
 }
@@ -109,8 +123,11 @@ func splitCommand(args []string) (path string, words []string, err error) {
 		return "", nil, usageError("a path is missing")
 	}
 	path, words = args[0], args[1:]
-	if len(words) > 0 && words[0] == "--" {
+	switch {
+	case len(words) > 0 && words[0] == "--": // the rest is the command, whatever it looks like
 		words = words[1:]
+	case len(words) > 0 && isFlag(words[0]):
+		return "", nil, flagAfterPath(words[0])
 	}
 	if len(words) == 0 {
 		return "", nil, usageError("a command is missing")

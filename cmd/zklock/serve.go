@@ -16,7 +16,7 @@ func (s *serve) flags(fs *flag.FlagSet) {
 
 func (s *serve) main(t *tool, args []string) error {
 	if len(args) > 0 {
-		return usageError("%q is too much", args[0])
+		return usageError("unexpected argument %q", args[0])
 	}
 	ctx, stop := interrupted()
 	defer stop()

@@ -14,7 +14,7 @@ func (*version) flags(*flag.FlagSet) {}
 
 func (*version) main(t *tool, args []string) error {
 	if len(args) > 0 {
-		return usageError("%q is too much", args[0])
+		return usageError("unexpected argument %q", args[0])
 	}
 	_, err := fmt.Fprintf(t.out, "zklock %s (%s, %s/%s)\n", moduleVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err

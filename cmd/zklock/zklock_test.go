@@ -67,6 +67,9 @@ func runDeaf(heard string) (code int) {
 	t, r, ctx := &tool{out: os.Stdout, err: os.Stderr}, &run{}, context.Background()
 	fs := flag.NewFlagSet("run", flag.ContinueOnError)
 	r.flags(fs)
+	if err := r.check(); err != nil {
+		panic(err)
+	}
 	j, err := newJob([]string{"/lock", "echo", "in"})
 	if err != nil {
 		panic(err)
@@ -243,6 +246,11 @@ func TestBadCommandLines(t *testing.T) {
 		"completion csh",
 		"man x",
 		"version x",
+		"run /a -try -- true",
+		"run /a -try true",
+		"elect /a -selector -- true",
+		"hold /a -try",
+		"ls /a -json",
 	} {
 		t.Run(line, func(t *testing.T) {
 			var out, stderr bytes.Buffer
@@ -250,6 +258,25 @@ func TestBadCommandLines(t *testing.T) {
 			assert.Regexp(t, `^zklock: [^\n]+ -h lists [^\n]+\n$`, stderr.String(), "one line says what is wrong")
 			assert.Empty(t, out.String())
 		})
+	}
+}
+
+// TestWhatIsWrongWithACommandLine is said in words that name it.
+func TestWhatIsWrongWithACommandLine(t *testing.T) {
+	for line, want := range map[string]string{
+		"run /a -try -- true":       "flags go before the path: -try",
+		"run /a -wait 3s sh":        "flags go before the path: -wait",
+		"elect /a -id x -- true":    "flags go before the path: -id",
+		"hold /a -try":              "flags go before the path: -try",
+		"ls /a -json":               "flags go before the path: -json",
+		"ls /a /b":                  `unexpected argument "/b"`,
+		"version x":                 `unexpected argument "x"`,
+		"run /a -- -try":            `"-try": executable file not found`,
+		"run /a no-such-thing -try": `"no-such-thing": executable file not found`,
+	} {
+		var out, stderr bytes.Buffer
+		assert.NotZero(t, zklock(strings.Fields(line), &out, &stderr), line)
+		assert.Contains(t, stderr.String(), want, line)
 	}
 }
 
@@ -298,6 +325,7 @@ func assertNothingStays(t *testing.T, server *zktest.Server, path string) {
 }
 
 func TestNoServerAnswers(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	p := start(t, prepare(t, []string{"127.0.0.1:1"}, "run", "-connect", "1s", "/lock", "true"))
 	assert.Equal(t, exitUnavailable, p.end())
 	assert.Regexp(t, `^zklock: no server answers at 127.0.0.1:1: .*connection refused\n$`, p.err.String())
@@ -312,6 +340,7 @@ func TestNoServerAnswers(t *testing.T) {
 
 // TestNoServerSaysWhy: who was cut off while waiting does not hear that somebody holds.
 func TestNoServerSaysWhy(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	server := zktest.NewServer(t)
 	m, err := mutex.New(newClient(t, server), "/lock", lock.WithErrorPolicy(connstate.Session))
 	require.NoError(t, err)
@@ -431,7 +460,12 @@ func TestEveryFlagIsToldOf(t *testing.T) {
 		require.Zero(t, zklock(strings.Fields(line), &out, &stderr), stderr.String())
 		texts[line] = out.String()
 	}
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
 	for _, c := range subcommands() {
+		for _, o := range c.options() {
+			assert.Regexp(t, "[`[]-"+o.name+"[` \\]]", string(readme), "README.md")
+		}
 		for line, text := range texts {
 			assert.Contains(t, text, c.name, line)
 			for _, o := range c.options() {
@@ -441,8 +475,6 @@ func TestEveryFlagIsToldOf(t *testing.T) {
 		}
 	}
 	for _, e := range exitCodes {
-		readme, err := os.ReadFile("README.md")
-		require.NoError(t, err)
 		assert.Contains(t, string(readme), strconv.Itoa(e.code))
 	}
 }
@@ -664,6 +696,7 @@ func TestCommandIsDeadBeforeTheNextOneStarts(t *testing.T) {
 
 // TestShadowOfWhoDoesNotComeBack is about commands whose machine has crashed.
 func TestShadowOfWhoDoesNotComeBack(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
 	shadow := func(text string) {
@@ -693,6 +726,7 @@ func TestShadowOfWhoDoesNotComeBack(t *testing.T) {
 // TestWhoDoesNotWaitCountsForThoseWhoComeLater: a job that is started with -try each minute runs again after a crash, also if no try waits for
 // as long as the command of the crashed machine may run.
 func TestWhoDoesNotWaitCountsForThoseWhoComeLater(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	server := zktest.NewServer(t)
 	_, err := newClient(t, server).Create(testbed.Context(t), "/lock.zklock/_c_x-lock-0000000000",
 		[]byte(`{"node":"/lock/_c_x-lock-0000000000","holder":"a machine that crashed","gone_within_ms":3000}`), framework.ContainerParents())
@@ -796,7 +830,7 @@ func TestListing(t *testing.T) {
 	code, out, stderr := call(t, server, "ls", "/nothing")
 	assert.Equal(t, exitNoLock, code)
 	assert.Empty(t, out)
-	assert.Contains(t, stderr, "/nothing does not exist")
+	assert.Contains(t, stderr, "no lock at /nothing (idle")
 	_, err := client.Create(ctx, "/jobs/nightly", nil, framework.PersistentParents())
 	require.NoError(t, err)
 	code, out, stderr = call(t, server, "ls", "-json", "/jobs")
@@ -891,7 +925,7 @@ func TestRevoke(t *testing.T) {
 	server := zktest.NewServer(t)
 	code, _, stderr := call(t, server, "revoke", "/lock")
 	assert.Equal(t, exitNoLock, code)
-	assert.Contains(t, stderr, "/lock does not exist")
+	assert.Contains(t, stderr, "no lock at /lock (idle")
 	call(t, server, "run", "/lock", "true")
 	code, out, _ := call(t, server, "revoke", "/lock")
 	assert.Zero(t, code)
@@ -993,6 +1027,7 @@ func increments(t *testing.T, servers []string, shells, rounds int, midway func(
 }
 
 func TestThreeShells(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	t.Run("inprocess", func(t *testing.T) {
 		server := zktest.NewServer(t)
 		increments(t, server.Servers(), 3, 100, nil)

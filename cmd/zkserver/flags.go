@@ -71,7 +71,7 @@ func newFlags(stderr io.Writer) *flags {
 	f.set.BoolVar(&f.ttl, "ttl", false, "allow TTL nodes")
 	f.set.BoolVar(&f.noContainers, "no-containers", false, "do not know containers, as ZooKeeper 3.4")
 	f.set.BoolVar(&f.quotas, "quotas", false, "enforce hard quotas")
-	f.set.BoolVar(&f.reconfig, "reconfig", false, "enable reconfiguration, which a lone server then does not implement")
+	f.set.BoolVar(&f.reconfig, "reconfig", false, "answer reconfiguration as a standalone ZooKeeper with reconfigEnabled does: as unimplemented, not as disabled")
 	return f
 }
 
@@ -111,7 +111,7 @@ func (f *flags) parse(args []string) error {
 		return err
 	}
 	if f.set.NArg() > 0 {
-		return fmt.Errorf("%q is too much", f.set.Arg(0))
+		return fmt.Errorf("unexpected argument %q", f.set.Arg(0))
 	}
 	if _, known := ages[f.keeper]; f.keeper != "" && !known {
 		return fmt.Errorf("-keeper %q is not old, recent or new", f.keeper)

@@ -306,7 +306,7 @@ func TestReadmeListsAllThatThereIs(t *testing.T) {
 func TestReadmesRequestsWork(t *testing.T) {
 	p := run(t, "-listen", "127.0.0.1:0", "-listen", "127.0.0.1:0")
 	sent := 0
-	curl := regexp.MustCompile(`^curl (?:-X (\S+) )?(?:-d '([^']*)' )?http://127\.0\.0\.1:2180(/\S*)$`)
+	curl := regexp.MustCompile(`^curl (?:-X (\S+) )?(?:-d '([^']*)' )?"?http://127\.0\.0\.1:2180(/[^\s"]*)"?$`)
 	for _, block := range transcript.Blocks(t, "README.md", "sh") {
 		for line := range strings.Lines(block) {
 			line = strings.TrimSpace(line)

@@ -138,6 +138,9 @@ func (s *service) run(ctx context.Context, servers []string) error {
 // reconfigure applies what changes.
 func (s *service) reconfigure(ctx context.Context, values *cache.Values[setting], applied chan<- step) {
 	for ch := range values.Changes(ctx) {
+		if ch.Kind == cache.Loaded {
+			continue
+		}
 		if err := ch.Value.Err; err != nil && !errors.Is(err, cache.ErrNoValue) {
 			fmt.Fprintf(s.out, "%s is wrong, the last good value stays: %v\n", ch.Path, err)
 		}

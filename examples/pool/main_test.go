@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/internal/testbed/ensemble"
+	"github.com/gocurator/curator/internal/testlevel"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -49,6 +50,7 @@ func TestOnTheEmbeddedServer(t *testing.T) {
 }
 
 func TestOnAnEnsemble(t *testing.T) {
+	testlevel.Need(t, testlevel.Nightly) // the recipes are tested there for each push
 	check(t, ensemble.Start(t).Servers(), 8, 10)
 }
 

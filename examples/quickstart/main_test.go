@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/internal/testbed/ensemble"
+	"github.com/gocurator/curator/internal/testlevel"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -36,6 +37,7 @@ func TestOnTheEmbeddedServer(t *testing.T) {
 }
 
 func TestOnAnEnsemble(t *testing.T) {
+	testlevel.Need(t, testlevel.Nightly) // the recipes are tested there for each push
 	check(t, ensemble.Start(t).Servers(), 15, 20)
 }
 

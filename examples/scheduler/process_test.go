@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/internal/testbed/ensemble"
+	"github.com/gocurator/curator/internal/testlevel"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -143,7 +144,10 @@ func (f *fleet) works(id string) {
 
 func onServers(t *testing.T, test func(t *testing.T, servers []string)) {
 	t.Run("inprocess", func(t *testing.T) { test(t, zktest.NewServer(t).Servers()) })
-	t.Run("ensemble", func(t *testing.T) { test(t, ensemble.Start(t).Servers()) })
+	t.Run("ensemble", func(t *testing.T) {
+		testlevel.Need(t, testlevel.Nightly)
+		test(t, ensemble.Start(t).Servers())
+	})
 }
 
 // TestDeployHandsOver sends the active instance SIGTERM, one after the other.
@@ -178,6 +182,7 @@ func TestDeployHandsOver(t *testing.T) {
 
 // TestAnotherLeadsAfterACrash kills the active instance.
 func TestAnotherLeadsAfterACrash(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	onServers(t, func(t *testing.T, servers []string) {
 		f := newFleet(t, servers, 4*time.Second)
 		f.start("a")
@@ -193,6 +198,7 @@ func TestAnotherLeadsAfterACrash(t *testing.T) {
 
 // TestAStoppedLeaderDoesNothingWhenItGoesOn stops the active instance (SIGSTOP) for longer than its session.
 func TestAStoppedLeaderDoesNothingWhenItGoesOn(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	onServers(t, func(t *testing.T, servers []string) {
 		f := newFleet(t, servers, 4*time.Second)
 		f.start("a")

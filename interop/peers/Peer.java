@@ -6,12 +6,18 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.atomic.AtomicValue;
+import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
+import org.apache.curator.framework.recipes.atomic.PromotedToLock;
+import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
+import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
 import org.apache.curator.framework.recipes.cache.ChildData;
 import org.apache.curator.framework.recipes.cache.CuratorCache;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
@@ -29,6 +35,7 @@ import org.apache.curator.framework.recipes.nodes.GroupMember;
 import org.apache.curator.framework.recipes.nodes.PersistentNode;
 import org.apache.curator.framework.recipes.nodes.PersistentTtlNode;
 import org.apache.curator.framework.recipes.shared.SharedCount;
+import org.apache.curator.framework.recipes.shared.VersionedValue;
 import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.zookeeper.CreateMode;
@@ -52,6 +59,10 @@ public class Peer {
             case "rwlock": readWrite(rest[0], rest[1], Integer.parseInt(rest[2])); break;
             case "semaphore": semaphore(rest[0], rest[1], Integer.parseInt(rest[2]), Integer.parseInt(rest[3]), null); break;
             case "shared": semaphore(rest[0], rest[1], Integer.parseInt(rest[2]), Integer.parseInt(rest[3]), rest[4]); break;
+            case "atomic": atomic(rest[0], Integer.parseInt(rest[1])); break;
+            case "count": count(rest[0], Integer.parseInt(rest[1])); break;
+            case "double": doubleBarrier(rest[0], rest[1], Integer.parseInt(rest[2]), Integer.parseInt(rest[3])); break;
+            case "barrier": barrier(rest[0], rest[1]); break;
             case "hold": hold(rest[0]); break;
             case "revoke": Revoker.attemptRevoke(client, rest[0]); break;
             case "participants":
@@ -146,6 +157,59 @@ public class Peer {
                 semaphore.returnLease(lease);
             }
         }
+    }
+
+    static void atomic(String path, int rounds) throws Exception {
+        DistributedAtomicLong number = new DistributedAtomicLong(client, path, new ExponentialBackoffRetry(1, 20),
+            PromotedToLock.builder().lockPath(path + "-mutex").retryPolicy(new ExponentialBackoffRetry(1, 20)).build());
+        long last = 0;
+        for (int i = 0; i < rounds; ) {
+            AtomicValue<Long> value = number.increment();
+            if (value.succeeded()) {
+                i++;
+                if (value.postValue() <= last) {
+                    say("violation: " + value.postValue() + " after " + last);
+                }
+                last = value.postValue();
+            }
+        }
+    }
+
+    static void count(String path, int rounds) throws Exception {
+        SharedCount count = new SharedCount(client, path, 0);
+        count.start();
+        for (int i = 0; i < rounds; ) {
+            VersionedValue<Integer> value = count.getVersionedValue();
+            if (count.trySetCount(value, value.getValue() + 1)) {
+                i++;
+            }
+        }
+        count.close();
+    }
+
+    /** In each round all leave marks, and then enter: whoever is inside sees the marks of all. */
+    static void doubleBarrier(String path, String marks, int members, int rounds) throws Exception {
+        for (int i = 0; i < rounds; i++) {
+            DistributedDoubleBarrier barrier = new DistributedDoubleBarrier(client, path + "/" + i, members);
+            client.create().forPath(marks + "/" + i + "-" + UUID.randomUUID());
+            barrier.enter();
+            client.sync().forPath(marks);
+            String start = i + "-";
+            long came = client.getChildren().forPath(marks).stream().filter(name -> name.startsWith(start)).count();
+            if (came != members) {
+                say("violation: " + came + " have come");
+            }
+            barrier.leave();
+        }
+    }
+
+    /** Waits for us, then has us wait. */
+    static void barrier(String ours, String theirs) throws Exception {
+        new DistributedBarrier(client, theirs).setBarrier();
+        say("waiting");
+        new DistributedBarrier(client, ours).waitOnBarrier();
+        say("passed");
+        new DistributedBarrier(client, theirs).removeBarrier();
     }
 
     /** Holds until somebody revokes. */

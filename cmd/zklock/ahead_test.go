@@ -1,0 +1,118 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/zktest"
+)
+
+// waiting is a zklock that waits behind as many as there are names, the first of which holds.
+type waiting struct {
+	err   bytes.Buffer // to be read when all are idle
+	leave []func()     // for those ahead, in order
+	done  chan error
+}
+
+// waitBehind runs test in virtual time with a zklock that waits with these flags.
+func waitBehind(t *testing.T, l *locking, names []string, test func(w *waiting)) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		queue := func(name string) *contended {
+			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithDefaultData([]byte(name)))
+			q, err := l.queue(client, "/lock")
+			require.NoError(t, err)
+			return q
+		}
+		ctx, w := context.Background(), &waiting{done: make(chan error, 1)}
+		for _, name := range names {
+			q := queue(name)
+			held := make(chan *lock.Hold, 1)
+			go func() { // ends when it holds
+				hold, err := q.Acquire(ctx)
+				assert.NoError(t, err)
+				held <- hold
+			}()
+			synctest.Wait()
+			w.leave = append(w.leave, func() { assert.NoError(t, (<-held).Release()) })
+		}
+		q := queue("we")
+		go func() { // ends when it holds
+			hold, err := l.acquire(ctx, &tool{err: &w.err}, q)
+			if err == nil {
+				err = hold.Release()
+			}
+			w.done <- err
+		}()
+		test(w)
+		require.NoError(t, <-w.done)
+	})
+}
+
+var sessions = regexp.MustCompile(`, session 0x[0-9a-f]+`)
+
+// said is what zklock has said in the last while, without sessions.
+func (w *waiting) said(after time.Duration) []string {
+	time.Sleep(after) // virtual time: when lines come is what is tested
+	synctest.Wait()
+	defer w.err.Reset()
+	var lines []string
+	for line := range strings.Lines(w.err.String()) {
+		lines = append(lines, sessions.ReplaceAllString(strings.TrimSpace(line), ""))
+	}
+	return lines
+}
+
+// TestWhoIsAheadIsSaidOnceAndWhenItChanges, with -v.
+func TestWhoIsAheadIsSaidOnceAndWhenItChanges(t *testing.T) {
+	for name, l := range map[string]locking{"mutex": {}, "election": {election: true}, "writer": {write: true}, "semaphore": {permits: 1}} {
+		t.Run(name, func(t *testing.T) {
+			l.verbose = true
+			waitBehind(t, &l, []string{"a", "b", "c", "d"}, func(w *waiting) {
+				assert.Equal(t, []string{"zklock: waiting for /lock: 4 ahead: a (holds), b (waits), c (waits) and 1 more"}, w.said(time.Minute))
+				w.leave[0]()
+				assert.Equal(t, []string{"zklock: waiting for /lock: 3 ahead: b (holds), c (waits), d (waits)"}, w.said(time.Minute))
+				w.leave[1]()
+				w.leave[2]()
+				assert.Equal(t, []string{"zklock: waiting for /lock: 1 ahead: d (holds)"}, w.said(time.Minute))
+				w.leave[3]()
+				assert.Empty(t, w.said(time.Minute))
+			})
+		})
+	}
+}
+
+// TestWithoutVNothingIsSaid about others, and with it nothing where nobody is ahead.
+func TestWithoutVNothingIsSaid(t *testing.T) {
+	waitBehind(t, &locking{}, []string{"a"}, func(w *waiting) {
+		assert.Empty(t, w.said(time.Minute))
+		w.leave[0]()
+	})
+	waitBehind(t, &locking{connection: connection{verbose: true}}, nil, func(w *waiting) { assert.Empty(t, w.said(time.Minute)) })
+}
+
+// TestRunSaysWhoIsAhead: the flag is -v.
+func TestRunSaysWhoIsAhead(t *testing.T) {
+	server := zktest.NewServer(t)
+	q, err := new(locking).queue(newClient(t, server), "/lock")
+	require.NoError(t, err)
+	hold, err := q.Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	code, _, stderr := call(t, server, "run", "-v", "-wait", "2s", "/lock", "true")
+	assert.Equal(t, exitNotAcquired, code)
+	assert.Equal(t, 1, strings.Count(stderr, "zklock: waiting for /lock: 1 ahead: "), stderr)
+	require.NoError(t, hold.Release())
+}

@@ -1,0 +1,228 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/zktest"
+)
+
+const (
+	password = "billing:secret"
+	// serverName is what the certificate of a secured server is for: its address is another.
+	serverName = "zk.test"
+)
+
+// secured is a server with TLS that asks for certificates, on which only billing may use what is below /billing.
+type secured struct {
+	*zktest.Server
+	address, cert, key string
+}
+
+func newSecured(t *testing.T) *secured {
+	t.Helper()
+	s := &secured{Server: zktest.NewServer(t)}
+	cert, authorities := s.certificate(t)
+	l, err := s.Listen("127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}, ClientCAs: authorities, ClientAuth: tls.RequireAndVerifyClientCert})
+	require.NoError(t, err)
+	s.address = l.Addr()
+	client := testbed.On(s.Server).Client(t)
+	_, err = client.Create(testbed.Context(t), "/billing", nil, framework.As(framework.Container), framework.ACL(zk.DigestACL(zk.PermAll, "billing", "secret")))
+	require.NoError(t, err)
+	return s
+}
+
+// certificate writes a certificate that signs itself, and its key.
+func (s *secured) certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{serverName}, IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	require.NoError(t, err)
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	s.cert, s.key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	require.NoError(t, os.WriteFile(s.cert, certPEM, 0o600))
+	require.NoError(t, os.WriteFile(s.key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600))
+	pool := x509.NewCertPool()
+	require.True(t, pool.AppendCertsFromPEM(certPEM))
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+}
+
+// call runs zklock with the TLS of the server.
+func (s *secured) call(t *testing.T, verb string, args ...string) (code int, stderr string) {
+	t.Helper()
+	all := append([]string{verb, "-tls", "-cacert", s.cert, "-cert", s.cert, "-key", s.key, "-tls-server-name", serverName}, args...)
+	p := start(t, prepare(t, []string{s.address}, all...))
+	return p.end(), p.err.String()
+}
+
+// acls are the entries of all nodes below a path, each once.
+func acls(t *testing.T, server *zktest.Server, path string) []zktest.ACL {
+	t.Helper()
+	seen := map[zktest.ACL]bool{}
+	var all []zktest.ACL
+	for _, n := range server.Dump() {
+		for _, a := range n.ACL {
+			if strings.HasPrefix(n.Path, path+"/") && !seen[a] {
+				seen[a] = true
+				all = append(all, a)
+			}
+		}
+	}
+	return all
+}
+
+// TestASecuredEnsemble: each command is let in with credentials, from wherever they come, and not without.
+func TestASecuredEnsemble(t *testing.T) {
+	s := newSecured(t)
+	file := filepath.Join(t.TempDir(), "credentials")
+	require.NoError(t, os.WriteFile(file, []byte("digest:other:x\n\ndigest:"+password+"\r\n"), 0o600))
+	for _, auth := range []string{"digest:" + password, "@" + file} {
+		for _, verb := range []string{"run", "elect"} {
+			code, stderr := s.call(t, verb, "-auth", auth, "/billing/"+verb, "true")
+			require.Zero(t, code, stderr)
+		}
+		for _, verb := range []string{"ls", "revoke"} {
+			code, stderr := s.call(t, verb, "-auth", auth, "/billing/run")
+			require.Zero(t, code, stderr)
+		}
+	}
+	code, stderr := s.call(t, "run", "/billing/lock", "true")
+	assert.Equal(t, exitUnavailable, code)
+	assert.Contains(t, stderr, zk.ErrNoAuth.Error())
+	code, stderr = s.call(t, "run", "-auth", "digest:other:x", "-auth", "digest:"+password, "/billing/lock", "true")
+	assert.Zero(t, code, "several are presented: %s", stderr)
+	code, stderr = s.call(t, "run", "-auth", "kerberos:x", "/billing/lock", "true")
+	assert.Equal(t, exitUnavailable, code)
+	assert.Contains(t, stderr, `auth scheme "kerberos"`)
+}
+
+// TestAServerThatRequiresSASL lets a user in whose password is right.
+func TestAServerThatRequiresSASL(t *testing.T) {
+	server := zktest.NewServer(t, zktest.WithSASL(map[string]string{"bob": "pass:word"}), zktest.RequireSASL())
+	for auth, want := range map[string]int{"sasl:bob:pass:word": 0, "sasl:bob:wrong": exitUnavailable} {
+		p := start(t, prepare(t, []string{server.Addr()}, "run", "-auth", auth, "-acl", "creator", "/billing/lock", "true"))
+		assert.Equal(t, want, p.end(), "%s: %s", auth, p.err)
+		assert.NotContains(t, p.err.String(), "word")
+	}
+	assert.Contains(t, acls(t, server, "/billing"), zktest.ACL{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"})
+}
+
+// TestACertificateIsNeededAndChecked on both sides.
+func TestACertificateIsNeededAndChecked(t *testing.T) {
+	s := newSecured(t)
+	for _, c := range []struct {
+		flags []string
+		want  string
+	}{
+		{nil, "no server answers"},
+		{[]string{"-tls"}, "x509"},
+		{[]string{"-tls", "-cacert", s.cert, "-cert", s.cert, "-key", s.key}, "127.0.0.1"},
+		{[]string{"-tls", "-cacert", s.cert, "-tls-server-name", serverName}, "certificate required"},
+	} {
+		p := start(t, prepare(t, []string{s.address}, append(append([]string{"ls", "-connect", "1s"}, c.flags...), "/billing/lock")...))
+		assert.Equal(t, exitUnavailable, p.end(), c.flags)
+		assert.Contains(t, p.err.String(), c.want, c.flags)
+	}
+}
+
+// TestTheConnectionComesFromTheEnvironment: also a zklock that the command runs needs no flags.
+func TestTheConnectionComesFromTheEnvironment(t *testing.T) {
+	s := newSecured(t)
+	p := program(t, []string{s.address}, "sh", "-c", `$ZKLOCK run /billing/lock -- sh -c '$ZKLOCK ls /billing/lock'`)
+	p.Env = append(p.Env, "ZKLOCK_TLS=true", "ZKLOCK_CACERT="+s.cert, "ZKLOCK_CERT="+s.cert, "ZKLOCK_KEY="+s.key,
+		"ZKLOCK_TLS_SERVER_NAME="+serverName, "ZKLOCK_AUTH=digest:"+password, "ZKLOCK_ACL=creator")
+	require.Zero(t, start(t, p).end(), p.err.String())
+	assert.Contains(t, p.out.String(), "/billing/lock: mutex\n")
+	assert.Equal(t, []zktest.ACL{{Perms: zk.PermAll, Scheme: "digest", ID: zktest.Digest(password)}}, acls(t, s.Server, "/billing"))
+
+	p = program(t, []string{s.address}, os.Args[0], "ls", "/billing/lock")
+	p.Env = append(p.Env, "ZKLOCK_TLS=perhaps")
+	assert.Equal(t, exitUsage, start(t, p).end())
+	assert.Contains(t, p.err.String(), `ZKLOCK_TLS "perhaps"`)
+}
+
+// TestNodesHaveTheACL of -acl: the lock's and its parents.
+func TestNodesHaveTheACL(t *testing.T) {
+	server := zktest.NewServer(t)
+	hash := zktest.Digest(password)
+	for list, want := range map[string][]zktest.ACL{
+		"":                   nil, // a dump leaves out the usual one
+		"world:anyone:cdrw":  {{Perms: zk.PermAll &^ zk.PermAdmin, Scheme: "world", ID: "anyone"}},
+		"creator":            {{Perms: zk.PermAll, Scheme: "digest", ID: hash}},
+		"auth::crd":          {{Perms: zk.PermCreate | zk.PermRead | zk.PermDelete, Scheme: "digest", ID: hash}},
+		"auth:whoever:cdrwa": {{Perms: zk.PermAll, Scheme: "digest", ID: hash}},
+		"ip:127.0.0.1:cdrwa": {{Perms: zk.PermAll, Scheme: "ip", ID: "127.0.0.1"}},
+		"ip:10.0.0.0/8:r,digest:" + hash + ":cdrwa": {{Perms: zk.PermRead, Scheme: "ip", ID: "10.0.0.0/8"}, {Perms: zk.PermAll, Scheme: "digest", ID: hash}},
+	} {
+		server.Flush()
+		for _, verb := range []string{"run", "elect"} {
+			code, _, stderr := call(t, server, verb, "-auth", "digest:"+password, "-acl", list, "/jobs/"+verb, "true")
+			require.Zero(t, code, "%s: %s", list, stderr)
+		}
+		assert.Equal(t, want, acls(t, server, "/jobs"), list)
+	}
+}
+
+// TestSecretsAreNotPrinted, also where they stand in the wrong place.
+func TestSecretsAreNotPrinted(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "credentials")
+	require.NoError(t, os.WriteFile(file, []byte("digest:secret\n"), 0o600))
+	empty := filepath.Join(t.TempDir(), "empty")
+	require.NoError(t, os.WriteFile(empty, []byte("\n"), 0o600))
+	for _, c := range []struct{ flag, value, want string }{
+		{"-auth", "secret", "credentials look like digest:user:password"},
+		{"-auth", "digest:secret", "credentials look like"},
+		{"-auth", ":secret", "credentials look like"},
+		{"-auth", "digest:", "credentials look like"},
+		{"-auth", "sasl:bob", "credentials look like"},
+		{"-auth", "", "no credentials"},
+		{"-auth", "@" + file, "-auth @" + file + ": credentials look like"},
+		{"-auth", "@" + empty, "no credentials"},
+		{"-auth", "@/no/such/file", "/no/such/file"},
+		{"-acl", "secret", "entry 1: it does not look like world:anyone:cdrwa"},
+		{"-acl", "world:anyone:r,digest:billing:secret", "entry 2: the permissions"},
+		{"-acl", "digest:billing:secret:r", "base64(SHA-1 of user:password)"},
+		{"-acl", "world:everyone:r", "the only id of world is anyone"},
+		{"-acl", "world:anyone:", "without permissions"},
+		{"-acl", "world:anyone:rx", "permissions"},
+		{"-acl", "creator", "-acl: creator and auth need -auth or -cert"},
+		{"-acl", "auth::r", "need -auth"},
+		{"-cacert", file, "need -tls"},
+		{"-tls-server-name", "x", "need -tls"},
+		{"-tls -cacert", file, "has no certificate"},
+		{"-tls -cacert", "/no/such/file", "/no/such/file"},
+		{"-tls -cert", file, "-cert and -key go together"},
+		{"-tls -key " + file + " -cert", file, "TLS files: " + file},
+	} {
+		args := append(append([]string{"run"}, strings.Fields(c.flag)...), c.value, "/lock", "true")
+		var out, stderr bytes.Buffer
+		assert.Equal(t, exitUsage, zklock(args, &out, &stderr), args)
+		assert.Contains(t, stderr.String(), c.want, args)
+		assert.NotContains(t, stderr.String(), "secret", args)
+		assert.Empty(t, out.String())
+	}
+}

@@ -1,0 +1,113 @@
+//go:build unix
+
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/transcript"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/zktest"
+)
+
+// script is the README's script around zklock hold, which does this while it holds.
+func script(t *testing.T, server *zktest.Server, does string) *process {
+	t.Helper()
+	blocks := transcript.Blocks(t, "README.md", "sh")
+	require.Len(t, blocks, 1)
+	const part = `echo "the part that needs the lock"`
+	require.Contains(t, blocks[0], part)
+	bin := t.TempDir()
+	require.NoError(t, os.Symlink(os.Args[0], filepath.Join(bin, "zklock")))
+	p := program(t, server.Servers(), "sh", "-c", strings.Replace(blocks[0], part, does, 1))
+	p.Env = append(p.Env, "PATH="+bin+":"+os.Getenv("PATH"))
+	return start(t, p)
+}
+
+func newNightly(t *testing.T, server *zktest.Server) *mutex.Mutex {
+	t.Helper()
+	m, err := mutex.New(newClient(t, server), "/jobs/nightly")
+	require.NoError(t, err)
+	return m
+}
+
+// TestHoldEndsWithItsScript, also if nobody can tell hold that.
+func TestHoldEndsWithItsScript(t *testing.T) {
+	server := zktest.NewServer(t)
+	m := newNightly(t, server)
+	file := filepath.Join(t.TempDir(), "pid")
+	p := script(t, server, sayPid(file)+works)
+	begun(t, file)
+	queued(t, m, 1)
+	require.NoError(t, p.Process.Kill())
+	assert.Equal(t, exitSignal+int(syscall.SIGKILL), p.end())
+	queued(t, m, 0)
+	assert.Empty(t, p.err.String())
+
+	p = script(t, server, `echo "$path $node $token"`)
+	assert.Zero(t, p.end(), p.err.String())
+	assert.Regexp(t, `^/jobs/nightly /jobs/nightly/_c_\S+ \d+\n$`, p.out.String())
+	queued(t, m, 0)
+}
+
+// TestHoldLastsAsLongAsWhatTheScriptHasStarted: that may do what the lock is for.
+func TestHoldLastsAsLongAsWhatTheScriptHasStarted(t *testing.T) {
+	server := zktest.NewServer(t)
+	m := newNightly(t, server)
+	file := filepath.Join(t.TempDir(), "pid")
+	p := script(t, server, "sh -c '"+sayPid(file)+"exec sleep 1000' & wait")
+	pid, err := strconv.Atoi(begun(t, file))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+	require.NoError(t, p.Process.Kill())
+	p.end()
+	code, _, _ := call(t, server, "run", "-try", "/jobs/nightly", "true")
+	assert.Equal(t, exitNotAcquired, code)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	queued(t, m, 0)
+}
+
+// TestHoldStopsWaitingWithItsScript, and says so to a script that has closed the pipe.
+func TestHoldStopsWaitingWithItsScript(t *testing.T) {
+	server := zktest.NewServer(t)
+	m := newNightly(t, server)
+	held, err := m.Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	p := script(t, server, "echo in")
+	queued(t, m, 2)
+	require.NoError(t, p.Process.Kill())
+	p.end()
+	assert.Empty(t, p.out.String())
+	queued(t, m, 1)
+
+	p = prepare(t, server.Servers(), "hold", "-fd", "0", "/jobs/nightly")
+	pipe, err := p.StdinPipe()
+	require.NoError(t, err)
+	start(t, p)
+	queued(t, m, 2)
+	_, err = io.WriteString(pipe, "what comes by the pipe says nothing\n")
+	require.NoError(t, err)
+	require.NoError(t, pipe.Close())
+	assert.Equal(t, exitNotAcquired, p.end())
+	assert.Equal(t, "zklock: not acquired: the other end of -fd 0 is closed\n", p.err.String())
+	require.NoError(t, held.Release())
+}
+
+func TestHoldNeedsAPipe(t *testing.T) {
+	server := zktest.NewServer(t)
+	for fd, want := range map[string]string{"0": "-fd 0 is not a pipe", "77": "-fd 77 is not a pipe", "-1": "-fd", "stdin": "-fd"} {
+		code, _, stderr := call(t, server, "hold", "-fd", fd, "/lock") // standard input is /dev/null
+		assert.Equal(t, exitUsage, code, fd)
+		assert.Contains(t, stderr, want)
+	}
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"encoding/base64"
+	"os"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// parseAuth reads what -auth has: "scheme:credentials", or "@file" with such lines. The scheme sasl is DIGEST-MD5. Errors do not
+// show the credentials.
+func parseAuth(text string) ([]framework.Option, error) {
+	lines, where := []string{text}, "-auth"
+	if file, ok := strings.CutPrefix(text, "@"); ok {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, usageError("-auth: %w", err)
+		}
+		lines, where = strings.Split(string(content), "\n"), "-auth @"+file
+	}
+	var opts []framework.Option
+	for _, line := range lines {
+		if line = strings.TrimSuffix(line, "\r"); line == "" {
+			continue
+		}
+		scheme, credentials, _ := strings.Cut(line, ":")
+		if scheme == "" || credentials == "" || (scheme == "digest" || scheme == sasl) && !strings.Contains(credentials, ":") {
+			return nil, usageError("%s: credentials look like digest:user:password", where)
+		}
+		if scheme == sasl {
+			user, password, _ := strings.Cut(credentials, ":")
+			opts = append(opts, framework.WithSASL(framework.DigestMD5(user, password)))
+			continue
+		}
+		opts = append(opts, framework.WithAuth(scheme, []byte(credentials)))
+	}
+	if len(opts) == 0 {
+		return nil, usageError("%s: no credentials", where)
+	}
+	return opts, nil
+}
+
+// sasl is the scheme of a user of SASL, in -auth and in ACLs.
+const sasl = "sasl"
+
+// tlsFiles are files in PEM.
+type tlsFiles struct{ authorities, cert, key string }
+
+// option has the files be read. They are read again for each connection.
+func (f tlsFiles) option() (framework.Option, error) {
+	if (f.cert == "") != (f.key == "") {
+		return nil, usageError("-cert and -key go together")
+	}
+	return framework.WithTLSFiles(f.authorities, f.cert, f.key), nil
+}
+
+// creator stands for all rights for whoever creates a node.
+const creator = "creator"
+
+// permissions are those of an ACL, by their letters in zkCli.
+var permissions = map[rune]int32{'c': zk.PermCreate, 'd': zk.PermDelete, 'r': zk.PermRead, 'w': zk.PermWrite, 'a': zk.PermAdmin}
+
+// parseACL reads a list as in zkCli, "scheme:id:permissions,...", in which "creator" stands for "auth::cdrwa". Errors do not show
+// the entries: one may have a password where its hash belongs.
+func parseACL(text string) ([]zk.ACL, error) {
+	var list []zk.ACL
+	for entry := range strings.SplitSeq(text, ",") {
+		if entry == creator {
+			entry = "auth::cdrwa"
+		}
+		refuse := func(reason string) error { return usageError("-acl: entry %d: %s", len(list)+1, reason) }
+		first, last := strings.Index(entry, ":"), strings.LastIndex(entry, ":")
+		if first <= 0 || first == last {
+			return nil, refuse("it does not look like world:anyone:cdrwa")
+		}
+		a := zk.ACL{Scheme: entry[:first], ID: entry[first+1 : last]}
+		for _, letter := range entry[last+1:] {
+			if permissions[letter] == 0 {
+				return nil, refuse("the permissions, at its end, are not some of c, d, r, w and a")
+			}
+			a.Perms |= permissions[letter]
+		}
+		switch {
+		case a.Perms == 0:
+			return nil, refuse("it ends without permissions")
+		case a.Scheme == "world" && a.ID != "anyone":
+			return nil, refuse("the only id of world is anyone")
+		case a.Scheme == "digest" && !isDigest(a.ID):
+			return nil, refuse("an id of digest is user:base64(SHA-1 of user:password)")
+		}
+		list = append(list, a)
+	}
+	return list, nil
+}
+
+// isDigest tells a hash from a password: nobody could use a node with a password in its ACL.
+func isDigest(id string) bool {
+	_, hash, _ := strings.Cut(id, ":")
+	sum, err := base64.StdEncoding.DecodeString(hash)
+	return err == nil && len(sum) == 20
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/testbed/ensemble"
+	"github.com/gocurator/curator/internal/testlevel"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func check(t *testing.T, servers []string) {
+	t.Helper()
+	var out bytes.Buffer
+	require.NoError(t, migrate(testbed.Context(t), &out, servers, "/once", 5))
+	require.Equal(t, "workers     5\nfailed      1\nmigrations  1\n", out.String())
+}
+
+func TestOnTheEmbeddedServer(t *testing.T) { check(t, zktest.NewServer(t).Servers()) }
+
+func TestOnAnEnsemble(t *testing.T) {
+	testlevel.Need(t, testlevel.Nightly) // the recipes are tested there for each push
+	check(t, ensemble.Start(t).Servers())
+}
+
+// TestAnotherDoesWhatADeadProcessBegan has the first process lose its session while it works. Its work ends before the next one begins.
+func TestAnotherDoesWhatADeadProcessBegan(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		a, b := client(), client()
+		working := make(chan context.Context, 1)
+		first := make(chan error, 1)
+		go func() {
+			first <- Once(t.Context(), a, "/once", func(ctx context.Context) error {
+				working <- ctx
+				<-ctx.Done()
+				return context.Cause(ctx)
+			})
+		}()
+		work := <-working
+		session, err := a.Session(t.Context())
+		require.NoError(t, err)
+		server.Freeze(session.ID())
+		require.NoError(t, Once(t.Context(), b, "/once", func(context.Context) error {
+			if work.Err() == nil {
+				return errors.New("two at a time")
+			}
+			return nil
+		}))
+		server.Thaw()
+		require.ErrorIs(t, <-first, framework.ErrSessionLost)
+		require.NoError(t, Once(t.Context(), a, "/once", nil), "it is done")
+	})
+}
