@@ -1,6 +1,6 @@
-# make test runs every test there is. With a Docker engine within reach the tests on
-# real ensembles are required; without one the rest runs, and the last lines say
-# what was left out.
+# make check is for each change, make test for each push, make nightly for each night: CONTRIBUTING.md says what each
+# runs. With a Docker engine within reach the tests on real ensembles are required by make test; without one the rest
+# runs. The last lines say what was left out.
 
 SHELL       := /bin/bash
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -9,27 +9,49 @@ TIMEOUT     := 15m
 DURATION    := 15m
 SEED        := 1
 
-# All packages of all modules that go.work lists.
-PACKAGES = $(shell go list -m -f '{{.Dir}}/...')
+# All packages of all modules that go.work lists. Those that wait longest for containers come first.
+PACKAGES = $(shell go list -m -f '{{.Dir}}/...' | sort -r)
+LINTED = $(PACKAGES)
 
-.PHONY: test race model chaos sim sim-mutations bench bench-network bench-caches bench-elections lint tidy
+.PHONY: check test nightly everything race mutations model chaos sim sim-mutations bench bench-network bench-caches bench-elections lint tidy
+
+# Most tests wait for others or for time: several at once, of several packages, need no more processors.
+check: LINTED = ./...
+check: lint
+	@CURATOR_TESTS=check scripts/test.sh -count=1 -vet=off -p 4 -parallel 8 ./...
 
 test:
-	@scripts/test.sh -race -timeout $(TIMEOUT) $(PACKAGES)
+	@scripts/test.sh -race -p 4 -timeout $(TIMEOUT) $(PACKAGES)
+	@go test ./sim -run TestWorlds -sim.seeds 300
+
+# Hours on 2 cores. Each part runs, also after one that has failed.
+nightly:
+	@failed=; for part in everything race "sim SEEDS=100000"; do \
+		echo "== make $$part"; $(MAKE) --no-print-directory $$part || failed="$$failed, $$part"; done; \
+		if [ -n "$$failed" ]; then echo "failed:$${failed#,}"; exit 1; fi
+
+# All tests there are, once, one package at a time.
+everything:
+	@CURATOR_TESTS=nightly scripts/test.sh -count=1 -p 1 -parallel 8 -timeout 4h $(PACKAGES)
 
 race:
 	@scripts/test.sh -race -count=3 -timeout 45m $(PACKAGES)
+	@go test -race -count=1 -timeout 45m ./sim -run TestWorlds -sim.seeds 1000
+
+# Bugs put back one by one: is each found by the test that it names?
+mutations:
+	@CURATOR_TESTS=nightly go test -v -count=1 -parallel 8 -timeout 1h ./mutation
 
 # The rule of docs/PROTOCOL.md in all executions of small worlds, of which STATES are tried in each.
 model: STATES := 4000000
 model:
-	@go test -v -count=1 -timeout 4h ./internal/model -model.states $(STATES) -model.time 20m
+	@CURATOR_TESTS=nightly go test -v -count=1 -timeout 4h ./internal/model -model.states $(STATES) -model.time 20m
 
 # Faults on real ensembles, for DURATION per recipe; RUN=TestSemaphore is one recipe. It prints a table for
-# docs/RELIABILITY.md, and its seed.
+# docs/TRACK.md, and its seed.
 chaos: RUN := .
 chaos:
-	@CHAOS_DURATION=$(DURATION) CHAOS_SEED=$(SEED) scripts/test.sh -v -timeout 24h -run '$(RUN)' ./chaos
+	@CURATOR_TESTS=nightly CHAOS_DURATION=$(DURATION) CHAOS_SEED=$(SEED) scripts/test.sh -v -timeout 24h -run '$(RUN)' ./chaos
 
 # The locks in SEEDS simulated worlds, see docs/SIMULATION.md. SEED=7 is one world, with its history; RECIPE=mutex one recipe.
 sim: SEEDS := 100000
@@ -39,7 +61,7 @@ sim:
 
 # Bugs put back one by one: after how many worlds is each found? BUG= is an expression for names.
 sim-mutations:
-	@go test -v -count=1 -timeout 24h -run TestPlantedBugs ./sim -sim.mutations -sim.mutation '$(BUG)'
+	@CURATOR_TESTS=nightly go test -v -count=1 -timeout 24h -run TestPlantedBugs ./sim -sim.mutation '$(BUG)'
 
 # Beside the alternatives, on one server and on three: the tables and plots of docs/PERFORMANCE.md. RUN= is an
 # expression for the workloads.
@@ -66,8 +88,8 @@ bench-elections:
 
 lint:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
-	@go vet $(PACKAGES)
-	@go run $(STATICCHECK) $(PACKAGES)
+	@go vet $(LINTED)
+	@go run $(STATICCHECK) $(LINTED)
 
 # go mod tidy in every module, also while the version that they require of each other is not released.
 tidy:

@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"log"
 	"os"
 	"regexp"
 	"strings"
@@ -15,9 +16,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/internal/transcript"
+	"github.com/gocurator/curator/recipes/barrier"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
@@ -27,6 +29,7 @@ import (
 	"github.com/gocurator/curator/recipes/revocable"
 	"github.com/gocurator/curator/recipes/rwlock"
 	"github.com/gocurator/curator/recipes/semaphore"
+	"github.com/gocurator/curator/recipes/shared"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -54,42 +57,68 @@ func Example_recipes() {
 		}
 		fmt.Println(what, err)
 	}
-	testbed.Example(func(ctx context.Context, client *framework.Client) error {
-		nothing := func(context.Context) error { return nil }
-		m, err := mutex.New(client, "/billing/nightly")
-		try("mutex", func() error { return m.Do(ctx, nothing) }, err)
-		l, err := rwlock.New(client, "/shop/catalogue")
-		try("rwlock", func() error { return l.Read().Do(ctx, nothing) }, err)
-		{
-			pool, err := semaphore.New(client, "/db/connections", 10)
-			try("semaphore", func() error { return pool.Do(ctx, nothing) }, err)
-		}
-		count, err := semaphore.NewCount(client, "/db/limit", 10)
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	nothing := func(context.Context) error { return nil }
+	m, err := mutex.New(client, "/billing/nightly")
+	try("mutex", func() error { return m.Do(ctx, nothing) }, err)
+	l, err := rwlock.New(client, "/shop/catalogue")
+	try("rwlock", func() error { return l.Read().Do(ctx, nothing) }, err)
+	{
+		pool, err := semaphore.New(client, "/db/connections", 10)
+		try("semaphore", func() error { return pool.Do(ctx, nothing) }, err)
+	}
+	count, err := semaphore.NewCount(client, "/db/limit", 10)
+	if err != nil {
+		log.Fatal(err)
+	}
+	pool, err := semaphore.NewShared(client, "/db/connections", count)
+	try("shared", func() error { return pool.Do(ctx, nothing) }, err)
+	from, to := l.Read(), m
+	both, err := multilock.New(from, to)
+	try("multilock", func() error { return both.Do(ctx, nothing) }, err)
+	batch, err := revocable.New(m)
+	try("revocable", func() error {
+		return batch.Do(ctx, func(context.Context, <-chan struct{}) error { return nil })
+	}, err)
+	q, err := lock.New(client, "/jobs", "job-", driver)
+	try("lock", func() error { return q.Do(ctx, nothing) }, err)
+	e, err := leader.New(client, "/scheduler/leader")
+	try("leader", func() error { return e.Lead(ctx, func(context.Context, *leader.Term) error { return nil }) }, err)
+	c, err := cache.New(client, "/config")
+	try("cache", func() error { return errors.Join(c.Sync(ctx), c.Close()) }, err)
+	data := []byte("ready")
+	n, err := node.Keep(ctx, client, "/workers/host-7", data)
+	try("node", func() error { return n.Close() }, err)
+	{
+		n, err := shared.Int64(client, "/orders/next")
+		try("shared value", func() error { return n.Set(ctx, 1) }, err)
+	}
+	b, err := barrier.New(client, "/maintenance")
+	try("barrier", func() error { return b.Wait(ctx) }, err)
+	const workers = 1
+	d, err := barrier.NewDouble(client, "/batches/7", workers)
+	try("double barrier", func() error {
+		entry, err := d.Enter(ctx)
 		if err != nil {
 			return err
 		}
-		pool, err := semaphore.NewShared(client, "/db/connections", count)
-		try("shared", func() error { return pool.Do(ctx, nothing) }, err)
-		from, to := l.Read(), m
-		both, err := multilock.New(from, to)
-		try("multilock", func() error { return both.Do(ctx, nothing) }, err)
-		batch, err := revocable.New(m)
-		try("revocable", func() error {
-			return batch.Do(ctx, func(context.Context, <-chan struct{}) error { return nil })
-		}, err)
-		q, err := lock.New(client, "/jobs", "job-", driver)
-		try("lock", func() error { return q.Do(ctx, nothing) }, err)
-		e, err := leader.New(client, "/scheduler/leader")
-		try("leader", func() error { return e.Lead(ctx, func(context.Context, *leader.Term) error { return nil }) }, err)
-		c, err := cache.New(client, "/config")
-		try("cache", func() error { return errors.Join(c.Sync(ctx), c.Close()) }, err)
-		data := []byte("ready")
-		n, err := node.Keep(ctx, client, "/workers/host-7", data)
-		try("node", func() error { return n.Close() }, err)
-		g, err := node.Join(ctx, client, "/workers", "host-8", data)
-		try("group", func() error { return g.Close() }, err)
-		return nil
-	})
+		return entry.Leave(ctx)
+	}, err)
+	g, err := node.Join(ctx, client, "/workers", "host-8", data)
+	try("group", func() error { return g.Close() }, err)
+	services, err := discovery.New[string](client, "/services")
+	try("discovery", func() error { _, err := services.Names(ctx); return err }, err)
 	// Output:
 	// mutex <nil>
 	// rwlock <nil>
@@ -101,7 +130,11 @@ func Example_recipes() {
 	// leader <nil>
 	// cache <nil>
 	// node <nil>
+	// shared value <nil>
+	// barrier <nil>
+	// double barrier <nil>
 	// group <nil>
+	// discovery <nil>
 }
 
 func TestCodeOfTheReadmeIsRun(t *testing.T) {
@@ -133,16 +166,13 @@ func TestNamesInDocuments(t *testing.T) {
 		"framework": "framework", "retry": "retry", "connstate": "connstate",
 		"lock": "recipes/lock", "mutex": "recipes/mutex", "rwlock": "recipes/rwlock", "semaphore": "recipes/semaphore",
 		"multilock": "recipes/multilock", "revocable": "recipes/revocable", "leader": "recipes/leader", "cache": "recipes/cache",
-		"node": "recipes/node", "zktest": "zktest", "ensemble": "zktest/ensemble",
+		"node": "recipes/node", "shared": "recipes/shared", "barrier": "recipes/barrier", "discovery": "discovery", "zkconn": "zkconn", "zktest": "zktest", "ensemble": "zktest/ensemble",
 	} {
 		exported[name] = namesIn(t, dir)
 	}
 	found := 0
-	for _, file := range []string{"README.md", "CHANGELOG.md", "docs/PORTING.md", "docs/RELIABILITY.md", "docs/PERFORMANCE.md", "docs/PROTOCOL.md", "docs/SIMULATION.md", "docs/WATCHING.md"} {
+	for _, file := range []string{"README.md", "CHANGELOG.md", "docs/PORTING.md", "docs/MIGRATING.md", "docs/RELIABILITY.md", "docs/TRACK.md", "docs/PERFORMANCE.md", "docs/PROTOCOL.md", "docs/SIMULATION.md", "docs/WATCHING.md"} {
 		text := read(t, file)
-		if file == "CHANGELOG.md" { // the first column of its table has names that are gone
-			text = regexp.MustCompile("(?m)^\\| `[^|]*").ReplaceAllString(text, "")
-		}
 		for _, m := range regexp.MustCompile(`\b([a-z]+)\.([A-Z]\w*)`).FindAllStringSubmatch(text, -1) {
 			if names, ours := exported[m[1]]; ours {
 				found++

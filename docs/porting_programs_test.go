@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -37,12 +36,10 @@ func nightly(ctx context.Context, client *framework.Client, bill func(context.Co
 	defer cancel()
 	hold, err := m.Acquire(waiting)
 	switch {
-	case errors.Is(err, zk.ErrNoServer):
-		return err // no server: nobody can say whether it is held
-	case errors.Is(err, mutex.ErrNotAcquired), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, mutex.ErrNotAcquired):
 		return nil // another process does it
 	case err != nil:
-		return err
+		return err // also context.DeadlineExceeded: no server has answered in time
 	}
 	defer hold.Release()
 	return bill(hold.Context()) // ends when the lock may be lost
@@ -149,6 +146,14 @@ func TestNightly(t *testing.T) {
 	require.NoError(t, nightly(short, newClient(t, server), bill), "another one does it")
 	require.Equal(t, 1, ran)
 	require.NoError(t, hold.Release())
+
+	client := newClient(t, server)
+	require.NoError(t, client.WaitConnected(within(t)))
+	server.Freeze()
+	defer server.Thaw()
+	frozen, cancel := context.WithTimeout(within(t), 200*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, nightly(frozen, client, bill), context.DeadlineExceeded, "nobody knows whether another one does it")
 }
 
 func TestExport(t *testing.T) {

@@ -11,11 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/barrier"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/recipes/shared"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -110,7 +114,7 @@ func TestRowsOfCaches(t *testing.T) {
 		return n
 	}
 	require.Equal(t, 1, count(open(cache.Depth(0))))
-	require.Equal(t, 2, count(open(cache.Depth(1), cache.StandardWatches())))
+	require.Equal(t, 2, count(open(cache.Depth(1))))
 	require.Equal(t, 2, count(open(cache.Filter(func(path string) bool { return path != "/tree/a/b" }))))
 	n, ok := open(cache.WithoutData()).Get("/tree/a")
 	require.True(t, ok)
@@ -124,14 +128,17 @@ func TestRowsOfCaches(t *testing.T) {
 		require.Equal(t, `{"n": 1}`, string(child.Data))
 		require.EqualValues(t, 0, child.Stat.Version)
 	}
-	fresh, _ := c.Fresh()
-	require.True(t, fresh)
+	require.Eventually(t, func() bool { fresh, _ := c.Current(); return fresh }, 10*time.Second, time.Millisecond)
 	values, err := cache.NewValues(c, cache.JSON[struct{ N int }])
 	require.NoError(t, err)
 	require.NotNil(t, values)
 
 	var kinds []cache.Kind
+	loaded := false
 	for ch := range c.Changes(ctx) {
+		if ch.Kind == cache.Loaded {
+			loaded = true
+		}
 		if ch.Path != "/tree/a/b" {
 			continue
 		}
@@ -149,6 +156,7 @@ func TestRowsOfCaches(t *testing.T) {
 		}
 	}
 	require.Equal(t, []cache.Kind{cache.Created, cache.Changed, cache.Deleted}, kinds)
+	require.True(t, loaded)
 	require.Equal(t, 2, count(c), "the copy can be read after Close")
 }
 
@@ -180,7 +188,7 @@ func TestRowsOfNodes(t *testing.T) {
 	require.False(t, server.Exists("/kept"))
 
 	for path, opts := range map[string][]node.Option{
-		"/sequential": {node.Sequential(), node.WithoutParents()},
+		"/sequential": {node.Sequential(), node.Protected(), node.WithoutParents()},
 		"/persistent": {node.Persistent(), node.Protected()},
 		"/ttl":        {node.WithTTL(time.Hour)},
 	} {
@@ -219,11 +227,134 @@ func TestRowsOfGroups(t *testing.T) {
 			require.NoError(t, second.Set(ctx, []byte("3")))
 		}
 	}
-	require.True(t, g.Fresh())
+	require.Eventually(t, g.Fresh, 10*time.Second, time.Millisecond)
 	require.NoError(t, second.Close())
 	for members := range g.Changes(ctx) {
 		if len(members) == 1 {
 			break
 		}
 	}
+}
+
+func TestRowsOfServiceDiscovery(t *testing.T) {
+	type Meta struct{ Zone string }
+	client := newClient(t, zktest.NewServer(t))
+	ctx := within(t)
+	d, err := discovery.New[Meta](client, "/services", discovery.WithJavaClass("com.example.Meta"),
+		discovery.WithEnabledField(), discovery.DownAfter(2, 30*time.Second))
+	require.NoError(t, err)
+	spec, err := discovery.ParseURISpec("{scheme}://{address}:{port}")
+	require.NoError(t, err)
+	id := ""
+	for _, kind := range []discovery.Type{discovery.Permanent, discovery.Dynamic, discovery.Static, discovery.DynamicSequential} {
+		i := discovery.Instance[Meta]{Name: "orders", Address: "10.0.0.7", Port: 8080, Type: kind, URISpec: spec}
+		reg, err := d.Register(ctx, i)
+		require.NoError(t, err)
+		i.Payload.Zone = "a"
+		require.NoError(t, reg.Update(ctx, i))
+		if kind == discovery.DynamicSequential {
+			require.NoError(t, reg.Drain(ctx, 0))
+		}
+		require.NoError(t, reg.Close())
+		if kind == discovery.Permanent {
+			id = reg.Instance().ID
+		}
+	}
+	names, err := d.Names(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []string{"orders"}, names)
+	list, err := d.Lookup(ctx, "orders")
+	require.NoError(t, err)
+	require.Len(t, list, 1, "the permanent one")
+	i, found, err := d.Get(ctx, "orders", id)
+	require.NoError(t, err)
+	require.True(t, found)
+	uri, err := i.URI(map[string]string{"port": "80"})
+	require.NoError(t, err)
+	require.Equal(t, "http://10.0.0.7:80", uri)
+
+	w, err := d.Watch(ctx, "orders")
+	require.NoError(t, err)
+	defer w.Close()
+	require.Len(t, w.Instances(), 1)
+	require.Eventually(t, func() bool { fresh, _ := w.Current(); return fresh }, 10*time.Second, time.Millisecond)
+	load := func(discovery.Instance[Meta]) float64 { return 1 }
+	for _, strategy := range []discovery.Strategy[Meta]{discovery.RoundRobin[Meta], discovery.Random[Meta], discovery.Sticky[Meta], discovery.LeastLoaded(load)} {
+		i, err := w.Pick(strategy)
+		require.NoError(t, err)
+		require.Equal(t, id, i.ID)
+	}
+	w.Down(i)
+	require.NoError(t, d.Unregister(ctx, "orders", id))
+	for list := range w.Changes(ctx) {
+		if len(list) == 0 {
+			break
+		}
+	}
+	_, err = w.Pick(discovery.RoundRobin)
+	require.ErrorIs(t, err, discovery.ErrNoInstance)
+	springs, err := discovery.New[discovery.Metadata](client, "/services")
+	require.NoError(t, err)
+	for _, i := range []discovery.Instance[discovery.Metadata]{discovery.Spring("s", "h", 1, nil), discovery.Dubbo("d", "h", 1, nil)} {
+		reg, err := springs.Register(ctx, i)
+		require.NoError(t, err)
+		require.NoError(t, reg.Close())
+	}
+}
+
+func TestRowsOfSharedValuesAndBarriers(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	ctx := within(t)
+	v, err := shared.Int64(client, "/n", shared.WithMutex("/mutex"))
+	require.NoError(t, err)
+	require.NoError(t, v.Swap(ctx, shared.Version{}, 41))
+	require.ErrorIs(t, v.Swap(ctx, shared.Version{}, 41), shared.ErrChanged)
+	server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpMulti), zktest.OnPath("/n"))
+	x, err := v.Update(ctx, func(x int64) (int64, error) { return x + 1, nil })
+	require.NoError(t, err)
+	require.EqualValues(t, 42, x)
+	server.Inject(zktest.ExpireAfter, 0, zktest.OnOp(zktest.OpMulti), zktest.OnPath("/n"))
+	_, err = v.Update(ctx, func(x int64) (int64, error) { return x, nil })
+	require.True(t, retry.Unknown(err))
+	first, err := shared.Reserve(ctx, v, 100)
+	require.NoError(t, err)
+	require.EqualValues(t, 42, first)
+	_, version, err := v.Get(ctx)
+	require.NoError(t, err)
+	require.NoError(t, v.Set(ctx, 1))
+	require.ErrorIs(t, v.Swap(ctx, version, 2), shared.ErrChanged)
+	for x, err := range v.Changes(ctx) {
+		require.NoError(t, err)
+		require.EqualValues(t, 1, x)
+		break
+	}
+	count, err := shared.Int32(client, "/n")
+	require.NoError(t, err)
+	_, _, err = count.Get(ctx)
+	require.ErrorIs(t, err, shared.ErrBadValue)
+	raw, err := shared.Bytes(client, "/n")
+	require.NoError(t, err)
+	require.NoError(t, raw.Set(ctx, []byte("{}")))
+	text, err := shared.JSON[map[string]string](client, "/n")
+	require.NoError(t, err)
+	_, _, err = text.Get(ctx)
+	require.NoError(t, err)
+
+	b, err := barrier.New(client, "/barrier")
+	require.NoError(t, err)
+	require.NoError(t, b.Set(ctx))
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, b.Wait(short), context.DeadlineExceeded)
+	found, err := b.Remove(ctx)
+	require.NoError(t, err)
+	require.True(t, found)
+	require.NoError(t, b.Wait(ctx))
+	d, err := barrier.NewDouble(client, "/double", 1)
+	require.NoError(t, err)
+	entry, err := d.Enter(ctx)
+	require.NoError(t, err)
+	require.NoError(t, entry.Context().Err())
+	require.NoError(t, entry.Leave(ctx))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/binary"
+	"log/slog"
 	"net"
 	"os"
 	"regexp"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/multilock"
 	"github.com/gocurator/curator/recipes/mutex"
@@ -39,7 +41,7 @@ func TestEveryRowIsTried(t *testing.T) {
 		require.NoError(t, err)
 		source.Write(text)
 	}
-	name := regexp.MustCompile(`\b(?:framework|retry|connstate|lock|mutex|semaphore|rwlock|multilock|revocable|leader|cache|node|zktest|client|hold|server|group|term|m|s|l|e|c|n|g|ch|p|Node|zk)\.([A-Z]\w+)`)
+	name := regexp.MustCompile(`\b(?:framework|retry|connstate|lock|mutex|semaphore|rwlock|multilock|revocable|leader|cache|node|discovery|zktest|client|hold|server|group|term|m|s|l|e|c|n|g|ch|p|d|w|i|reg|Node|zk)\.([A-Z]\w+)`)
 	tables := 0
 	for line := range strings.Lines(string(document)) {
 		if !strings.HasPrefix(line, "| ") {
@@ -81,6 +83,14 @@ func TestRowsOfTheClient(t *testing.T) {
 	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, secure.WaitConnected(short), context.DeadlineExceeded, "the server does not speak TLS")
+
+	_, err = framework.New([]string{server.Addr()}, framework.WithTLSFiles("no such file", "", ""))
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	mechanism := framework.SASL(framework.DigestMD5("user", "secret"))
+	unknown, err := framework.New([]string{server.Addr()}, framework.WithSASL(mechanism))
+	require.NoError(t, err)
+	defer unknown.Close()
+	require.ErrorIs(t, unknown.WaitConnected(ctx), zk.ErrAuthFailed, "the server has no users")
 
 	other, err := client.Namespace("other")
 	require.NoError(t, err)
@@ -142,6 +152,39 @@ func TestRowsOfOperations(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.Create(ctx, "/ttl", nil, framework.TTL(time.Hour))
 	require.NoError(t, err)
+
+	var made zk.Stat
+	stated, err := client.Create(ctx, "/stat", nil, framework.StatTo(&made))
+	require.NoError(t, err)
+	_, want, err := client.Exists(ctx, stated)
+	require.NoError(t, err)
+	require.Equal(t, *want, made)
+	_, err = client.Multi(ctx, &zk.CreateRequest{Path: "/box", Flags: zk.FlagContainer}, &zk.CreateTTLRequest{Path: "/brief", Flags: zk.FlagTTL, Ttl: 60_000})
+	require.NoError(t, err)
+	reads, err := client.MultiRead(ctx, framework.Read{Path: path}, framework.Read{Path: dir, Children: true})
+	require.NoError(t, err)
+	require.Equal(t, "1", string(reads[0].Data))
+	require.Equal(t, []string{name}, reads[1].Children)
+	below, err := client.CountDescendants(ctx, dir)
+	require.NoError(t, err)
+	require.Equal(t, 1, below)
+	mine, err := client.Ephemerals(ctx, "/")
+	require.NoError(t, err)
+	require.Empty(t, mine)
+	require.NoError(t, client.AddAuth(ctx, "digest", []byte("user:secret")))
+	who, err := client.WhoAmI(ctx)
+	require.NoError(t, err)
+	require.Contains(t, who, framework.Identity{Scheme: "digest", User: "user"})
+	ensemble, changed, err := client.GetConfigW(ctx)
+	require.NoError(t, err)
+	require.Empty(t, ensemble.Members, "it runs alone")
+	require.NoError(t, server.Set("/zookeeper/config", []byte("version=1")))
+	<-changed.Done()
+	ensemble, err = client.GetConfig(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, ensemble.Version)
+	_, err = client.Reconfig(ctx, framework.Reconfiguration{Leaving: []int64{1}}, ensemble.Version)
+	require.ErrorIs(t, err, zk.ErrReconfigDisabled)
 
 	data, stat, watch, err := client.GetW(ctx, path)
 	require.NoError(t, err)
@@ -346,6 +389,28 @@ func TestRowsOfTests(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.Create(within(t), "/n", nil)
 	require.NoError(t, err)
+}
+
+// TestRowsOfWhatIsMissing: what PORTING.md says to do instead of classes that have no counterpart.
+func TestRowsOfWhatIsMissing(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server, framework.WithLogger(slog.New(slog.DiscardHandler)), framework.WithObserver(framework.Observer{}))
+	ctx := within(t)
+	require.NoError(t, framework.ValidatePath("/n"))
+
+	_, err := client.Create(ctx, "/n", nil)
+	require.NoError(t, err)
+
+	// A persistent watcher.
+	w, err := client.AddWatch(ctx, "/n", framework.WatchRecursive, func(zk.Event) {})
+	require.NoError(t, err)
+	server.CutConnections()
+	<-w.Done()
+
+	// A value that a cache follows.
+	c, err := cache.New(client, "/n", cache.Depth(0))
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
 }
 
 func TestTraps(t *testing.T) {

@@ -1,0 +1,35 @@
+package docs_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestTrackNamesTestsThatExist: each command of TRACK.md names tests of its package.
+func TestTrackNamesTestsThatExist(t *testing.T) {
+	document, err := os.ReadFile("TRACK.md")
+	require.NoError(t, err)
+	commands := regexp.MustCompile("`go test (\\./\\S+) -run ([^`]+)`").FindAllStringSubmatch(string(document), -1)
+	require.Greater(t, len(commands), 90)
+	for _, c := range commands {
+		files, err := filepath.Glob(filepath.Join("..", c[1], "*_test.go"))
+		require.NoError(t, err)
+		var source strings.Builder
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			source.Write(text)
+		}
+		for name := range strings.SplitSeq(strings.Trim(c[2], "'"), `\|`) { // a table escapes the bar
+			name, subtest, _ := strings.Cut(name, "/")
+			assert.Contains(t, source.String(), "\nfunc "+name+"(", c[0])
+			assert.Contains(t, source.String(), strings.ReplaceAll(subtest, "_", " "), c[0])
+		}
+	}
+}
