@@ -309,7 +309,7 @@ var mutations = []mutation{
 	{
 		name:  "a forgotten request gets no nudge",
 		file:  "internal/conn/nudge.go",
-		edits: []edit{{old: "if c.nudges && !c.looking {", new: "if false {"}},
+		edits: []edit{{old: "if n.wanted && !n.looking {", new: "if false {"}},
 		pkg:   "framework", test: "TestARequestThatTheServerHasForgottenIsAnsweredSoon",
 	},
 	{

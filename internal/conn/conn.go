@@ -31,38 +31,33 @@ type Conn struct {
 
 	nc       net.Conn
 	heard    stamped
-	frames   *proto.FrameReader
+	in       replies
 	roomy    bool // a short write does not wait for a reader
 	handlers Handlers
-	decoder  proto.Decoder // of the reply that is being handed out; used by read only
-	refused  Handler       // of the reply for which the connection ends: Answered refused it, or it is malformed; nil: none; used by read only
-	refusal  error         // why; used by read only
 
 	down  chan struct{} // closed when the connection is of no more use
 	done  chan struct{} // closed when all is over
 	more  wait.Signal   // there is something in outbox
 	loops sync.WaitGroup
 
-	lookTimer *time.Timer // fires when it is time for nudge; c.mu is held to set it
-
 	out sync.Mutex // held while writing, so that what is sent is in the order of inFlight
 
-	mu         sync.Mutex // guards what follows
-	inFlight   fifo[sent]
-	pings      fifo[sent]
-	auths      fifo[sent]
-	unanswered int // bytes of those
-	nudges     bool
-	looking    bool          // lookTimer runs
-	syncs      int           // that are not answered
-	usual      time.Duration // the average of a write
-	outbox     []*Request
-	lastXid    int32
-	draining   bool
-	closed     bool
-	failed     bool  // fail has taken all requests
-	cause      error // why it was closed; may be nil
+	mu sync.Mutex // guards what follows
+	requests
+	nudges nudges
+	state  state
+	cause  error // why it was closed; may be nil
 }
+
+// state is what a connection does with a new request. States come in this order; draining may be left out.
+type state int
+
+const (
+	running  state = iota // sends it
+	draining              // refuses it, unless it is marked as Last
+	closed                // keeps it for fail, so that it is answered after those before it
+	failed                // refuses it: fail has answered all
+)
 
 // Handlers are called on the connection's goroutine, in the order of the wire. They must not block.
 type Handlers struct {
@@ -114,6 +109,17 @@ func Begin(size int) []byte {
 	return append(proto.Begin(8+size), 0, 0, 0, 0, 0, 0, 0, 0) // room for the header
 }
 
+// requests are those without an answer.
+type requests struct {
+	outbox     []*Request // not written
+	inFlight   fifo[sent]
+	pings      fifo[sent]
+	auths      fifo[sent]
+	unanswered int // bytes of those in the three queues
+	syncs      int // also those in outbox
+	lastXid    int32
+}
+
 // sent is a request on its way.
 type sent struct {
 	xid     int32
@@ -127,7 +133,7 @@ type sent struct {
 func (c *Conn) Start(h Handlers) {
 	c.handlers = h
 	c.mu.Lock()
-	c.nudges = h.Nudge
+	c.nudges.wanted = h.Nudge
 	c.mu.Unlock()
 	c.loops.Go(c.write)     // ends with down
 	c.loops.Go(c.keepAlive) // ends with down
@@ -152,9 +158,9 @@ func (c *Conn) Err() error {
 // connection is ended in good order, which can wait for the peer.
 func (c *Conn) Close(cause error) {
 	c.mu.Lock()
-	first := !c.closed
+	first := c.state < closed
 	if first {
-		c.closed, c.cause = true, cause
+		c.state, c.cause = closed, cause
 	}
 	c.mu.Unlock()
 	if !first {
@@ -172,7 +178,7 @@ func (c *Conn) Close(cause error) {
 func (c *Conn) Drain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.draining = true
+	c.state = max(c.state, draining)
 }
 
 // CloseSession tells the server that the session is over, after all requests that were sent
@@ -207,13 +213,13 @@ func (c *Conn) Send(r *Request) {
 		return
 	}
 	c.mu.Lock()
-	if c.failed || c.draining && !r.Last && r.Op != proto.OpPing {
+	switch {
+	case c.state == failed, c.state == draining && !r.Last && r.Op != proto.OpPing:
 		c.mu.Unlock()
 		r.Handler.Reply(nil, zk.ErrNoServer) // it was not sent
 		return
-	}
-	if c.closed {
-		c.outbox = append(c.outbox, r) // it is told by fail, as those before it: after holders
+	case c.state == closed:
+		c.outbox = append(c.outbox, r)
 		c.mu.Unlock()
 		return
 	}
@@ -252,7 +258,7 @@ func (c *Conn) number(r *Request) {
 		c.lastXid = max(c.lastXid+1, 1) // it turns negative at the end
 		s.xid = c.lastXid
 		c.inFlight.push(s)
-		c.look()
+		c.nudges.look()
 	}
 	c.unanswered += s.size
 	header := proto.RequestHeader{Xid: s.xid, Op: r.Op}

@@ -21,7 +21,7 @@ func (c *Conn) write() {
 		}
 		c.out.Lock()
 		c.mu.Lock()
-		if c.closed {
+		if c.state >= closed {
 			c.mu.Unlock()
 			c.out.Unlock()
 			return // what is left was not sent
@@ -59,7 +59,7 @@ func (c *Conn) keepAlive() {
 	for {
 		select {
 		case <-timer.C:
-		case <-c.lookTimer.C:
+		case <-c.nudges.timer.C:
 			c.nudge()
 			continue
 		case <-c.down:
@@ -87,13 +87,21 @@ type noted struct{}
 
 func (noted) Reply(*proto.Decoder, error) {}
 
+// replies is what reads them. Only read uses it, once the connection is open.
+type replies struct {
+	frames  *proto.FrameReader
+	decoder proto.Decoder // of the reply that is being handed out
+	refused Handler       // of the reply for which the connection ends: Answered refused it, or it is malformed; nil: none
+	reason  error         // for that
+}
+
 // read hands out replies and events until the connection ends, and then ends everything.
 func (c *Conn) read() {
 	for {
-		frame, err := c.frames.Next()
+		frame, err := c.in.frames.Next()
 		if err == nil {
-			c.decoder = proto.NewDecoder(frame)
-			err = c.dispatch(&c.decoder)
+			c.in.decoder = proto.NewDecoder(frame)
+			err = c.dispatch(&c.in.decoder)
 		}
 		if err != nil {
 			if err == io.EOF {
@@ -131,7 +139,7 @@ func (c *Conn) dispatch(d *proto.Decoder) error {
 		return err
 	}
 	if err := c.handlers.Answered(Answer{s.at, received, header.Code.Committed(s.op), header.Zxid, header.Code}); err != nil {
-		c.refused, c.refusal = s.handler, err
+		c.in.refused, c.in.reason = s.handler, err
 		return err
 	}
 	if header.Code != proto.OK {
@@ -140,7 +148,7 @@ func (c *Conn) dispatch(d *proto.Decoder) error {
 	}
 	s.handler.Reply(d, nil)
 	if err := d.Err(); err != nil {
-		c.refused, c.refusal = s.handler, err
+		c.in.refused, c.in.reason = s.handler, err
 		return err
 	}
 	return nil
@@ -171,20 +179,20 @@ func (c *Conn) answered(xid int32, received time.Time) (sent, error) {
 	case s.op == proto.OpSync:
 		c.syncs--
 	case s.op.IsWrite():
-		c.learn(received.Sub(s.at))
+		c.nudges.learn(received.Sub(s.at))
 	}
 	return s, nil
 }
 
 // fail answers for the server, which does not any more.
 func (c *Conn) fail() {
-	if c.refused != nil {
-		c.refused.Reply(nil, fmt.Errorf("%w: %w", zk.ErrConnectionClosed, c.refusal))
+	if c.in.refused != nil {
+		c.in.refused.Reply(nil, fmt.Errorf("%w: %w", zk.ErrConnectionClosed, c.in.reason))
 	}
 	c.mu.Lock()
 	unanswered := []fifo[sent]{c.inFlight, c.auths}
 	unsent := c.outbox
-	c.inFlight, c.pings, c.auths, c.outbox, c.failed = fifo[sent]{}, fifo[sent]{}, fifo[sent]{}, nil, true
+	c.requests, c.state = requests{}, failed
 	c.mu.Unlock()
 	for i := range unanswered {
 		queue := &unanswered[i]

@@ -14,21 +14,29 @@ const (
 	smoothing = 8 // a write moves the average by this part of the difference
 )
 
-// longestWait is how long the oldest request may wait before a nudge. c.mu is held.
-func (c *Conn) longestWait() time.Duration { return max(minWait, usualTimes*c.usual) }
+// nudges is what decides when to send one.
+type nudges struct {
+	wanted  bool
+	timer   *time.Timer   // fires when it is time for nudge
+	looking bool          // timer runs
+	usual   time.Duration // the average of a write
+}
+
+// longestWait is how long the oldest request may wait before a nudge.
+func (n *nudges) longestWait() time.Duration { return max(minWait, usualTimes*n.usual) }
 
 // learn adds a write to the average. It counts as no longer than that, so that one that the server had
-// forgotten does not make us wait much longer for the next one. c.mu is held.
-func (c *Conn) learn(took time.Duration) {
-	c.usual += (min(took, c.longestWait()) - c.usual) / smoothing
+// forgotten does not make us wait much longer for the next one.
+func (n *nudges) learn(took time.Duration) {
+	n.usual += (min(took, n.longestWait()) - n.usual) / smoothing
 }
 
 // look has nudge called when the oldest request in flight may have waited too long. It does nothing while the timer
-// runs already, so a busy connection sets it once in 50 ms and not for each request. c.mu is held.
-func (c *Conn) look() {
-	if c.nudges && !c.looking {
-		c.looking = true
-		c.lookTimer.Reset(c.longestWait())
+// runs already, so a busy connection sets it once in 50 ms and not for each request.
+func (n *nudges) look() {
+	if n.wanted && !n.looking {
+		n.looking = true
+		n.timer.Reset(n.longestWait())
 	}
 }
 
@@ -38,7 +46,7 @@ func (c *Conn) nudge() {
 	c.mu.Lock()
 	oldest, found := c.inFlight.front()
 	if !found {
-		c.looking = false
+		c.nudges.looking = false
 		c.mu.Unlock()
 		return
 	}
@@ -46,12 +54,12 @@ func (c *Conn) nudge() {
 	if heard := c.heard.at(); heard.After(since) {
 		since = heard
 	}
-	left := c.longestWait() - time.Since(since)
+	left := c.nudges.longestWait() - time.Since(since)
 	late := left <= 0 && c.syncs == 0
 	if left <= 0 {
-		left = c.longestWait()
+		left = c.nudges.longestWait()
 	}
-	c.lookTimer.Reset(left)
+	c.nudges.timer.Reset(left)
 	c.mu.Unlock()
 	if late {
 		r := proto.PathRequest{Path: "/"}

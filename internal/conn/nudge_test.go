@@ -245,7 +245,7 @@ func TestAnIdleConnectionSetsNoTimer(t *testing.T) {
 		looking := func() bool {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			return c.looking
+			return c.nudges.looking
 		}
 		write(t, c, p, time.Millisecond)
 		require.True(t, looking())

@@ -76,11 +76,10 @@ func Open(ctx context.Context, nc net.Conn, hello Hello) (*Conn, error) {
 		roomy: isSocket(nc),
 		down:  make(chan struct{}),
 		done:  make(chan struct{}),
-
-		lookTimer: time.NewTimer(time.Hour),
 	}
-	c.lookTimer.Stop()
-	c.frames = proto.NewFrameReader(&c.heard, maxFrame)
+	c.nudges.timer = time.NewTimer(time.Hour)
+	c.nudges.timer.Stop()
+	c.in.frames = proto.NewFrameReader(&c.heard, maxFrame)
 	stop := context.AfterFunc(ctx, func() {
 		if nc.SetDeadline(time.Unix(1, 0)) != nil { // in the past
 			_ = nc.Close() // it has no deadlines, such as one through SSH
@@ -119,7 +118,7 @@ func (c *Conn) handshake(hello Hello) error {
 	if _, err := c.nc.Write(proto.Seal(request.Append(proto.Begin(64)))); err != nil {
 		return fmt.Errorf("handshake: %w", err)
 	}
-	frame, err := c.frames.Next()
+	frame, err := c.in.frames.Next()
 	if errors.Is(err, proto.ErrFrameLength) {
 		return fmt.Errorf("handshake: %w: %w", ErrRefused, err)
 	}
@@ -151,7 +150,7 @@ func (c *Conn) accept(reply proto.ConnectResponse, err error) error {
 	case reply.ReadOnly:
 		return fmt.Errorf("handshake: %w: it is read-only", ErrRefused)
 	}
-	c.usual = c.heard.at().Sub(c.Sent) // a session is granted by the leader: as good as a write
+	c.nudges.usual = c.heard.at().Sub(c.Sent) // a session is granted by the leader: as good as a write
 	c.Grant = Grant{reply.Session, time.Duration(reply.Timeout) * time.Millisecond, reply.Password}
 	return nil
 }
@@ -181,7 +180,7 @@ func (c *Conn) sayToken(mechanism string, token []byte) ([]byte, error) {
 	if _, err := c.nc.Write(proto.Seal(request.Append(header.Append(proto.Begin(64 + len(token)))))); err != nil {
 		return nil, fmt.Errorf("SASL %s: %w", mechanism, err)
 	}
-	frame, err := c.frames.Next()
+	frame, err := c.in.frames.Next()
 	if err != nil {
 		return nil, fmt.Errorf("SASL %s: %w", mechanism, err)
 	}
@@ -211,7 +210,7 @@ func (c *Conn) authenticate(auths []Auth) error {
 		if _, err := c.nc.Write(proto.Seal(request.Append(header.Append(proto.Begin(64))))); err != nil {
 			return fmt.Errorf("auth: %w", err)
 		}
-		frame, err := c.frames.Next()
+		frame, err := c.in.frames.Next()
 		if err != nil {
 			return fmt.Errorf("auth: %w", err)
 		}

@@ -33,7 +33,7 @@ func (c *Conn) Withdraw(r *Request) bool {
 	i := slices.Index(c.outbox, r)
 	if i >= 0 {
 		c.outbox = slices.Delete(c.outbox, i, i+1)
-		if r.Op == proto.OpSync && !c.closed {
+		if r.Op == proto.OpSync && c.state < closed {
 			c.syncs--
 		}
 	}
