@@ -150,7 +150,7 @@ func (s *servers) counters(ctx context.Context) (c counters, err error) {
 	return c, nil
 }
 
-// forClients returns the servers as clients are told of them: of ZooKeeper's servers one with this role, if it is
+// forClients returns the servers with the addresses that clients use: of ZooKeeper's servers one with this role, if it is
 // not any.
 func (s *servers) forClients(ctx context.Context, at role) (*servers, error) {
 	told := *s

@@ -100,7 +100,7 @@ func Losses() []string {
 	return losses
 }
 
-// States lists the states that a [framework.Observer] is told of, for the same purpose.
+// States lists the states that a [framework.Observer] gets, for the same purpose.
 func States() []connstate.State {
 	return []connstate.State{0, connstate.Connected, connstate.Suspended, connstate.Reconnected, connstate.Lost}
 }

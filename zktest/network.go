@@ -43,7 +43,7 @@ func (s *Server) RefuseConnections(refuse bool) {
 
 // Freeze stops the traffic of these sessions, or of all if none is named, in both directions without closing a
 // connection, as a network that drops packets. The server's clock runs on, so sessions end, and their clients
-// are not told. A new connection is accepted and gets no answer: any, or, if sessions are named, one that asks for one of
+// do not notice. A new connection is accepted and gets no answer: any, or, if sessions are named, one that asks for one of
 // these. A client that asks for a new session instead gets one. To freeze a client whatever session it has, let it dial
 // an address of its own, and use [Listener.Freeze]. [Server.Thaw] ends it.
 func (s *Server) Freeze(sessions ...int64) {

@@ -115,7 +115,7 @@ func (x *txn) checkQuota(path string, nodes, bytes int64) proto.Code {
 	return proto.OK
 }
 
-// count keeps the numbers of the quota that path is under. Nobody is told: the stats node's own
+// count keeps the numbers of the quota that path is under. There is no event: the stats node's own
 // stat does not change.
 func (x *txn) count(path string, nodes, bytes int64) {
 	limited := x.tree.quotaOf(path)

@@ -41,7 +41,7 @@ func (s *Server) Sessions() []Session {
 }
 
 // ExpireSession ends a session at once, as if its time had passed: its ephemeral nodes are deleted, its
-// connection is cut, and its client is told when it connects again. The error is [ErrNoSession].
+// connection is cut, and its client learns of it when it connects again. The error is [ErrNoSession].
 func (s *Server) ExpireSession(id int64) error {
 	if s.member != nil {
 		return s.member.cluster.ExpireSession(id)
@@ -121,7 +121,7 @@ func (s *Server) submit(e *entry) {
 	s.apply(e)
 }
 
-// apply applies the next entry of the log, tells the watches and the client who waits for the result.
+// apply applies the next entry of the log, fires the watches and answers the client that waits for the result.
 // s.mu is held.
 func (s *Server) apply(e *entry) {
 	res := s.tree.apply(e)

@@ -153,7 +153,7 @@ const tidyTimeout = 200 * time.Millisecond
 // killTimeout is how long a process may take to die that was killed.
 const killTimeout = 2 * time.Second
 
-// endRest ends what a child that has ended has left behind in its process group, and tells of it. When lost is closed there is no more grace.
+// endRest ends what a child that has ended has left behind in its process group, and prints how many there were. When lost is closed there is no more grace.
 func (c *child) endRest(grace time.Duration, lost <-chan struct{}, signals <-chan os.Signal, say func(format string, args ...any)) {
 	c.pass(signals, tidyTimeout, c.groupGone)
 	if c.groupGone() {

@@ -21,7 +21,7 @@ func (*completion) main(t *tool, args []string) error {
 	return nil
 }
 
-// option is a flag as a shell or a reader is told of it.
+// option is a flag as it stands in a completion or in the manual.
 type option struct {
 	name, value, usage, byDefault string // value is what it takes, "" for none
 }

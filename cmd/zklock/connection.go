@@ -54,7 +54,7 @@ func (c *connection) aclFlag(fs *flag.FlagSet) {
 	fs.StringVar(&c.acl, "acl", "", "`list` for the nodes that are created, as in zkCli; creator is auth::cdrwa; without it $ZKLOCK_ACL or world:anyone:cdrwa")
 }
 
-// tellAfter is when somebody who waits for a server is told so.
+// tellAfter is how long a command waits for a server before it prints so.
 const tellAfter = 2 * time.Second
 
 // fromEnvironment sets what no flag has set.

@@ -50,7 +50,7 @@ func (h *hold) untilClosed(ctx context.Context) (context.Context, error) {
 	return ctx, nil
 }
 
-// main prints one line when the lock is held. It returns nil when it was told to end or the pipe is closed, an error with exitLost when the
+// main prints one line when the lock is held. It returns nil when a signal ends it or the pipe is closed, an error with exitLost when the
 // lock is lost, and with SIGTERM's code when somebody has asked for the lock.
 func (h *hold) main(t *tool, args []string) error {
 	if err := h.check(); err != nil {

@@ -82,7 +82,7 @@ func kindOf(child string) string {
 	return ""
 }
 
-// kindsOf are the kinds of locks that children tell of, in order.
+// kindsOf are the kinds of locks that children belong to, in order.
 func kindsOf(children []string) []string {
 	kinds := map[string]bool{}
 	for _, child := range children {
@@ -120,7 +120,7 @@ func a(kind string) string {
 // checkKinds looks for nodes at a lock's path that are of another kind of lock, or of a semaphore with another number of
 // permits: they do not keep us out, and we do not keep them out. The error names them. It is checked before
 // we queue, so that nobody waits in vain, and again when we hold: of two that come at the same time, the later one
-// sees the other. Kinds that were used at the path, and are not now, are only told of.
+// sees the other. Kinds that were used at the path, and are not now, are only listed.
 func (l *locking) checkKinds(ctx context.Context, t *tool, client *framework.Client, path string, warn bool) error {
 	children, _, err := client.Children(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -170,7 +170,7 @@ func (l *locking) checkSemaphore(ctx context.Context, t *tool, client *framework
 	return nil
 }
 
-// permitsMark is before the number of permits in the data of a semaphore's nodes, since nothing else tells it.
+// permitsMark is before the number of permits in the data of a semaphore's nodes, since it stands nowhere else.
 const permitsMark = " permits="
 
 func permitsIn(data []byte) int {

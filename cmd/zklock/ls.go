@@ -63,7 +63,7 @@ type queue struct {
 // Participants lists all, for package revocable.
 func (q *queue) Participants(context.Context) ([]lock.Participant, error) { return q.all, nil }
 
-// kindUnknown is that of a lock that nobody uses: no node tells.
+// kindUnknown is that of a lock that nobody uses: no node says what it is.
 const kindUnknown = "unknown"
 
 func noLock(format string, args ...any) error {

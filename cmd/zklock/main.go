@@ -85,7 +85,7 @@ type tool struct {
 	endedBy  syscall.Signal // what has ended us, or the command; 0: no signal
 }
 
-// say tells the user something that is no result.
+// say prints something for the user that is no result.
 func (t *tool) say(format string, args ...any) { fmt.Fprintf(t.err, "zklock: "+format+"\n", args...) }
 
 // exit is an error with an exit code. Without an err there is nothing to say.
@@ -244,7 +244,7 @@ func interruptedUnless(spared func(os.Signal) bool) (ctx context.Context, stop f
 // started would run on without the lock. A command inherits what we ignore, but not what we listen to.
 func outliveReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
-// listened leaves out the signals that we were told to ignore, as by nohup.
+// listened leaves out the signals that whoever started us had set to be ignored, as nohup does.
 func listened(all ...os.Signal) []os.Signal {
 	return slices.DeleteFunc(all, signal.Ignored)
 }

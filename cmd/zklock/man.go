@@ -57,7 +57,7 @@ func (*man) main(t *tool, args []string) error {
 	return err
 }
 
-// defaultText tells of a default that is worth telling.
+// defaultText is the text for a default, if it is worth one.
 func (o option) defaultText() string {
 	switch o.byDefault {
 	case "", "false", "0", "0s":

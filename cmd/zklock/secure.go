@@ -96,7 +96,7 @@ func parseACL(text string) ([]zk.ACL, error) {
 	return list, nil
 }
 
-// isDigest tells a hash from a password: nobody could use a node with a password in its ACL.
+// isDigest reports whether it is a hash and not a password: nobody could use a node with a password in its ACL.
 func isDigest(id string) bool {
 	_, hash, _ := strings.Cut(id, ":")
 	sum, err := base64.StdEncoding.DecodeString(hash)

@@ -131,7 +131,7 @@ func (s *shadows) awaitOthers(ctx, patient context.Context, hold *lock.Hold, t *
 // await returns when a shadow is gone or has lasted as long as it can, counted from when somebody held first and saw it: us, or one who did not
 // wait for so long.
 func (s *shadows) await(ctx, patient context.Context, t *tool, path string, hold *lock.Hold, held time.Time) error {
-	told := false
+	said := false
 	for {
 		text, err := s.read(ctx, path)
 		if errors.Is(err, zk.ErrNoNode) {
@@ -153,8 +153,8 @@ func (s *shadows) await(ctx, patient context.Context, t *tool, path string, hold
 			_, err := s.client.DeleteGuaranteed(ctx, path)
 			return err
 		}
-		if patient.Err() == nil && !told {
-			told = true
+		if patient.Err() == nil && !said {
+			said = true
 			t.say("%s lost the lock while its command ran; waiting for that to end, at most %v", text.Holder, left.Round(time.Second))
 		}
 		timer := time.NewTimer(left)
@@ -179,7 +179,7 @@ func (s *shadows) sinceSeen(ctx context.Context, path string, text shadowNode, h
 	if text.stat.Version == 0 {
 		_, err := s.client.Set(ctx, path, text.data, 0)
 		if errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode) {
-			err = nil // another one has, or it is gone: the watch tells
+			err = nil // another one has, or it is gone: the watch has fired
 		}
 		return 0, err
 	}

@@ -12,7 +12,7 @@ func endSignals() []os.Signal {
 	return []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2}
 }
 
-// wordSignals are those with which a command is told to do something, such as to read its configuration, and goes on. If
+// wordSignals are those that ask a command to do something, such as to read its configuration, and goes on. If
 // it ends instead, we end with it.
 func wordSignals() []os.Signal { return []os.Signal{syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2} }
 

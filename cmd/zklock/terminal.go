@@ -126,7 +126,7 @@ const contTimeout = 200 * time.Millisecond
 
 // stopWithUs stops the command with all that it has started, and then our own process group, as Ctrl-Z does
 // without us between. It returns when we go on: with false if nobody has stopped and continued us, since no
-// shell looks after our process group. signals has been told of SIGTSTP, and is told again.
+// shell looks after our process group. signals gets SIGTSTP, and gets it again.
 func (c *child) stopWithUs(signals chan os.Signal) (stopped bool) {
 	_ = syscall.Kill(-c.pid, syscall.SIGSTOP)
 	c.reclaim()

@@ -166,7 +166,7 @@ type database struct {
 	watchers   []waiter
 }
 
-// waiter is told when so many queries have been served.
+// waiter is closed when so many queries have been served.
 type waiter struct {
 	queries int
 	done    chan struct{}

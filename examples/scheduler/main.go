@@ -107,7 +107,7 @@ func (s scheduler) lead(ctx context.Context, client *framework.Client, term *lea
 		case ctx.Err() != nil:
 			s.out.say("%s: stops: %v", s.id, context.Cause(ctx))
 			return nil
-		case errors.Is(err, zk.ErrNoNode): // the guard: the term is over, and we were not told yet
+		case errors.Is(err, zk.ErrNoNode): // the guard: the term is over, and its context has not ended yet
 			s.out.say("%s: refused", s.id)
 			return nil
 		default:

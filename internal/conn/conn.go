@@ -64,7 +64,7 @@ type Handlers struct {
 	// Answered is called before the reply is handed to its request. An error ends the connection instead.
 	Answered func(Answer) error
 
-	Ended func() // once, when the connection has ended, before requests are told
+	Ended func() // once, when the connection has ended, before requests get their errors
 
 	// Event is for each event of a watch. zxid is that of its transaction; not positive if the server did not say.
 	Event func(event zk.Event, zxid int64)
@@ -73,7 +73,7 @@ type Handlers struct {
 	MaxRequest int  // bytes; a longer request gets ErrTooLong and is not sent. 0 is any
 }
 
-// Answer is what a reply tells about the session.
+// Answer is what a reply says of the session.
 type Answer struct {
 	Sent, Received time.Time // not later than the first byte left; not earlier than the last came
 	Committed      bool      // see [proto.Code.Committed]
@@ -99,7 +99,7 @@ type Handler interface {
 	// answer came. It is ErrTooLong if the request was not sent for that.
 	//
 	// Only in one case is Reply called twice: if body.Err is not nil when it returns, the answer is malformed, and the
-	// connection ends. Then Reply must have told nobody. It is called again when the connection has ended.
+	// connection ends. Then Reply must have passed nothing on. It is called again when the connection has ended.
 	Reply(body *proto.Decoder, err error)
 }
 
@@ -144,7 +144,7 @@ func (c *Conn) Start(h Handlers) {
 // and all goroutines of the connection but the one that closes it have returned.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
-// Down is closed at the beginning of the end, before requests are told.
+// Down is closed at the beginning of the end, before requests get their errors.
 func (c *Conn) Down() <-chan struct{} { return c.down }
 
 // Err is why the connection was closed, once Down is closed.
@@ -181,10 +181,10 @@ func (c *Conn) Drain() {
 	c.state = max(c.state, draining)
 }
 
-// CloseSession tells the server that the session is over, after all requests that were sent
+// CloseSession asks the server to end the session, after all requests that were sent
 // before, and closes the connection when it has answered, which CloseSession reports, or ctx is done.
 func (c *Conn) CloseSession(ctx context.Context) (done bool) {
-	answered := make(told, 1)
+	answered := make(outcome, 1)
 	c.Send(&Request{Op: proto.OpCloseSession, Frame: Begin(0), Handler: answered, Last: true})
 	select {
 	case err := <-answered:
@@ -196,10 +196,10 @@ func (c *Conn) CloseSession(ctx context.Context) (done bool) {
 	}
 }
 
-// told is a handler that only says when, and whether there was an answer.
-type told chan error
+// outcome is a handler that passes the error on, and ignores the body.
+type outcome chan error
 
-func (t told) Reply(_ *proto.Decoder, err error) { t <- err }
+func (o outcome) Reply(_ *proto.Decoder, err error) { o <- err }
 
 // maxDirect is how many bytes can be on their way to a server that does not read, without
 // making a write wait: less than any socket has room for.

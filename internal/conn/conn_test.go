@@ -161,8 +161,8 @@ func TestRepliesAndEventsComeInTheOrderOfTheWire(t *testing.T) {
 	}
 }
 
-// TestTheEndIsToldBeforeRequests: who learns by a request that the connection is lost finds that holders were told.
-func TestTheEndIsToldBeforeRequests(t *testing.T) {
+// TestEndedIsCalledBeforeRequestsFail: when a request fails because the connection was lost, holders know already.
+func TestEndedIsCalledBeforeRequestsFail(t *testing.T) {
 	var order []string
 	c, p := open(t, 10*time.Second, Handlers{Ended: func() { order = append(order, "the end") }})
 	r, _ := deletion()
@@ -229,8 +229,8 @@ func TestCredentialsMayBeAnsweredEarlyAndAreToldOfTheEnd(t *testing.T) {
 	r, waits := deletion()
 	c.Send(r)
 	h, _ := p.next()
-	credentials := func() told {
-		answered := make(told, 1)
+	credentials := func() outcome {
+		answered := make(outcome, 1)
 		c.Send(&Request{Op: proto.OpAuth, Frame: Begin(0), Handler: answered})
 		auth, _ := p.next()
 		require.Equal(t, proto.RequestHeader{Xid: proto.XidAuth, Op: proto.OpAuth}, auth)
@@ -410,7 +410,7 @@ func TestDrainLetsOnlyTheLastRequestsPass(t *testing.T) {
 	require.NoError(t, <-waits)
 }
 
-// TestAnAnswerThatIsTooShortEndsTheConnection, and its request is told of that after holders.
+// TestAnAnswerThatIsTooShortEndsTheConnection, and its request fails after Ended was called.
 func TestAnAnswerThatIsTooShortEndsTheConnection(t *testing.T) {
 	var order []string
 	c, p := open(t, 10*time.Second, Handlers{Ended: func() { order = append(order, "ended") }})
@@ -422,7 +422,7 @@ func TestAnAnswerThatIsTooShortEndsTheConnection(t *testing.T) {
 			order = append(order, "malformed")
 			return
 		}
-		order = append(order, "told")
+		order = append(order, "failed")
 		answered <- err
 	})
 	c.Send(r)
@@ -433,11 +433,11 @@ func TestAnAnswerThatIsTooShortEndsTheConnection(t *testing.T) {
 	require.ErrorIs(t, err, zk.ErrConnectionClosed)
 	<-c.Done()
 	require.ErrorIs(t, c.Err(), proto.ErrMalformed)
-	require.Equal(t, []string{"malformed", "ended", "told"}, order)
+	require.Equal(t, []string{"malformed", "ended", "failed"}, order)
 }
 
-// TestAnAnswerOfNoUseIsToldAfterTheEnd: whoever learns of a connection's end by a request finds that holders were told.
-func TestAnAnswerOfNoUseIsToldAfterTheEnd(t *testing.T) {
+// TestARefusedAnswerFailsItsRequestAfterEnded: when a request fails because the connection ended, holders know already.
+func TestARefusedAnswerFailsItsRequestAfterEnded(t *testing.T) {
 	var order []string
 	c, p := open(t, 10*time.Second, Handlers{
 		Answered: func(Answer) error { return errors.New("of no use") },
@@ -456,17 +456,17 @@ func TestAnAnswerOfNoUseIsToldAfterTheEnd(t *testing.T) {
 	require.Equal(t, []string{"ended", "reply"}, order)
 }
 
-// TestARequestAfterTheEndIsToldAfterHolders: the connection has ended, and those who do not trust the session are being told.
-func TestARequestAfterTheEndIsToldAfterHolders(t *testing.T) {
+// TestARequestAfterTheEndFailsAfterEnded: the connection has ended, and Ended has not returned yet.
+func TestARequestAfterTheEndFailsAfterEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		told := make(chan struct{})
-		c, _ := open(t, 10*time.Second, Handlers{Ended: func() { <-told }})
+		ended := make(chan struct{})
+		c, _ := open(t, 10*time.Second, Handlers{Ended: func() { <-ended }})
 		c.Close(ErrSilent)
 		r, answered := deletion()
 		c.Send(r)
 		synctest.Wait()
 		require.Empty(t, answered, "holders do not know yet")
-		close(told)
+		close(ended)
 		require.ErrorIs(t, <-answered, zk.ErrNoServer)
 		<-c.Done()
 		r, answered = deletion()

@@ -30,7 +30,7 @@ var (
 const maxFrame = 256 << 20
 
 // maxGrant is the longest timeout that we keep although we asked for less. Servers grant more than was asked for only if
-// that is below their minimum, which is two ticks, 4 s, unless they are told otherwise. Less than the grant is safe: the
+// that is below their minimum, which is two ticks, 4 s, unless they are configured otherwise. Less than the grant is safe: the
 // session counts as lost too early, never too late. Without this a grant of 24 days keeps us from the next session as long.
 const maxGrant = 10 * time.Minute
 

@@ -1,4 +1,4 @@
-// Package dialerrors says why a client finds no server. The client tells its log, at debug level.
+// Package dialerrors says why a client finds no server. The client logs them at debug level.
 package dialerrors
 
 import (
@@ -27,7 +27,7 @@ func New(next slog.Handler) *Handler {
 	return &Handler{next, &reasons{byServer: map[string]string{}}}
 }
 
-// Enabled lets all pass: the reasons are told at debug level.
+// Enabled lets all pass: the reasons are logged at debug level.
 func (f *Handler) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle keeps the reason, if the record has one, and passes the record on.

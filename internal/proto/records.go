@@ -4,7 +4,7 @@ package proto
 type Record interface {
 	// Append appends the record to b and returns the result.
 	Append(b []byte) []byte
-	// Decode reads the record. d.Err tells whether it was all there.
+	// Decode reads the record. d.Err reports whether it was all there.
 	Decode(d *Decoder)
 }
 
@@ -120,7 +120,7 @@ func (h *RequestHeader) Append(b []byte) []byte {
 func (h *RequestHeader) Decode(d *Decoder) { h.Xid, h.Op = d.Int32(), Op(d.Int32()) }
 
 // ReplyHeader comes before each answer and each event. If Code is not OK nothing follows;
-// a multi that failed is OK, and its results tell.
+// a multi that failed is OK, and its results say which operation failed.
 type ReplyHeader struct {
 	Xid  int32
 	Zxid int64 // of the last transaction that the server knows of; of an event -1, from 3.9 on that of its transaction
@@ -137,7 +137,7 @@ func (h *ReplyHeader) Decode(d *Decoder) {
 	h.Xid, h.Zxid, h.Code = d.Int32(), d.Int64(), Code(d.Int32())
 }
 
-// WatcherEvent tells what a watch has seen.
+// WatcherEvent is one event of a watch.
 type WatcherEvent struct {
 	Type  int32 // EventCreated and so on
 	State int32 // StateConnected

@@ -12,7 +12,7 @@ const (
 	clockBoottime  = 7
 )
 
-// slept is how long the machine has been suspended since it was started, as far as the system tells.
+// slept is how long the machine has been suspended since it was started, as far as the system says.
 func slept() time.Duration {
 	for range 10 {
 		before, ok1 := clock(clockMonotonic)

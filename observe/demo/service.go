@@ -76,7 +76,7 @@ func (s *service) start(ctx context.Context) error {
 	return nil
 }
 
-// lockLabel is what is before the second slash. The label kind tells the two queues of a semaphore apart.
+// lockLabel is what is before the second slash. The two queues of a semaphore differ in the label kind.
 func lockLabel(path, _ string) string { return strings.Split(path, "/")[1] }
 
 // work has a client contend for everything.

@@ -29,7 +29,7 @@
 //
 // # Caches and kept nodes
 //
-// An observer is not told of caches and kept nodes. Each is observed under a name:
+// An observer gets nothing of caches and kept nodes. Each is observed under a name:
 //
 //	registration, err := otelobserve.ObserveCache(cache, "configuration") // also ObserveNode, ObserveMember
 //	defer registration.Unregister()

@@ -43,7 +43,7 @@ type config struct {
 	meters    metric.MeterProvider
 	tracers   trace.TracerProvider
 	lockLabel func(path, kind string) string
-	server    string // "" if it is not told
+	server    string // "" if it is not known
 }
 
 // WithMeterProvider sets where metrics go. The default is the global provider.

@@ -28,7 +28,7 @@
 //
 // # Caches and kept nodes
 //
-// An observer is not told of caches and kept nodes. Each has a collector with a name, on the same registry or another:
+// An observer gets nothing of caches and kept nodes. Each has a collector with a name, on the same registry or another:
 //
 //	collector, err := promobserve.NewCacheCollector(cache, "configuration")
 //	registry.MustRegister(collector)

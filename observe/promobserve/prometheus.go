@@ -202,13 +202,13 @@ func (m *metrics) observer(label func(path, kind string) string) framework.Obser
 	}
 }
 
-// operated is told of operations.
+// operated counts operations.
 func (m *metrics) operated(_ context.Context, e framework.OperationEvent) {
 	m.operation.WithLabelValues(e.Op, observe.Result(e.Err)).Observe(e.Duration.Seconds())
 	m.retries.WithLabelValues(e.Op).Add(float64(max(e.Attempts-1, 0)))
 }
 
-// changed is told of states.
+// changed counts states.
 func (m *metrics) changed(e framework.StateEvent) {
 	m.transitions.WithLabelValues(observe.State(e.To)).Inc()
 	// A client without a state is not there: not yet, or not any more.
