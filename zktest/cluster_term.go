@@ -38,9 +38,11 @@ type link struct {
 	ended    bool
 }
 
+// lane is one direction of a link. Messages are run in the order in which they were sent.
 type lane struct {
-	last time.Time // when the last message arrives
-	held []func()
+	last    time.Time // when the last message arrives
+	waiting []func()  // sent and not run
+	arrived int       // so many of these have arrived, and wait for the end of a block
 }
 
 // send has f run at the other end.
@@ -51,15 +53,21 @@ func (l *link) send(way *lane, f func()) {
 		at = way.last
 	}
 	way.last = at
+	way.waiting = append(way.waiting, f)
 	c.agenda.add(at, func() {
-		switch {
-		case l.ended:
-		case l.blocked:
-			way.held = append(way.held, f)
-		default:
-			f()
-		}
+		way.arrived++
+		l.deliver(way)
 	})
+}
+
+// deliver runs what has arrived, unless the link is blocked or has ended.
+func (l *link) deliver(way *lane) {
+	for way.arrived > 0 && !l.blocked && !l.ended {
+		f := way.waiting[0]
+		way.waiting = way.waiting[1:]
+		way.arrived--
+		f()
+	}
 }
 
 // look finds out whether the link is blocked. Both ends give it up if that lasts too long.
@@ -78,15 +86,7 @@ func (l *link) look() {
 		})
 	case !blocked && l.blocked:
 		for _, way := range []*lane{&l.up, &l.down} {
-			held := way.held
-			way.held = nil
-			for _, f := range held {
-				c.agenda.add(time.Now(), func() {
-					if !l.ended {
-						f()
-					}
-				})
-			}
+			c.agenda.add(time.Now(), func() { l.deliver(way) })
 		}
 	}
 	l.blocked = blocked
