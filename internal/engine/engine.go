@@ -158,7 +158,7 @@ func Follow(ctx context.Context, c Client, read func(ctx context.Context, l Link
 		case !retry.MayPass(err):
 			return err
 		default:
-			if wait.Sleep(ctx, pauses.Next()) == nil {
+			if Sleep(ctx, c, pauses.Next()) == nil {
 				continue
 			}
 		}
