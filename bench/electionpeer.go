@@ -140,7 +140,7 @@ func ourCampaign(client *framework.Client) campaign {
 		if err != nil {
 			return nil, err
 		}
-		return t.Resign, nil
+		return t.Release, nil
 	}
 }
 

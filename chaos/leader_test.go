@@ -23,14 +23,14 @@ func newCandidate(client *framework.Client, policy connstate.ErrorPolicy) (acqui
 	e, err := leader.New(client, lockPath, leader.WithErrorPolicy(policy))
 	return func(ctx context.Context, random *rand.Rand) (held, bool, error) {
 		if random.IntN(3) == 0 {
-			h, err := lead(ctx, client, e)
+			h, err := lead(ctx, e)
 			return h, false, err
 		}
 		term, err := e.Campaign(ctx)
 		if err != nil {
 			return nil, false, err
 		}
-		return leads{Term: term, ctx: term.Context(), session: sessionOf(client, term), release: term.Resign}, false, nil
+		return leads{Term: term, ctx: term.Context(), release: term.Release}, false, nil
 	}, err
 }
 
@@ -38,11 +38,10 @@ func newCandidate(client *framework.Client, policy connstate.ErrorPolicy) (acqui
 type leads struct {
 	*leader.Term
 	ctx     context.Context
-	session int64
 	release func() error
 }
 
-func (l leads) SessionID() int64         { return l.session }
+func (l leads) SessionID() int64         { return l.Session().ID() }
 func (l leads) Context() context.Context { return l.ctx }
 func (l leads) Done() <-chan struct{}    { return l.ctx.Done() }
 func (l leads) Release() error           { return l.release() }
@@ -54,18 +53,8 @@ func (l leads) Err() error {
 	return nil
 }
 
-// sessionOf is the session of a term. A client has one session at a time, so it is the client's if the term has not
-// ended meanwhile.
-func sessionOf(client *framework.Client, term *leader.Term) int64 {
-	session, err := client.Session(term.Context())
-	if err != nil || term.Err() != nil {
-		return 0
-	}
-	return session.ID()
-}
-
 // lead returns in the middle of a Lead, whose function returns with the release. ctx is for the waiting.
-func lead(ctx context.Context, client *framework.Client, e *leader.Election) (held, error) {
+func lead(ctx context.Context, e *leader.Election) (held, error) {
 	working, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	begun := make(chan leads, 1)
@@ -75,7 +64,7 @@ func lead(ctx context.Context, client *framework.Client, e *leader.Election) (he
 		defer cancel(nil)
 		ended <- e.Lead(working, func(ctx context.Context, term *leader.Term) error {
 			stop()
-			begun <- leads{Term: term, ctx: ctx, session: sessionOf(client, term), release: func() error {
+			begun <- leads{Term: term, ctx: ctx, release: func() error {
 				close(over)
 				return <-ended
 			}}

@@ -55,7 +55,7 @@ func TestRowsOfElections(t *testing.T) {
 	all, err := e.Participants(ctx)
 	require.NoError(t, err)
 	require.Len(t, all, 1, "who gave up has gone")
-	require.NoError(t, term.Resign())
+	require.NoError(t, term.Release())
 	require.Error(t, term.Context().Err())
 	for state, err := range e.Observe(ctx) {
 		require.NoError(t, err)

@@ -117,7 +117,7 @@ func (e *election) takeTurns(t *testing.T, ctx context.Context) {
 		ours.Go(e.candidate(t, ctx, fmt.Sprintf("go %d", i), stop))
 	}
 	e.sameParticipants(t, ctx, bystander, 2*candidates+1)
-	require.NoError(t, first.Resign())
+	require.NoError(t, first.Release())
 
 	for _, side := range []string{"go", "java", "go", "go"} {
 		e.await(t, ctx, changes/10)

@@ -49,7 +49,7 @@ func (e *election) sameList(t *testing.T, ctx context.Context) {
 	require.Equal(t, "first true", p.hears(t, ctx, "leader"))
 	cancel()
 	wg.Wait()
-	require.NoError(t, term.Resign())
+	require.NoError(t, term.Release())
 }
 
 // succession has the leader's session end: Java's, and then ours.
@@ -87,7 +87,7 @@ func (e *election) succession(t *testing.T, ctx context.Context) {
 		ps, err := ours.Participants(ctx)
 		return err == nil && len(ps) == 2
 	}, "Java's candidate")
-	require.NoError(t, term.Resign())
+	require.NoError(t, term.Release())
 	next.hears(t, ctx, "leads")
 	who, err = ours.Leader(ctx)
 	require.NoError(t, err)

@@ -321,15 +321,10 @@ func makeLeader(c *contender) (acquirer, error) {
 		if err != nil {
 			return nil, err
 		}
-		h := &held{
-			who: c.name, owner: int(c.owners.Add(1)), ctx: term.Context(), node: term.Path(), timeout: c.Session,
-			release: term.Resign, token: term.FencingToken, guard: term.Guard, watches: true,
-		}
-		// The term does not tell its session; the one that the client has now may be the next already, and then
-		// the term ends with no help of ours.
-		if s, err := c.client.Session(term.Context()); err == nil {
-			h.session, h.timeout = s.ID(), s.Timeout()
-		}
-		return []*held{h}, nil
+		return []*held{{
+			who: c.name, owner: int(c.owners.Add(1)), ctx: term.Context(), node: term.Path(),
+			session: term.Session().ID(), timeout: term.Session().Timeout(),
+			release: term.Release, token: term.FencingToken, guard: term.Guard, watches: true,
+		}}, nil
 	}, err
 }

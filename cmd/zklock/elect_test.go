@@ -123,7 +123,7 @@ func TestElectIsACandidateAmongOthers(t *testing.T) {
 	assert.Equal(t, 9, first.end(), first.err.String())
 	term := <-next
 	assert.Zero(t, second.terms())
-	require.NoError(t, term.Resign())
+	require.NoError(t, term.Release())
 	_, later := second.term(t, 1)
 	assert.Greater(t, later, token)
 	require.NoError(t, second.Process.Signal(syscall.SIGINT))
@@ -332,7 +332,7 @@ func TestElectWaitsThroughAnOutage(t *testing.T) {
 		return err == nil && len(all) == 2 && all[1].Path != waiting.Path
 	}, "it joins again")
 	assert.Zero(t, c.terms())
-	require.NoError(t, term.Resign())
+	require.NoError(t, term.Release())
 	c.term(t, 1)
 	server.RefuseConnections(true) // until its session is over
 	server.CutConnections()

@@ -671,7 +671,7 @@ func TestElectIsStoppedWhileItWaits(t *testing.T) {
 	sh.inFront(true)
 	sh.enter("fg\n")
 	sh.inFront(false)
-	require.NoError(t, term.Resign())
+	require.NoError(t, term.Release())
 	sh.read("begun")
 	sh.inFront(false)
 	sh.enter("\x03")

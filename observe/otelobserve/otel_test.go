@@ -378,7 +378,7 @@ func TestTermsAreOfKindElection(t *testing.T) {
 		term, err := e.Campaign(testbed.Context(t))
 		require.NoError(t, err)
 		b.is(t, 1, "curator.lock.held", "kind", kind)
-		require.NoError(t, term.Resign())
+		require.NoError(t, term.Release())
 		b.is(t, 0, "curator.lock.held", "kind", kind)
 		b.is(t, 1, "curator.lock.hold.duration", "kind", kind)
 		assert.Equal(t, kind, attrs(b.span(t, "lock hold"))["curator.kind"])

@@ -311,7 +311,7 @@ func TestTermsAreOfKindElection(t *testing.T) {
 		b.becomes(t, 1, "curator_lock_losses_total", "kind", kind, "cause", "node_deleted")
 		b.is(t, 1, "curator_lock_held", of...)
 		b.is(t, 0, "curator_lock_waiting", of...)
-		require.NoError(t, second.Resign())
+		require.NoError(t, second.Release())
 		b.is(t, 0, "curator_lock_held", of...)
 		b.is(t, 2, "curator_lock_hold_duration_seconds", of...)
 		b.is(t, 1, "curator_lock_losses_total", "kind", kind, "cause", "node_deleted")

@@ -19,7 +19,7 @@ func BenchmarkFailover(b *testing.B) {
 	b.Run("resign", func(b *testing.B) {
 		benchmarkFailover(b, func(_ *zktest.Server, term *leader.Term) (began time.Time) {
 			began = time.Now()
-			require.NoError(b, term.Resign())
+			require.NoError(b, term.Release())
 			return began
 		})
 	})
@@ -57,7 +57,7 @@ func benchmarkFailover(b *testing.B, end func(*zktest.Server, *leader.Term) time
 				}
 				terms <- term
 				<-term.Done()
-				_ = term.Resign()
+				_ = term.Release()
 			}
 		}()
 	}
@@ -78,11 +78,11 @@ func benchmarkFailover(b *testing.B, end func(*zktest.Server, *leader.Term) time
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(float64(without.Microseconds())/float64(b.N), "µs-without-leader")
 	cancel()
-	_ = term.Resign()
+	_ = term.Release()
 	for range candidates {
 		select {
 		case term := <-terms: // was elected at the last moment
-			_ = term.Resign()
+			_ = term.Release()
 		case <-ended:
 			continue
 		}

@@ -1,5 +1,5 @@
-// Package leader elects one leader at a time among all processes that use the same path of a
-// ZooKeeper ensemble. It is Curator's LeaderLatch and LeaderSelector.
+// Package leader elects one leader at a time among all processes that use the same path of a ZooKeeper ensemble. It is Curator's
+// LeaderLatch and LeaderSelector.
 //
 //	e, err := leader.New(client, "/scheduler/leader", leader.WithID("host-7"))
 //	if err != nil { ... }
@@ -9,15 +9,13 @@
 //
 // # On the wire
 //
-// Every candidate creates an ephemeral sequential node below the election's path, with its id
-// as data:
+// Every candidate creates an ephemeral sequential node below the election's path, with its id as data:
 //
 //	<path>/_c_<uuid>-latch-<sequence>   LeaderLatch
 //	<path>/_c_<uuid>-lock-<sequence>    LeaderSelector, with AsSelector
 //
-// The candidate with the lowest sequence number leads. The others wait in the order of their nodes, as
-// package lock does. So Java and Go candidates take part in one election. The two kinds of nodes are two
-// elections, also below one path.
+// The candidate with the lowest sequence number leads. The others wait in the order of their nodes, as package lock does. So Java
+// and Go candidates take part in one election. The two kinds of nodes are two elections, also below one path.
 //
 // # What it promises
 //
@@ -31,10 +29,8 @@
 //
 // # What it cannot promise
 //
-// A process that was stopped for a while does not know how late it is. What must never be
-// done by two leaders needs a check where it happens: [Term.Guard] in ZooKeeper,
-// [Term.FencingToken] anywhere else.
+// A process that was stopped for a while does not know how late it is. What must never be done by two leaders needs a check where
+// it happens: [Term.Guard] in ZooKeeper, [Term.FencingToken] anywhere else.
 //
-// When a session ends, the servers delete its node, also while a function still leads. The function's
-// context has ended by then.
+// When a session ends, the servers delete its node, also while a function still leads. The function's context has ended by then.
 package leader

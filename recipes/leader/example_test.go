@@ -95,7 +95,7 @@ func Example_address() {
 		log.Fatal(err)
 	}
 	fmt.Println("the leader is at", who.ID)
-	if err := first.Resign(); err != nil {
+	if err := first.Release(); err != nil {
 		log.Fatal(err)
 	}
 
@@ -107,7 +107,7 @@ func Example_address() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer second.Resign()
+	defer second.Release()
 	if err := publish(second); err != nil {
 		log.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func ExampleElection_Observe() {
 			fmt.Println("no connection; what is known may be old")
 		case state.Elected:
 			fmt.Println("leader:", state.Leader.ID)
-			if err := term.Resign(); err != nil {
+			if err := term.Release(); err != nil {
 				log.Fatal(err)
 			}
 		case term == nil:
@@ -206,7 +206,7 @@ func ExampleElection_Campaign() {
 		log.Fatal(err)
 	}
 	fmt.Println("leads again, in another term:", next.Path() != term.Path())
-	if err := next.Resign(); err != nil {
+	if err := next.Release(); err != nil {
 		log.Fatal(err)
 	}
 	// Output:

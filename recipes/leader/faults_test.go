@@ -37,7 +37,7 @@ func eachRequest(t *testing.T, test func(t *testing.T, s scenario)) {
 func (s scenario) finish(t *testing.T) {
 	t.Helper()
 	term := campaign(t, s.other)
-	require.NoError(t, term.Resign())
+	require.NoError(t, term.Release())
 	testbed.Eventually(t, func() bool {
 		children, err := s.Server.Children(faultPath)
 		return err != nil || len(children) == 0
@@ -59,13 +59,13 @@ func (s scenario) checkAlone(t *testing.T, term *leader.Term) {
 		testbed.Receive(t, term.Done(), "word of the loss")
 	}
 	assert.Error(t, term.Err(), "two leaders")
-	require.NoError(t, second.Resign())
+	require.NoError(t, second.Release())
 }
 
-// checkResign checks that Resign tells the truth.
-func (s scenario) checkResign(t *testing.T, term *leader.Term) {
+// checkRelease checks that Release tells the truth.
+func (s scenario) checkRelease(t *testing.T, term *leader.Term) {
 	t.Helper()
-	err := term.Resign()
+	err := term.Release()
 	if err == nil {
 		assert.False(t, s.Server.Exists(term.Path()), "resigned, so the node is gone")
 		return
@@ -77,7 +77,7 @@ func TestCampaignWithAnyRequestFailing(t *testing.T) {
 	eachRequest(t, func(t *testing.T, s scenario) {
 		term := campaign(t, s.subject)
 		s.checkAlone(t, term)
-		s.checkResign(t, term)
+		s.checkRelease(t, term)
 	})
 }
 
@@ -91,10 +91,10 @@ func TestWaitingCampaignWithAnyRequestFailing(t *testing.T) {
 		}()
 		participants(t, s.other, 2)
 		waiting(t, c)
-		require.NoError(t, ahead.Resign())
+		require.NoError(t, ahead.Release())
 		term := elected(t, c)
 		s.checkAlone(t, term)
-		s.checkResign(t, term)
+		s.checkRelease(t, term)
 	})
 }
 
@@ -106,7 +106,7 @@ func TestCancelledCampaignWithAnyRequestFailing(t *testing.T) { // etcd #21128 l
 		_, err := s.subject.Campaign(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NoError(t, ahead.Err())
-		require.NoError(t, ahead.Resign())
+		require.NoError(t, ahead.Release())
 	})
 }
 
@@ -140,7 +140,7 @@ func TestObserveWithAnyRequestFailing(t *testing.T) {
 				s = o.fresh()
 			}
 			require.Equal(t, term.Path(), s.Leader.Path)
-			require.NoError(t, term.Resign())
+			require.NoError(t, term.Release())
 			for s = o.fresh(); s.Elected; s = o.fresh() {
 			}
 		}

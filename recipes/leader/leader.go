@@ -15,17 +15,13 @@ import (
 	"github.com/gocurator/curator/internal/lockapi"
 	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/recipes/internal/follow"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/retry"
 )
 
-var (
-	// ErrNoLeader means that nobody leads: nobody has joined the election, or all have left.
-	ErrNoLeader = errors.New("no leader")
-
-	// ErrResigned is the cause of a term's end when the leader has given it up itself.
-	ErrResigned = errors.New("resigned")
-)
+// ErrNoLeader means that nobody leads: nobody has joined the election, or all have left.
+var ErrNoLeader = errors.New("no leader")
 
 // What Curator calls the nodes of a LeaderLatch, and of the mutex in a LeaderSelector.
 const (
@@ -36,7 +32,7 @@ const (
 // maxID is the longest id in bytes: far below what any server takes as a request.
 const maxID = 1 << 16
 
-// Option configures an [Election]. [New] refuses bad values with [lock.ErrBadArgument].
+// Option configures an [Election]. [New] refuses bad values with [framework.ErrBadArgument].
 type Option func(*config) error
 
 type config struct {
@@ -45,21 +41,21 @@ type config struct {
 	lock     []lock.Option
 }
 
-// WithID sets the id that others see of our candidates, such as a host name or the address
-// of the leader: any text of at most 64 KiB in UTF-8. Ids need not be unique. The default is
-// empty; with [AsSelector] it is the client's default data, see [framework.WithDefaultData].
+// WithID sets the id that others see of our candidates, such as a host name or the address of the leader: any text of at most 64
+// KiB in UTF-8. Ids need not be unique. The default is empty; with [AsSelector] it is the client's default data, see
+// [framework.WithDefaultData].
 func WithID(id string) Option {
 	return func(c *config) error {
 		if len(id) > maxID || !utf8.ValidString(id) {
-			return fmt.Errorf("%w: an id of %d bytes; it must be UTF-8 of at most %d", lock.ErrBadArgument, len(id), maxID)
+			return fmt.Errorf("%w: an id of %d bytes; it must be UTF-8 of at most %d", framework.ErrBadArgument, len(id), maxID)
 		}
 		c.id = id
 		return nil
 	}
 }
 
-// AsSelector takes part in the elections of LeaderSelector instead of those of LeaderLatch. Its nodes
-// are those of a mutex: whoever holds a mutex at the path leads, too.
+// AsSelector takes part in the elections of LeaderSelector instead of those of LeaderLatch. Its nodes are those of a mutex:
+// whoever holds a mutex at the path leads, too.
 func AsSelector() Option {
 	return func(c *config) error {
 		c.selector = true
@@ -67,8 +63,7 @@ func AsSelector() Option {
 	}
 }
 
-// WithErrorPolicy sets whether a suspended connection ends a term. The default is the
-// client's policy.
+// WithErrorPolicy sets whether a suspended connection ends a term. The default is the client's policy.
 func WithErrorPolicy(p connstate.ErrorPolicy) Option {
 	return func(c *config) error {
 		c.lock = append(c.lock, lock.WithErrorPolicy(p))
@@ -76,9 +71,8 @@ func WithErrorPolicy(p connstate.ErrorPolicy) Option {
 	}
 }
 
-// Election is an election at one path. What a leader has is a [Term]; an Election need not be
-// closed. All methods are safe for concurrent use: each call of Campaign, Lead and Run is a
-// candidate of its own, and they exclude each other as processes do.
+// Election is an election at one path. What a leader has is a [Term]; an Election need not be closed. All methods are safe for
+// concurrent use: each call of Campaign, Lead and Run is a candidate of its own, and they exclude each other as processes do.
 type Election struct {
 	client *framework.Client
 	queue  *lock.Queue
@@ -87,12 +81,16 @@ type Election struct {
 	id     string
 }
 
-// New makes an election at path. Nothing is sent. Errors are [lock.ErrBadPath] and
-// [lock.ErrBadArgument].
+// New makes an election at path. Nothing is sent. Errors are [framework.ErrBadPath] and [framework.ErrBadArgument].
 func New(client *framework.Client, path string, opts ...Option) (*Election, error) {
+	e, err := newElection(client, path, opts)
+	return e, follow.OpError("election", path, err)
+}
+
+func newElection(client *framework.Client, path string, opts []Option) (*Election, error) {
 	var cfg config
 	if err := opt.Apply(&cfg, opts); err != nil {
-		return nil, fmt.Errorf("leader: %w", err)
+		return nil, err
 	}
 	name := latchName
 	if cfg.selector {
@@ -121,74 +119,60 @@ func (e *Election) Path() string { return e.path }
 // ID is what others see of our candidates.
 func (e *Election) ID() string { return e.id }
 
-// Campaign joins the election and waits until it leads. Whoever has a [Term] must
-// [Term.Resign] it.
+// Campaign joins the election and waits until it leads. Whoever has a [Term] must [Term.Release] it.
 //
-// If the connection or the session is lost while it waits, Campaign joins again, at the
-// end of the queue if its node is gone. It ends when ctx is done, with the error of ctx, which also wraps
-// zk.ErrNoServer if there was no connection then; when the client is closed, with
-// [lock.ErrClosed]; and with errors that a retry does not help, such as zk.ErrNoAuth and
-// [lock.ErrSequenceExhausted]. After an error we remove our node, also if the server carries
-// out our create request only after Campaign has returned.
+// If the connection or the session is lost while it waits, Campaign joins again, at the end of the queue if its node is gone. It
+// ends when ctx is done, with the error of ctx, which also wraps zk.ErrNoServer if there was no connection then; when the client
+// is closed, with [framework.ErrClosed]; and with errors that a retry does not help, such as zk.ErrNoAuth and
+// [lock.ErrSequenceExhausted]. After an error we remove our node, also if the server carries out our create request only after
+// Campaign has returned.
 func (e *Election) Campaign(ctx context.Context) (*Term, error) {
 	hold, err := e.acquire(ctx)
 	if err != nil {
 		return nil, e.opError("campaign", err)
 	}
-	return newTerm(e, hold), nil
+	return &Term{hold: hold, id: e.id, ctx: hold.Context()}, nil
 }
 
-func (e *Election) opError(op string, err error) error {
-	return &framework.OpError{Op: op, Path: e.path, Err: err}
-}
+func (e *Election) opError(op string, err error) error { return follow.OpError(op, e.path, err) }
 
-// acquire waits for the lease that is the leadership. The error names no operation.
+// acquire waits for the lease that is the leadership.
 func (e *Election) acquire(ctx context.Context) (*lock.Hold, error) {
 	ctx = framework.InSession(ctx, nil) // the values of another hold's context name a session, which may be over
-	pauses := newPauses()
+	pauses := wait.Pauses{First: firstPause, Last: lastPause}
 	for {
 		began := time.Now()
 		hold, err := e.queue.Acquire(ctx)
-		if inner, ok := err.(*framework.OpError); ok {
-			err = inner.Err
-		}
+		connected := e.client.State().IsConnected()
 		switch {
 		case err == nil:
 			return hold, nil
-		case ctx.Err() != nil && (e.client.State().IsConnected() || errors.Is(err, lock.ErrNotAcquired)): // there was no trouble
-			return nil, e.givenUp(ctx, wait.Err(ctx))
+		case ctx.Err() != nil && (connected || errors.Is(err, lock.ErrNotAcquired)): // there was no trouble
+			return nil, e.gaveUp(ctx, nil)
 		case ctx.Err() != nil:
-			return nil, e.givenUp(ctx, err)
-		case !transient(err):
+			return nil, e.gaveUp(ctx, err)
+		case !joinsAgain(err):
 			return nil, err
 		}
-		if e.client.State().IsConnected() { // otherwise it cannot join yet
+		if connected { // otherwise it cannot join yet
 			e.client.Logger().Info("candidate joins again", "path", e.path, "reason", err)
 		}
 		if time.Since(began) > lastPause {
 			pauses.Reset()
 		}
-		if ended := engine.Sleep(ctx, engine.Of(e.client), pauses.Next()); ended != nil {
-			return nil, e.givenUp(ctx, fmt.Errorf("%w: %w", ended, err))
+		if engine.Sleep(ctx, engine.Of(e.client), pauses.Next()) != nil {
+			return nil, e.gaveUp(ctx, err)
 		}
 	}
 }
 
-// givenUp adds to the error of a wait whose context is done that it is, if the error does not say so, and that no server
-// could be reached, if that is so: it must not be mistaken for a wait for others.
-func (e *Election) givenUp(ctx context.Context, err error) error {
-	if !errors.Is(err, ctx.Err()) { // both have ended
-		err = fmt.Errorf("%w: %w", wait.Err(ctx), err)
-	}
-	if e.client.State().IsConnected() || errors.Is(err, zk.ErrNoServer) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", err, zk.ErrNoServer)
+func (e *Election) gaveUp(ctx context.Context, reason error) error {
+	return engine.Of(e.client).GaveUp(ctx, follow.Bare(reason))
 }
 
-// transient reports whether something that failed with err may succeed when it is begun anew: with
-// another connection, another session, or another node.
-func transient(err error) bool {
+// joinsAgain reports whether a candidate that failed with err may succeed when it begins anew: with another connection, another
+// session, or another node.
+func joinsAgain(err error) bool {
 	// A missing node is the election's path that was deleted: it is made again.
 	return retry.MayPass(err) || errors.Is(err, lock.ErrLost) || errors.Is(err, zk.ErrNoNode)
 }
@@ -198,5 +182,3 @@ const (
 	firstPause = 50 * time.Millisecond
 	lastPause  = 3 * time.Second
 )
-
-func newPauses() wait.Pauses { return wait.Pauses{First: firstPause, Last: lastPause} }

@@ -136,8 +136,8 @@ func inOrder(t *testing.T, bed *testbed.Bed) {
 		for _, later := range queue[i+1:] {
 			waiting(t, later)
 		}
-		require.NoError(t, term.Resign())
-		require.ErrorIs(t, term.Err(), leader.ErrResigned)
+		require.NoError(t, term.Release())
+		require.ErrorIs(t, term.Err(), lock.ErrReleased)
 	}
 }
 
@@ -180,8 +180,8 @@ func leaverElectsNobody(t *testing.T, bed *testbed.Bed) {
 	testbed.CatchUp(t, client)
 	waiting(t, stays)
 	require.NoError(t, first.Err())
-	require.NoError(t, first.Resign())
-	require.NoError(t, elected(t, stays).Resign())
+	require.NoError(t, first.Release())
+	require.NoError(t, elected(t, stays).Release())
 }
 
 func unusedPath(t *testing.T, bed *testbed.Bed) {
@@ -191,7 +191,7 @@ func unusedPath(t *testing.T, bed *testbed.Bed) {
 	ps, err := e.Participants(testbed.Context(t))
 	require.NoError(t, err)
 	require.Empty(t, ps)
-	require.NoError(t, campaign(t, e).Resign())
+	require.NoError(t, campaign(t, e).Release())
 	_, err = e.Leader(testbed.Context(t))
 	require.ErrorIs(t, err, leader.ErrNoLeader, "all have left")
 }
@@ -206,7 +206,7 @@ func refusedIsTold(t *testing.T, bed *testbed.Bed) {
 	_, err = e.Campaign(testbed.Context(t))
 	require.ErrorIs(t, err, zk.ErrNoAuth)
 	require.ErrorIs(t, e.Run(testbed.Context(t), func(context.Context, *leader.Term) error { return errEnough }), zk.ErrNoAuth)
-	require.NoError(t, campaign(t, electionOn(t, owner, path)).Resign())
+	require.NoError(t, campaign(t, electionOn(t, owner, path)).Release())
 }
 
 func sameParticipants(t *testing.T, bed *testbed.Bed) {
@@ -245,7 +245,7 @@ func sameParticipants(t *testing.T, bed *testbed.Bed) {
 	for _, c := range others {
 		require.Error(t, testbed.Receive(t, c, "the end of the campaign").err)
 	}
-	require.NoError(t, first.Resign())
+	require.NoError(t, first.Release())
 }
 
 func rotates(t *testing.T, bed *testbed.Bed) {
@@ -315,7 +315,7 @@ func closing(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, client.Close())
 	testbed.Receive(t, term.Done(), "the end of the term") // CURATOR's default close tells nobody
 	require.ErrorIs(t, term.Err(), lock.ErrClosed)
-	require.ErrorIs(t, term.Resign(), lock.ErrClosed)
+	require.ErrorIs(t, term.Release(), lock.ErrClosed)
 }
 
 func cancelledIsPassedOver(t *testing.T, bed *testbed.Bed) {
@@ -341,11 +341,11 @@ func cancelledIsPassedOver(t *testing.T, bed *testbed.Bed) {
 	err := testbed.Receive(t, left, "the end of the campaign").err
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, gaveUp)
-	require.NoError(t, term.Resign())
+	require.NoError(t, term.Release())
 	again := campaigning(t, testbed.Context(t), first, 2)
 	close(stop)
 	require.ErrorIs(t, testbed.Receive(t, work, "the end of the work"), broken)
-	require.NoError(t, elected(t, again).Resign())
+	require.NoError(t, elected(t, again).Release())
 }
 
 func joinsAgain(t *testing.T, bed *testbed.Bed) {
@@ -363,8 +363,8 @@ func joinsAgain(t *testing.T, bed *testbed.Bed) {
 		}, "another node of another session")
 		waiting(t, c)
 	}
-	require.NoError(t, term.Resign())
-	require.NoError(t, elected(t, c).Resign())
+	require.NoError(t, term.Release())
+	require.NoError(t, elected(t, c).Release())
 }
 
 func regain(t *testing.T, bed *testbed.Bed) {
@@ -448,11 +448,11 @@ func TestSessionThatEndsDuringALookIsNoDeadEnd(t *testing.T) {
 		w.soon()
 		waiting(t, third)
 		require.Len(t, w.nodes(), 2)
-		require.NoError(t, term.Resign())
+		require.NoError(t, term.Release())
 		term = elected(t, third)
 		require.NotEqual(t, old, w.session(client))
 		require.Len(t, w.nodes(), 1)
-		require.NoError(t, term.Resign())
+		require.NoError(t, term.Release())
 	})
 }
 
@@ -470,13 +470,13 @@ func TestCandidatesKeepTheirNodesWhenOthersGo(t *testing.T) {
 		cancel()
 		require.Error(t, testbed.Receive(t, second, "the end of the campaign").err)
 		w.soon()
-		require.NoError(t, first.Resign())
+		require.NoError(t, first.Release())
 		term := elected(t, third)
 		require.Equal(t, before[2].Path, term.Path())
-		require.NoError(t, term.Resign())
+		require.NoError(t, term.Release())
 		term = elected(t, fourth)
 		require.Equal(t, before[3].Path, term.Path())
-		require.NoError(t, term.Resign())
+		require.NoError(t, term.Release())
 		require.Zero(t, w.server.Requests().Requests[zktest.OpCreate])
 	})
 }
@@ -510,9 +510,9 @@ func TestOldNodeOfOurOwnIsSomebodyElses(t *testing.T) {
 		allow(zk.PermAll)
 		term := elected(t, c) // when the server ends the old session
 		require.NotEqual(t, old.Path(), term.Path())
-		require.ErrorIs(t, old.Resign(), lock.ErrSessionLost)
+		require.ErrorIs(t, old.Release(), lock.ErrSessionLost)
 		require.NoError(t, term.Err(), "a late resignation does not hit the next term")
-		require.NoError(t, term.Resign())
+		require.NoError(t, term.Release())
 	})
 }
 
@@ -572,9 +572,9 @@ func TestProofBelongsToItsTerm(t *testing.T) {
 		first := campaign(t, e)
 		token, err := first.FencingToken(t.Context())
 		require.NoError(t, err)
-		require.NoError(t, first.Resign())
+		require.NoError(t, first.Release())
 		second := campaign(t, e)
-		require.NoError(t, second.Resign())
+		require.NoError(t, second.Release())
 		third := campaign(t, e)
 
 		again, err := first.FencingToken(t.Context())
@@ -582,15 +582,15 @@ func TestProofBelongsToItsTerm(t *testing.T) {
 		require.Equal(t, token, again)
 		_, err = second.FencingToken(t.Context())
 		require.ErrorIs(t, err, lock.ErrReleased, "it was never asked for")
-		require.ErrorIs(t, err, leader.ErrResigned, "the cause of the term's end")
+		require.ErrorIs(t, err, lock.ErrReleased, "the cause of the term's end")
 		newest, err := third.FencingToken(t.Context())
 		require.NoError(t, err)
 		require.Greater(t, newest, token)
 		paths := map[string]bool{first.Path(): true, second.Path(): true, third.Path(): true}
 		require.Len(t, paths, 3)
-		require.ErrorIs(t, second.Resign(), leader.ErrResigned, "and does not hit the third")
+		require.ErrorIs(t, second.Release(), lock.ErrReleased, "and does not hit the third")
 		require.NoError(t, third.Err())
-		require.NoError(t, third.Resign())
+		require.NoError(t, third.Release())
 	})
 }
 
@@ -603,7 +603,7 @@ func TestCancelledCreateLeavesNoNode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w world) {
 				e, other := w.election(), w.election()
-				require.NoError(w, campaign(w.T, e).Resign()) // the path is there
+				require.NoError(w, campaign(w.T, e).Release()) // the path is there
 				gate := block(w.server, zktest.OnCreate())
 				ctx, cancel := context.WithCancel(w.Context())
 				c := w.campaigning(ctx, e)
@@ -611,7 +611,7 @@ func TestCancelledCreateLeavesNoNode(t *testing.T) {
 				cancel()
 				require.ErrorIs(w, testbed.Receive(w.T, c, "the end of the campaign").err, context.Canceled)
 				gate.Open()
-				require.NoError(w, campaign(w.T, other).Resign(), "the election goes on")
+				require.NoError(w, campaign(w.T, other).Release(), "the election goes on")
 				w.soon()
 				require.Empty(w, w.nodes())
 			})
@@ -630,9 +630,9 @@ func TestCreateWithoutReplyMakesOneCandidate(t *testing.T) {
 		require.Len(t, w.nodes(), 1)
 		next := w.campaigning(t.Context(), other)
 		if term.Err() == nil {
-			require.NoError(t, term.Resign())
+			require.NoError(t, term.Release())
 		}
-		require.NoError(t, elected(t, next).Resign())
+		require.NoError(t, elected(t, next).Release())
 	})
 }
 
@@ -644,7 +644,7 @@ func TestNodeDeletedRightAfterTheCampaignEndsTheTerm(t *testing.T) {
 		require.NoError(t, stranger.Delete(t.Context(), term.Path(), -1))
 		testbed.Receive(t, term.Done(), "the end of the term")
 		require.ErrorIs(t, term.Err(), lock.ErrNodeDeleted)
-		require.ErrorIs(t, term.Resign(), lock.ErrNodeDeleted)
+		require.ErrorIs(t, term.Release(), lock.ErrNodeDeleted)
 	})
 }
 
@@ -656,13 +656,13 @@ func TestLeaderAfterAnExpiryLeadsInALivingSession(t *testing.T) {
 		c := w.campaigning(t.Context(), electionOn(t, client, "/election"))
 		old := w.session(client)
 		require.NoError(t, w.server.ExpireSession(old))
-		require.NoError(t, first.Resign()) // at the same moment
+		require.NoError(t, first.Release()) // at the same moment
 		term := elected(t, c)
 		require.NoError(t, term.Err())
 		stat, err := w.server.Stat(term.Path())
 		require.NoError(t, err)
 		require.Equal(t, w.session(client), stat.EphemeralOwner)
-		require.NoError(t, term.Resign())
+		require.NoError(t, term.Release())
 	})
 }
 
@@ -682,8 +682,8 @@ func TestDeletedCandidateJoinsAgain(t *testing.T) {
 				require.NoError(t, stranger.Delete(t.Context(), path, -1))
 			}
 		}
-		require.NoError(t, first.Resign())
-		require.NoError(t, elected(t, c).Resign())
+		require.NoError(t, first.Release())
+		require.NoError(t, elected(t, c).Release())
 	})
 }
 
@@ -691,7 +691,7 @@ func TestDeletedCandidateJoinsAgain(t *testing.T) {
 func TestErrorsThatCannotHealAreTold(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		e := w.election()
-		require.NoError(t, campaign(t, e).Resign())
+		require.NoError(t, campaign(t, e).Release())
 		require.NoError(t, w.server.SetSequence("/election", -2147483648))
 		_, err := e.Campaign(t.Context())
 		require.ErrorIs(t, err, lock.ErrSequenceExhausted)
@@ -704,5 +704,42 @@ func TestErrorsThatCannotHealAreTold(t *testing.T) {
 		_, err = other.Campaign(t.Context())
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		require.False(t, errors.Is(err, context.Canceled))
+	})
+}
+
+// TestAnErrorNamesOneOperationAndOnePath has a server refuse everything.
+func TestAnErrorNamesOneOperationAndOnePath(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		owner := w.client(framework.WithAuth("digest", []byte("me:secret")))
+		_, err := owner.Create(t.Context(), "/election", nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "auth"}}))
+		require.NoError(t, err)
+		nothing := func(context.Context, *leader.Term) error { return nil }
+		e := w.election()
+		_, campaign := e.Campaign(t.Context())
+		_, who := e.Leader(t.Context())
+		_, all := e.Participants(t.Context())
+		for op, err := range map[string]error{
+			"campaign":     campaign,
+			"leader":       who,
+			"participants": all,
+			"run":          e.Run(t.Context(), nothing),
+			"lead":         e.Lead(t.Context(), nothing),
+			"observe":      observe(t, t.Context(), e).end(),
+		} {
+			testbed.OneOp(t, err, op, "/election")
+			require.ErrorIs(t, err, zk.ErrNoAuth)
+		}
+		_, err = leader.New(owner, "/election", leader.WithErrorPolicy(99))
+		testbed.OneOp(t, err, "election", "/election")
+
+		client := w.client()
+		term, err := electionOn(t, client, "/other").Campaign(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, client.Close())
+		testbed.OneOp(t, term.Release(), "release", term.Path())
+		_, err = term.FencingToken(t.Context())
+		testbed.OneOp(t, err, "fencing token", term.Path())
+		_, err = electionOn(t, client, "/other").Campaign(t.Context())
+		testbed.OneOp(t, err, "campaign", "/other")
 	})
 }

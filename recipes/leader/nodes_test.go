@@ -42,7 +42,7 @@ func latchNodes(t *testing.T, bed *testbed.Bed) {
 	require.Equal(t, map[string]string{"latch-0000000000": "", "latch-0000000001": "host-7"}, children(t, client, path))
 	cancel()
 	require.Error(t, testbed.Receive(t, c, "the end of the campaign").err)
-	require.NoError(t, a.Resign())
+	require.NoError(t, a.Release())
 }
 
 func selectorNodes(t *testing.T, bed *testbed.Bed) {
@@ -58,7 +58,7 @@ func selectorNodes(t *testing.T, bed *testbed.Bed) {
 	require.Equal(t, []string{"default", "host-7"}, ids(participants(t, first, 2)))
 	cancel()
 	require.Error(t, testbed.Receive(t, c, "the end of the campaign").err)
-	require.NoError(t, a.Resign())
+	require.NoError(t, a.Release())
 }
 
 func twoElections(t *testing.T, bed *testbed.Bed) {
@@ -72,10 +72,10 @@ func twoElections(t *testing.T, bed *testbed.Bed) {
 		require.NoError(t, err)
 		require.Equal(t, id, who.ID)
 	}
-	require.NoError(t, a.Resign())
+	require.NoError(t, a.Release())
 	_, err := latch.Leader(testbed.Context(t))
 	require.ErrorIs(t, err, leader.ErrNoLeader)
-	require.NoError(t, b.Resign())
+	require.NoError(t, b.Release())
 }
 
 func selectorIsAMutex(t *testing.T, bed *testbed.Bed) {
@@ -86,7 +86,7 @@ func selectorIsAMutex(t *testing.T, bed *testbed.Bed) {
 	term := campaign(t, e)
 	_, err = m.TryAcquire(testbed.Context(t))
 	require.ErrorIs(t, err, mutex.ErrNotAcquired)
-	require.NoError(t, term.Resign())
+	require.NoError(t, term.Release())
 	require.NoError(t, m.Do(testbed.Context(t), func(context.Context) error { return nil }))
 }
 
@@ -103,11 +103,11 @@ func guard(t *testing.T, bed *testbed.Bed) {
 	}
 	first := campaign(t, e)
 	require.NoError(t, write(first))
-	require.NoError(t, first.Resign())
+	require.NoError(t, first.Release())
 	second := campaign(t, e)
 	require.ErrorIs(t, write(first), zk.ErrNoNode)
 	require.NoError(t, write(second))
-	require.NoError(t, second.Resign())
+	require.NoError(t, second.Release())
 	require.ErrorIs(t, write(second), zk.ErrNoNode)
 }
 

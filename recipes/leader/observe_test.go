@@ -80,15 +80,15 @@ func observes(t *testing.T, bed *testbed.Bed) {
 	require.Equal(t, token, s.Leader.Token)
 
 	second := campaigning(t, ctx, b, 2)
-	require.NoError(t, first.Resign())
+	require.NoError(t, first.Release())
 	term := elected(t, second)
 	require.Equal(t, "b", o.state().Leader.ID)
-	require.NoError(t, term.Resign())
+	require.NoError(t, term.Release())
 	require.Equal(t, leader.State{}, o.state(), "nobody: etcd never says so")
 
 	// What happened while the reader was busy is skipped.
 	for range 3 {
-		require.NoError(t, campaign(t, a).Resign())
+		require.NoError(t, campaign(t, a).Release())
 	}
 	third := campaign(t, b)
 	require.Equal(t, "b", o.state().Leader.ID)
@@ -96,7 +96,7 @@ func observes(t *testing.T, bed *testbed.Bed) {
 
 	cancel()
 	require.ErrorIs(t, o.end(), context.Canceled)
-	require.NoError(t, third.Resign())
+	require.NoError(t, third.Release())
 }
 
 func observerSurvives(t *testing.T, bed *testbed.Bed) {
@@ -115,11 +115,11 @@ func observerSurvives(t *testing.T, bed *testbed.Bed) {
 	require.False(t, s.Stale, "it is back")
 	require.Equal(t, "a", s.Leader.ID)
 	bed.KillSession(t, client)
-	require.NoError(t, term.Resign())
+	require.NoError(t, term.Release())
 	next := campaign(t, b)
 	for s = o.fresh(); s.Leader.ID != "b"; s = o.fresh() {
 	}
-	require.NoError(t, next.Resign())
+	require.NoError(t, next.Release())
 }
 
 // TestObserverCatchesUpInANewSession looks at the first thing that an observer asks there: a server that is behind must
@@ -148,7 +148,7 @@ func TestObserverCatchesUpInANewSession(t *testing.T) {
 		mu.Lock()
 		require.Equal(t, zktest.OpMulti, asked[0])
 		mu.Unlock()
-		require.NoError(t, term.Resign())
+		require.NoError(t, term.Release())
 		require.Equal(t, leader.State{}, o.fresh())
 		require.NoError(t, client.Close())
 		require.True(t, o.state().Stale)
@@ -189,7 +189,7 @@ func TestObserverIsNotWokenByWhoWaits(t *testing.T) {
 		stop()
 		require.Zero(t, asked.Load())
 		require.Empty(t, states)
-		require.NoError(t, term.Resign())
+		require.NoError(t, term.Release())
 		require.False(t, testbed.Receive(t, states, "nobody").Elected)
 	})
 }
@@ -237,7 +237,7 @@ func TestAnObserverIsToldOfALossAlsoWhenItHasToLook(t *testing.T) {
 			o := observe(t, ctx, electionOn(t, client, "/election"))
 			require.Equal(t, path, o.state().Leader.Path)
 			gate := w.server.Block(zktest.OnSession(w.session(client)), zktest.OnOp(zktest.OpGetChildren, zktest.OpGetChildren2))
-			require.NoError(t, term.Resign())
+			require.NoError(t, term.Release())
 			stop := func() {
 				w.server.Stop()
 				gate.Open()
@@ -267,7 +267,7 @@ func TestAnObserverIsToldOfALossAlsoWhenItHasToLook(t *testing.T) {
 func TestARecursiveWatchOfOurOwnMakesNothingStale(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, candidate := w.client(), w.election()
-		require.NoError(t, campaign(t, candidate).Resign()) // the path is there
+		require.NoError(t, campaign(t, candidate).Release()) // the path is there
 		o := observe(t, testbed.Context(t), electionOn(t, client, "/election"))
 		require.Equal(t, leader.State{}, o.state())
 		watch, err := client.AddWatch(t.Context(), "/election", framework.WatchRecursive, func(zk.Event) {})
@@ -279,6 +279,6 @@ func TestARecursiveWatchOfOurOwnMakesNothingStale(t *testing.T) {
 			c <- result{term, err}
 		})
 		require.True(t, o.state().Elected)
-		require.NoError(t, elected(t, c).Resign())
+		require.NoError(t, elected(t, c).Release())
 	})
 }

@@ -3,10 +3,7 @@ package leader
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -25,14 +22,13 @@ type Participant struct {
 	Since   time.Time // when it joined, by the server's clock
 }
 
-// Participants lists who leads and who waits, in the order of the queue, without taking part in
-// it. Nodes that are deleted meanwhile are left out, and the first of the others leads. A missing path has
-// none. A server that is behind the others may show an older state. Errors are those of
-// [lock.Queue.Participants].
+// Participants lists who leads and who waits, in the order of the queue, without taking part in it. Nodes that are deleted
+// meanwhile are left out, and the first of the others leads. A missing path has none. A server that is behind the others may show
+// an older state. Errors are those of [lock.Queue.Participants].
 func (e *Election) Participants(ctx context.Context) ([]Participant, error) {
 	nodes, err := e.queue.Participants(ctx)
 	if err != nil {
-		return nil, err
+		return nil, e.opError("participants", err)
 	}
 	ps := make([]Participant, len(nodes))
 	for i, n := range nodes {
@@ -41,38 +37,34 @@ func (e *Election) Participants(ctx context.Context) ([]Participant, error) {
 	return ps, nil
 }
 
-// Leader returns who leads, without taking part in the election. The error is [ErrNoLeader] if nobody
-// does, also if the path is missing, and [lock.ErrSequenceExhausted]. A server that is behind the others may
-// show an earlier leader; [Term.Guard] is how a leader proves itself.
+// Leader returns who leads, without taking part in the election. The error is [ErrNoLeader] if nobody does, also if the path is
+// missing, and [lock.ErrSequenceExhausted]. A server that is behind the others may show an earlier leader; [Term.Guard] is how a
+// leader proves itself.
 func (e *Election) Leader(ctx context.Context) (Participant, error) {
 	for {
 		children, _, err := e.client.Children(ctx, e.path)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
-			return Participant{}, fmt.Errorf("leader: %w", err)
+			return Participant{}, e.opError("leader", err)
 		}
-		names, err := e.candidates(children)
-		if err == nil && len(names) == 0 {
+		first, err := e.first(children)
+		if err == nil && first == "" {
 			err = ErrNoLeader
 		}
 		if err != nil {
-			return Participant{}, fmt.Errorf("leader of %s: %w", e.path, err)
+			return Participant{}, e.opError("leader", err)
 		}
-		for _, name := range names {
-			path := framework.Join(e.path, name)
-			data, stat, err := e.client.Get(ctx, path)
-			switch {
-			case err == nil:
-				return leading(path, data, stat), nil
-			case !errors.Is(err, zk.ErrNoNode):
-				return Participant{}, fmt.Errorf("leader: %w", err)
-			}
+		data, stat, err := e.client.Get(ctx, first)
+		if !errors.Is(err, zk.ErrNoNode) { // it has gone since: look again
+			return leading(first, data, stat), e.opError("leader", err)
 		}
-		// All have gone since the list was made; others may have come.
 	}
 }
 
-// leading is the participant whose node is the first that could be read.
+// leading is the participant with the first node, or the zero Participant if that could not be read.
 func leading(path string, data []byte, stat *zk.Stat) Participant {
+	if stat == nil {
+		return Participant{}
+	}
 	return Participant{
 		ID:      string(data),
 		Leads:   true,
@@ -83,29 +75,21 @@ func leading(path string, data []byte, stat *zk.Stat) Participant {
 	}
 }
 
-// candidates returns those of all children that belong to the election, in the order of the queue.
-func (e *Election) candidates(children []string) ([]string, error) {
-	type entry struct{ key, name string }
-	var entries []entry
+// first returns the path of the candidate that leads: the first in the order of the queue. It is empty if none of children is a
+// candidate.
+func (e *Election) first(children []string) (path string, err error) {
+	var lowest string
 	for _, child := range children {
 		key, ours := lock.Standard{}.SortKey(child, e.name)
 		if !ours {
 			continue
 		}
 		if n, _ := lock.Sequence(child, e.name); n < 0 || n == math.MaxInt32 {
-			return nil, lock.ErrSequenceExhausted
+			return "", lock.ErrSequenceExhausted
 		}
-		entries = append(entries, entry{key, child})
-	}
-	slices.SortFunc(entries, func(a, b entry) int {
-		if c := strings.Compare(a.key, b.key); c != 0 {
-			return c
+		if rank := key + child; path == "" || rank < lowest {
+			path, lowest = framework.Join(e.path, child), rank
 		}
-		return strings.Compare(a.name, b.name)
-	})
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.name
 	}
-	return names, nil
+	return path, nil
 }

@@ -57,12 +57,12 @@ func TestTheFirstThatCanBeReadLeads(t *testing.T) {
 					gate.Open()
 					return answer
 				}
-				who, found := <-meanwhile(func() { require.NoError(t, first.Resign()) })
+				who, found := <-meanwhile(func() { require.NoError(t, first.Release()) })
 				require.True(t, found)
 				require.Equal(t, "second", who.ID)
 				require.True(t, who.Leads)
 				term := elected(t, second)
-				_, found = <-meanwhile(func() { require.NoError(t, term.Resign()) })
+				_, found = <-meanwhile(func() { require.NoError(t, term.Release()) })
 				require.False(t, found, "all have gone")
 			})
 		})
@@ -83,7 +83,7 @@ func TestAPathWithOtherNodesOnlyHasNoLeader(t *testing.T) {
 		require.False(t, o.state().Elected)
 		term := campaign(t, e)
 		require.Equal(t, term.Path(), o.state().Leader.Path)
-		require.NoError(t, term.Resign())
+		require.NoError(t, term.Release())
 		require.False(t, o.state().Elected)
 	})
 }
@@ -108,7 +108,7 @@ func TestNumbersAtTheirEndAreTold(t *testing.T) {
 func TestObserverDoesNotMissWhoComesWhileItSetsItsWatch(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, candidate := w.client(), w.election()
-		require.NoError(t, campaign(t, candidate).Resign()) // the path is there
+		require.NoError(t, campaign(t, candidate).Release()) // the path is there
 		var lists atomic.Int32
 		second := func(zktest.Request) bool { return lists.Add(1) > 1 }
 		gate := w.server.Block(zktest.OnSession(w.session(client)), zktest.OnOp(zktest.OpGetChildren, zktest.OpGetChildren2), second)
@@ -125,7 +125,7 @@ func TestObserverDoesNotMissWhoComesWhileItSetsItsWatch(t *testing.T) {
 		term := campaign(t, candidate)
 		gate.Open()
 		require.Equal(t, term.Path(), testbed.Receive(t, states, "the state").Leader.Path)
-		require.NoError(t, term.Resign())
+		require.NoError(t, term.Release())
 	})
 }
 
@@ -136,10 +136,10 @@ func TestObserverIsToldOfTheNextLeader(t *testing.T) {
 		first := campaign(t, w.election())
 		require.Equal(t, first.Path(), o.state().Leader.Path)
 		next := w.campaigning(t.Context(), w.election())
-		require.NoError(t, first.Resign())
+		require.NoError(t, first.Release())
 		second := elected(t, next)
 		require.Equal(t, second.Path(), o.state().Leader.Path)
-		require.NoError(t, second.Resign())
+		require.NoError(t, second.Release())
 		require.Equal(t, leader.State{}, o.state())
 	})
 }

@@ -56,10 +56,10 @@ func run(ctx context.Context, e *leader.Election, f func(context.Context, *leade
 // ReleaseOnCancel gives up before.
 func TestNodeStaysUntilTheWorkHasReturned(t *testing.T) {
 	for name, stop := range map[string]func(w world, cancel context.CancelFunc, term *leader.Term){
-		"ctx is done":  func(_ world, cancel context.CancelFunc, _ *leader.Term) { cancel() },
-		"resign":       func(w world, _ context.CancelFunc, term *leader.Term) { assert.NoError(w, term.Resign()) },
-		"resign twice": func(w world, _ context.CancelFunc, term *leader.Term) { resignTwice(w.T, term) },
-		"suspended":    func(w world, _ context.CancelFunc, _ *leader.Term) { w.server.CutConnections() },
+		"ctx is done":   func(_ world, cancel context.CancelFunc, _ *leader.Term) { cancel() },
+		"release":       func(w world, _ context.CancelFunc, term *leader.Term) { assert.NoError(w, term.Release()) },
+		"release twice": func(w world, _ context.CancelFunc, term *leader.Term) { releaseTwice(w.T, term) },
+		"suspended":     func(w world, _ context.CancelFunc, _ *leader.Term) { w.server.CutConnections() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w world) {
@@ -95,7 +95,7 @@ func TestNodeStaysUntilTheWorkHasReturned(t *testing.T) {
 				successor := elected(t, next)
 				synctest.Wait()
 				require.Contains(t, log.String(), "function has returned")
-				require.NoError(t, successor.Resign())
+				require.NoError(t, successor.Release())
 				err := testbed.Receive(t, ended, "the end")
 				if ctx.Err() != nil {
 					require.ErrorIs(t, err, context.Canceled)
@@ -108,20 +108,20 @@ func TestNodeStaysUntilTheWorkHasReturned(t *testing.T) {
 	}
 }
 
-func resignTwice(t *testing.T, term *leader.Term) { // CURATOR-518
-	assert.NoError(t, term.Resign())
-	assert.ErrorIs(t, term.Resign(), leader.ErrResigned)
-	assert.ErrorIs(t, term.Err(), leader.ErrResigned)
+func releaseTwice(t *testing.T, term *leader.Term) { // CURATOR-518
+	assert.NoError(t, term.Release())
+	assert.ErrorIs(t, term.Release(), lock.ErrReleased)
+	assert.ErrorIs(t, term.Err(), lock.ErrReleased)
 }
 
 // TestRunGoesOn has each thing happen that must not end it.
 func TestRunGoesOn(t *testing.T) {
 	for name, f := range map[string]func(w world, client *framework.Client, ctx context.Context, term *leader.Term) error{
 		"when the work returns": func(world, *framework.Client, context.Context, *leader.Term) error { return nil }, // CUR-LDR-13, CURATOR-671
-		"when it was resigned": func(w world, _ *framework.Client, ctx context.Context, term *leader.Term) error { // CUR-LDR-15, CURATOR-468
-			resignTwice(w.T, term)
+		"when it was released": func(w world, _ *framework.Client, ctx context.Context, term *leader.Term) error { // CUR-LDR-15, CURATOR-468
+			releaseTwice(w.T, term)
 			<-ctx.Done()
-			assert.ErrorIs(w, context.Cause(ctx), leader.ErrResigned)
+			assert.ErrorIs(w, context.Cause(ctx), lock.ErrReleased)
 			return ctx.Err()
 		},
 		"when the session ends": func(w world, client *framework.Client, ctx context.Context, _ *leader.Term) error { // CURATOR-16, -73
@@ -300,12 +300,12 @@ func TestTermHasTheValuesOfTheCampaignsContextAndNotItsEnd(t *testing.T) {
 		// A campaign in a term's context is another candidate, which can only wait for the end.
 		c := w.campaigning(term.Context(), e)
 		require.Len(t, w.nodes(), 2)
-		require.NoError(t, term.Resign())
+		require.NoError(t, term.Release())
 		r := testbed.Receive(t, c, "the end of the campaign")
 		if r.err == nil { // it was elected at the same moment
-			require.NoError(t, r.term.Resign())
+			require.NoError(t, r.term.Release())
 		} else {
-			require.ErrorIs(t, r.err, leader.ErrResigned)
+			require.ErrorIs(t, r.err, lock.ErrReleased)
 		}
 		w.soon()
 		require.Empty(t, w.nodes())
@@ -332,7 +332,7 @@ func TestWorkEndsBeforeTheNextTermWhenCutOff(t *testing.T) {
 		began := time.Now()
 		require.Less(t, testbed.Receive(t, ended, "the end of the work"), began)
 		w.server.Thaw()
-		require.NoError(t, term.Resign())
+		require.NoError(t, term.Release())
 		cancel()
 		require.Error(t, testbed.Receive(t, done, "the end"))
 	})
@@ -393,18 +393,16 @@ func TestWhetherTheWorkSaysMoreThanTheEndOfItsContext(t *testing.T) {
 			cause, work error
 			more        bool
 		}{
-			"nothing wrapped, of several":   {reason, several{}, true},
-			"nothing wrapped, of one":       {reason, perhaps{}, true},
-			"nothing missing":               {reason, several{nil}, true},
-			"the end":                       {reason, context.Canceled, false},
-			"the end, wrapped":              {reason, perhaps{several{context.Canceled}}, false},
-			"the cause":                     {reason, reason, false},
-			"the cause, and more":           {reason, several{reason, errEnough}, true},
-			"a cause that wraps nothing":    {perhaps{}, perhaps{}, false},
-			"a cause of several":            {errors.Join(reason, errEnough), several{errEnough, reason}, false},
-			"a cause that is not compared":  {several{reason}, several{reason}, false},
-			"a cause that wraps, like this": {perhaps{several{reason}}, perhaps{several{reason}}, false},
-			"what only reads like the end":  {reason, errors.New("context canceled"), true},
+			"nothing wrapped, of several":  {reason, several{}, true},
+			"nothing wrapped, of one":      {reason, perhaps{}, true},
+			"nothing missing":              {reason, several{nil}, true},
+			"the end":                      {reason, context.Canceled, false},
+			"the end, wrapped":             {reason, perhaps{several{context.Canceled}}, true},
+			"the cause":                    {reason, reason, false},
+			"the cause, and more":          {reason, several{reason, errEnough}, true},
+			"a cause that wraps nothing":   {perhaps{}, perhaps{}, false},
+			"a cause that is not compared": {several{reason}, several{reason}, true},
+			"what only reads like the end": {reason, errors.New("context canceled"), true},
 		} {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			err := e.Run(ctx, func(ctx context.Context, _ *leader.Term) error {
@@ -413,7 +411,7 @@ func TestWhetherTheWorkSaysMoreThanTheEndOfItsContext(t *testing.T) {
 				return c.work
 			})
 			require.ErrorIs(t, err, context.Canceled, name)
-			// What the work says is joined to the end of ctx if it is more.
+			// What the work says is joined to the end of ctx unless it is its error or its cause.
 			parts := err.(interface{ Unwrap() []error }).Unwrap()
 			require.Equal(t, c.more, len(parts) == 2, "%s: %v", name, err)
 		}
@@ -449,7 +447,7 @@ func TestALogThatStandsStillDoesNotKeepTheNode(t *testing.T) {
 				ended := make(chan error, 1)
 				go func() {
 					ended <- e.Lead(t.Context(), func(_ context.Context, term *leader.Term) error {
-						assert.NoError(t, term.Resign())
+						assert.NoError(t, term.Release())
 						close(lost)
 						<-finish
 						return nil
@@ -463,7 +461,7 @@ func TestALogThatStandsStillDoesNotKeepTheNode(t *testing.T) {
 				term := elected(t, next)
 				goOn()
 				require.NoError(t, testbed.Receive(t, ended, "the end"))
-				require.NoError(t, term.Resign())
+				require.NoError(t, term.Release())
 			})
 		})
 	}

@@ -14,13 +14,13 @@ import (
 // TestALossIsToldAlsoIfNobodyElseLed has the connection of a leader be lost for a moment. Its term is over then, although its node
 // is still there and is deleted by it.
 func TestALossIsToldAlsoIfNobodyElseLed(t *testing.T) {
-	t.Run("by Resign", func(t *testing.T) {
+	t.Run("by Release", func(t *testing.T) {
 		virtual(t, func(t *testing.T, w world) {
 			term, err := w.election().Campaign(t.Context())
 			require.NoError(t, err)
 			w.server.CutConnections()
 			testbed.Receive(t, term.Done(), "the end of the term")
-			require.ErrorIs(t, term.Resign(), lock.ErrSuspended)
+			require.ErrorIs(t, term.Release(), lock.ErrSuspended)
 			require.Empty(t, w.nodes())
 		})
 	})

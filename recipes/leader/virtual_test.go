@@ -88,11 +88,11 @@ func (w world) soon() {
 	synctest.Wait()
 }
 
-// TestEachGainHasOneEnd has ten candidates lead twice each: the first time they resign, the second time their client is closed.
+// TestEachGainHasOneEnd has ten candidates lead twice each: the first time they release, the second time their client is closed.
 func TestEachGainHasOneEnd(t *testing.T) { // CUR-LDR-04
 	virtual(t, func(t *testing.T, w world) {
 		const n = 10
-		var gains, resigned, closed, others, leading atomic.Int32
+		var gains, released, closed, others, leading atomic.Int32
 		var all sync.WaitGroup
 		for range n {
 			client := w.client()
@@ -106,8 +106,8 @@ func TestEachGainHasOneEnd(t *testing.T) { // CUR-LDR-04
 				assert.EqualValues(t, 1, leading.Add(1), "alone")
 				context.AfterFunc(term.Context(), func() {
 					switch {
-					case errors.Is(term.Err(), leader.ErrResigned):
-						resigned.Add(1)
+					case errors.Is(term.Err(), lock.ErrReleased):
+						released.Add(1)
 					case errors.Is(term.Err(), lock.ErrClosed):
 						closed.Add(1)
 					default:
@@ -119,17 +119,17 @@ func TestEachGainHasOneEnd(t *testing.T) { // CUR-LDR-04
 				giveUp(term)
 			}
 			all.Go(func() {
-				lead(func(term *leader.Term) { assert.NoError(t, term.Resign()) })
+				lead(func(term *leader.Term) { assert.NoError(t, term.Release()) })
 				lead(func(term *leader.Term) {
 					assert.NoError(t, client.Close())
-					assert.ErrorIs(t, term.Resign(), lock.ErrClosed)
+					assert.ErrorIs(t, term.Release(), lock.ErrClosed)
 				})
 			})
 		}
 		all.Wait()
 		synctest.Wait()
 		require.EqualValues(t, 2*n, gains.Load())
-		require.EqualValues(t, n, resigned.Load())
+		require.EqualValues(t, n, released.Load())
 		require.EqualValues(t, n, closed.Load())
 		require.Zero(t, others.Load())
 		require.Empty(t, w.nodes())
@@ -147,7 +147,7 @@ func TestCampaignBeforeAnyServerIsThere(t *testing.T) { // CUR-LDR-06
 		term := elected(t, c)
 		require.Len(t, w.nodes(), 1)
 		require.NoError(t, term.Err())
-		require.NoError(t, term.Resign())
+		require.NoError(t, term.Release())
 	})
 }
 
@@ -173,8 +173,8 @@ func TestCandidateOutlastsItsRetryPolicy(t *testing.T) { // CURATOR-16, -73
 		}
 		time.Sleep(20 * time.Second)
 		require.Len(t, w.nodes(), 2)
-		require.NoError(t, first.Resign())
-		require.NoError(t, elected(t, c).Resign())
+		require.NoError(t, first.Release())
+		require.NoError(t, elected(t, c).Release())
 	})
 }
 
@@ -212,7 +212,7 @@ func TestAWaitInVainSaysWhetherThereWasAServer(t *testing.T) {
 			require.ErrorIs(t, err, zk.ErrNoServer)
 		}
 		require.NoError(t, w.server.Restart())
-		_ = term.Resign()
+		_ = term.Release()
 	})
 }
 
@@ -245,21 +245,21 @@ func TestAllServersDownMeansNoLeaderAndThenExactlyOne(t *testing.T) { // CUR-LDR
 				for _, other := range all {
 					waiting(t, other)
 				}
-				require.NoError(t, term.Resign(), "candidate %d", i)
+				require.NoError(t, term.Release(), "candidate %d", i)
 				w.soon()
 			}
 		}
-		require.ErrorIs(t, first.Resign(), lock.ErrSessionLost)
+		require.ErrorIs(t, first.Release(), lock.ErrSessionLost)
 	})
 }
 
 // TestATermEndsBeforeItsNodeGoes looks at the term at the moment when the server carries out the deletion.
 func TestATermEndsBeforeItsNodeGoes(t *testing.T) { // CURATOR-620; client-go's ReleaseOnCancel
 	for name, end := range map[string]func(t *testing.T, client *framework.Client, e *leader.Election, began func(*leader.Term)){
-		"resign": func(t *testing.T, _ *framework.Client, e *leader.Election, began func(*leader.Term)) {
+		"release": func(t *testing.T, _ *framework.Client, e *leader.Election, began func(*leader.Term)) {
 			term := campaign(t, e)
 			began(term)
-			require.NoError(t, term.Resign())
+			require.NoError(t, term.Release())
 		},
 		"close": func(t *testing.T, client *framework.Client, e *leader.Election, began func(*leader.Term)) {
 			began(campaign(t, e))
@@ -325,9 +325,9 @@ func TestAServerThatRefusesCredentialsEndsNoCampaign(t *testing.T) {
 				require.ErrorIs(t, err, zk.ErrAuthFailed, "the reason is told")
 				refuses.Store(false)
 				w.soon()
-				require.NoError(t, first.Resign())
+				require.NoError(t, first.Release())
 				term := elected(t, c)
-				require.NoError(t, term.Resign())
+				require.NoError(t, term.Release())
 				w.soon()
 				require.Empty(t, w.nodes())
 			})
@@ -355,7 +355,7 @@ func TestACampaignThatIsGivenUpAtALossSaysSo(t *testing.T) {
 		require.NoError(t, w.server.ExpireSession(w.session(client)))
 		err := testbed.Receive(t, c, "the end of the campaign").err
 		require.ErrorIs(t, err, context.Canceled)
-		require.NoError(t, first.Resign())
+		require.NoError(t, first.Release())
 	})
 }
 
@@ -373,7 +373,7 @@ func TestACandidateIsNotTiedToAnotherTermsSession(t *testing.T) {
 		require.Equal(t, leader.State{}, observe(t, ctx, e).state())
 		term, err := e.Campaign(ctx)
 		require.NoError(t, err)
-		require.NoError(t, term.Resign())
+		require.NoError(t, term.Release())
 	})
 }
 

@@ -61,13 +61,16 @@ func OpError(op, path string, err error) error {
 	return &framework.OpError{Op: op, Path: path, Err: Bare(err)}
 }
 
-// Bare is err without the operation and path of a request.
+// Bare is err without the operations and paths of requests, and of recipes that it came from.
 func Bare(err error) error {
-	if inner, ok := err.(*framework.OpError); ok {
-		err = inner.Err
+	for {
+		switch inner := err.(type) {
+		case *framework.OpError:
+			err = inner.Err
+		case *framework.MultiError:
+			err = inner.Err
+		default:
+			return err
+		}
 	}
-	if inner, ok := err.(*framework.MultiError); ok {
-		err = inner.Err
-	}
-	return err
 }
