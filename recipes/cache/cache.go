@@ -84,6 +84,7 @@ func New(client *framework.Client, path string, opts ...Option) (*Cache, error) 
 
 // run follows one connection after the other until the cache or its client is closed.
 func (c *Cache) run() {
+	defer c.show(nil, nil, false, false) // whoever waits with the channel of Current looks again
 	pauses := wait.Pauses{First: minFailed, Last: maxFailed}
 	for c.ctx.Err() == nil {
 		l, err := c.begin()
@@ -199,7 +200,7 @@ func each(list []placed, yield func(Node) bool) {
 }
 
 // Current reports whether the copy shows all that this client's server has reported, and returns a channel that is closed when
-// that may have changed. It is false during a load, from the moment at which the connection is lost until everything has been read
+// that may have changed, and when the cache has ended. It is false during a load, from the moment at which the connection is lost until everything has been read
 // again on another one, and while something that has changed is being read. Nodes that the client may not read do not count.
 // Sync is the way to be certain. [Stats.Age] says for how long there has been no connection.
 func (c *Cache) Current() (ok bool, changed <-chan struct{}) {

@@ -228,16 +228,18 @@ func (l *loop) mark(path string, what ask, waits ...*waiting) {
 	l.attach(m, waits...)
 }
 
-// attach makes waits wait for what is to be read of m.
+// attach makes waits wait for what is to be read of m, each of them once.
 func (l *loop) attach(m *mark, waits ...*waiting) {
-	for _, w := range waits {
-		w.left++
-	}
+	list := &m.waits
 	if m.next != 0 {
-		m.later = append(m.later, waits...)
-		return
+		list = &m.later
 	}
-	m.waits = append(m.waits, waits...)
+	for _, w := range waits {
+		if !slices.Contains(*list, w) {
+			w.left++
+			*list = append(*list, w)
+		}
+	}
 	if len(waits) > 0 && m.state == paused {
 		l.queue(m)
 	}
@@ -429,17 +431,18 @@ func (l *loop) listed(m *mark, names []string, czxid int64) {
 	case n == nil:
 		return // it was deleted before, and made again: there was an event
 	case n.value.stat.Czxid != czxid: // deleted and made again while the client was not allowed to read it
-		m.next |= theNode
+		m.todo |= theNode
 		return
 	}
 	there := make(map[string]struct{}, min(len(names), len(n.children)))
+	waits := slices.Concat(m.waits, m.later)
 	for _, name := range names {
 		child, path := n.children[name], framework.Join(m.path, name)
 		if child != nil {
 			there[name] = struct{}{}
 		}
 		if !l.reached(child) && l.c.keeps(path) {
-			l.mark(path, theNode, slices.Concat(m.waits, m.later)...)
+			l.mark(path, theNode, waits...)
 		}
 	}
 	for name, child := range n.children {
@@ -456,11 +459,11 @@ func (l *loop) reached(n *node) bool { return n != nil && n.read == l.number }
 func (l *loop) startAgain() {
 	l.newSession = false
 	l.removeAll(l.c.tree.root)
-	var waits []*waiting
+	l.mark(l.c.path, theNode)
+	root := l.marks[l.c.path]
 	for _, m := range l.marks {
-		waits = slices.Concat(waits, m.waits, m.later)
+		l.attach(root, slices.Concat(m.waits, m.later)...)
 	}
-	l.mark(l.c.path, theNode, waits...)
 }
 
 // removeAll takes out a node, and all below it before it. n may be nil.

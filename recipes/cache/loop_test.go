@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"runtime"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -303,5 +306,168 @@ func TestTreeThatIsMadeAgainGoesFirst(t *testing.T) {
 		changes.want("deleted /r/p/x=/r/p/x", "deleted /r/p=/r/p", "created /r/p=/r/p", "created /r/p/x=x")
 		create(t, other, "/r/p/y")
 		changes.want("created /r/p/y=/r/p/y")
+	})
+}
+
+// TestALargeTreeOfARestoredEnsembleIsReadOnce has all children be known when the first one turns out to be older than its copy. What
+// waits for them then waits for the root, once for each wait and not once for each child.
+func TestALargeTreeOfARestoredEnsembleIsReadOnce(t *testing.T) {
+	const children = 5_000
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		synctest.Test(t, func(t *testing.T) {
+			var current atomic.Pointer[zktest.Server]
+			start := func(later int) *zktest.Server {
+				server := zktest.NewServer(t, zktest.WithInMemory())
+				require.NoError(t, server.Create("/r", nil))
+				for range later {
+					require.NoError(t, server.Create("/x", nil))
+					require.NoError(t, server.Delete("/x"))
+				}
+				for i := range children {
+					require.NoError(t, server.Create(fmt.Sprintf("/r/%d", i), nil))
+				}
+				return server
+			}
+			old, restored := start(100), start(0)
+			current.Store(old)
+			client, err := framework.New([]string{"server:1"}, framework.WithSessionTimeout(10*time.Second),
+				framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+					return current.Load().DialContext(ctx, network, address)
+				}))
+			require.NoError(t, err)
+			defer client.Close()
+			c := load(t, client, "/r", opts...)
+			defer c.Close()
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			current.Store(restored)
+			old.Stop()
+			time.Sleep(time.Minute) // virtual time
+			require.NoError(t, c.Sync(testbed.Context(t)))
+			runtime.ReadMemStats(&after)
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(200<<20))
+			require.Equal(t, children+1, c.Stats().Nodes)
+			n, _ := c.Get("/r/7")
+			stat, err := restored.Stat("/r/7")
+			require.NoError(t, err)
+			require.Equal(t, stat.Mzxid, n.Stat.Mzxid)
+		})
+	})
+}
+
+// TestAServerThatStaysBehindForLongIsNotBelieved has a client move to a member that applies what was committed ten seconds
+// later.
+func TestAServerThatStaysBehindForLongIsNotBelieved(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		synctest.Test(t, func(t *testing.T) {
+			cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
+			leader, err := cluster.WaitLeader(t.Context())
+			require.NoError(t, err)
+			members := cluster.Members()
+			behind := members[slices.IndexFunc(members, func(s *zktest.Server) bool { return s != leader })]
+			var current atomic.Pointer[zktest.Server]
+			current.Store(leader)
+			client, err := framework.New([]string{"server:1"}, framework.WithSessionTimeout(30*time.Second),
+				framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+					return current.Load().DialContext(ctx, network, address)
+				}))
+			require.NoError(t, err)
+			defer client.Close()
+			require.NoError(t, leader.Create("/r", nil))
+			require.NoError(t, leader.Create("/r/a", []byte("first")))
+			c := load(t, client, "/r", opts...)
+			defer c.Close()
+			require.NoError(t, leader.Set("/r/a", []byte("second")))
+			require.NoError(t, c.Sync(t.Context()))
+			time.Sleep(time.Second) // virtual time, in which all members hear of it
+
+			require.NoError(t, cluster.Lag(behind, 10*time.Second))
+			current.Store(behind)
+			leader.RefuseConnections(true)
+			leader.CutConnections()
+			require.NoError(t, leader.Set("/r/a", []byte("third")))
+			require.NoError(t, leader.Create("/r/b", []byte("new")))
+			for range 4 {
+				time.Sleep(time.Second) // virtual time, at the end of which the member is still behind
+				stat, err := behind.Stat("/r/a")
+				require.NoError(t, err)
+				require.EqualValues(t, 1, stat.Version)
+				require.True(t, client.State().IsConnected())
+				ok, _ := c.Current()
+				require.False(t, ok)
+				require.Equal(t, []string{"/r=", "/r/a=second"}, show(c))
+				short, cancel := context.WithTimeout(t.Context(), time.Second)
+				require.ErrorIs(t, c.Sync(short), context.DeadlineExceeded)
+				cancel()
+			}
+			require.NoError(t, c.Sync(t.Context()))
+			require.Equal(t, []string{"/r=", "/r/a=third", "/r/b=new"}, show(c))
+		})
+	})
+}
+
+// TestAnAnswerThatIsOlderThanTheCopyIsNotShown has a server answer with an earlier state for a minute, although it has caught up.
+func TestAnAnswerThatIsOlderThanTheCopyIsNotShown(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		synctest.Test(t, func(t *testing.T) {
+			server := zktest.NewServer(t, zktest.WithInMemory())
+			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+			create(t, client, "/r", "/r/a")
+			var mu sync.Mutex
+			var first []byte // the answer about the state that is shown again
+			wrong := false
+			server.Tamper(func(_ zktest.Request, answer []byte) []byte {
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case first == nil:
+					first = slices.Clone(answer)
+				case wrong:
+					copy(answer[20:], first[20:]) // behind the length, the request's number, the zxid and the error
+				}
+				return answer
+			}, zktest.OnOp(zktest.OpGetData), zktest.OnPath("/r/a"))
+			c := load(t, client, "/r", opts...)
+			set(t, client, "/r/a", "/r/b") // as long as what was there
+			require.NoError(t, c.Sync(t.Context()))
+			lie := func(now bool) {
+				mu.Lock()
+				defer mu.Unlock()
+				wrong = now
+			}
+			lie(true)
+			before := c.Stats().Reads
+			server.CutConnections()
+			time.Sleep(time.Minute) // virtual time
+			require.Equal(t, []string{"/r=/r", "/r/a=/r/b"}, show(c))
+			ok, _ := c.Current()
+			require.False(t, ok)
+			require.Less(t, c.Stats().Reads-before, int64(50), "there are pauses")
+			short, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			require.ErrorIs(t, c.Sync(short), context.DeadlineExceeded)
+			lie(false)
+			require.NoError(t, c.Sync(t.Context()))
+			require.Equal(t, []string{"/r=/r", "/r/a=/r/b"}, show(c))
+			ok, _ = c.Current()
+			require.True(t, ok)
+		})
+	})
+}
+
+// TestTheEndOfACacheEndsAWaitForCurrent has it end while there is no connection, and so no change but that.
+func TestTheEndOfACacheEndsAWaitForCurrent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+		c := load(t, client, "/r")
+		server.RefuseConnections(true)
+		server.CutConnections()
+		time.Sleep(time.Minute) // virtual time: it waits for a connection
+		synctest.Wait()
+		ok, changed := c.Current()
+		require.False(t, ok)
+		require.NoError(t, c.Close())
+		testbed.Receive(t, changed, "the end")
 	})
 }
