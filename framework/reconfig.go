@@ -7,9 +7,19 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/internal/conn"
 	"github.com/gocurator/curator/internal/proto"
 )
+
+func init() {
+	clientapi.Reconfig = func(ctx context.Context, client any, joining, leaving, members []byte, version int64) (*zk.Stat, error) {
+		r, err := client.(*Client).reconfig(ctx, &proto.ReconfigRequest{Joining: joining, Leaving: leaving, Members: members, Config: version})
+		return r.stat, err
+	}
+}
 
 // EnsembleConfig is the configuration of an ensemble that its servers keep. Groups and weights of servers are not in it.
 type EnsembleConfig struct {
@@ -102,23 +112,29 @@ func (c *Client) Reconfig(ctx context.Context, change Reconfiguration, version i
 	if err != nil {
 		return EnsembleConfig{}, opError(op, configPath, err)
 	}
+	r, err := c.reconfig(ctx, request)
+	if err != nil {
+		return EnsembleConfig{}, err
+	}
+	config, err := parseConfig(string(r.value))
+	if err != nil {
+		return EnsembleConfig{}, opError(op, configPath, doubtful{err})
+	}
+	return config, nil
+}
+
+// reconfig sends a change.
+func (c *Client) reconfig(ctx context.Context, request *proto.ReconfigRequest) (r withStat[[]byte], err error) {
+	const op = "reconfig"
 	frame := request.Append(conn.Begin(256))
-	var config EnsembleConfig
 	err = c.core.do(ctx, op, configPath, func(l *link) error {
-		data, err := askIfKnown(ctx, l, question[[]byte]{op: proto.OpReconfig, frame: slices.Clone(frame), parse: func(d *proto.Decoder) []byte {
-			data := d.Bytes()
-			parseStat(d)
-			return data
+		var err error
+		r, err = askIfKnown(ctx, l, question[withStat[[]byte]]{op: proto.OpReconfig, frame: slices.Clone(frame), parse: func(d *proto.Decoder) withStat[[]byte] {
+			return withStat[[]byte]{d.Bytes(), parseStat(d)}
 		}})
-		if err != nil {
-			return err
-		}
-		if config, err = parseConfig(string(data)); err != nil {
-			return doubtful{err}
-		}
-		return nil
+		return err
 	})
-	return config, opError(op, configPath, err)
+	return r, opError(op, configPath, err)
 }
 
 // withConfig is the error of a server that has no configuration of ZooKeeper's kind. A Keeper may have an old one, of the

@@ -42,8 +42,6 @@
 //	                          errors; fails if there is a node      Hold has a context that ends when the lock is lost; after
 //	                          of others; a lost session keeps       a loss it can be acquired again
 //	                          it locked for ever
-//	Reconfig,                 work                                  return ErrUnsupported
-//	IncrementalReconfig
 //	WithMaxBufferSize         limits replies                        has no effect: the limit is 256 MB
 //	unknown codes             "unknown error: -6"                   values of package framework, such as ErrUnimplemented
 package zkconn

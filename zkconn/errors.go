@@ -8,9 +8,6 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// ErrUnsupported is the error of [Conn.Reconfig] and [Conn.IncrementalReconfig]. Nothing was sent.
-var ErrUnsupported = errors.New("zkconn: not supported")
-
 // plain are the errors of go-zookeeper, which programs compare with ==, and what they stand for. The first one that fits counts.
 var plain = []struct{ is, becomes error }{
 	{framework.ErrClosed, zk.ErrConnectionClosed},

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/clientapi"
 )
 
 // AddAuth presents credentials on this connection and on every later one. If the server refuses them, the error is [ErrAuthFailed].
@@ -182,13 +184,20 @@ func (c *Conn) Multi(ops ...any) ([]MultiResponse, error) {
 	return results, unwrapped(err)
 }
 
-// Reconfig returns [ErrUnsupported].
-func (c *Conn) Reconfig([]string, int64) (*Stat, error) { return nil, ErrUnsupported }
-
-// IncrementalReconfig returns [ErrUnsupported].
-func (c *Conn) IncrementalReconfig([]string, []string, int64) (*Stat, error) {
-	return nil, ErrUnsupported
+// IncrementalReconfig adds servers to the ensemble, given as lines of its configuration such as "server.4=host:2888:3888;2181", and removes
+// those with the ids of leaving, if its configuration has this version; -1 is any. It returns the stat of the new configuration, which is the
+// data of /zookeeper/config.
+func (c *Conn) IncrementalReconfig(joining, leaving []string, version int64) (*Stat, error) {
+	return given(clientapi.Reconfig(once, c.client, listed(joining), listed(leaving), nil, version))
 }
+
+// Reconfig is [Conn.IncrementalReconfig] with all servers that there shall be.
+func (c *Conn) Reconfig(members []string, version int64) (*Stat, error) {
+	return given(clientapi.Reconfig(once, c.client, nil, nil, listed(members), version))
+}
+
+// listed is never nil: a server takes that for no list at all.
+func listed(lines []string) []byte { return []byte(strings.Join(lines, ",")) }
 
 // given is a stat and an error as go-zookeeper returns them: there is a stat unless the connection was lost, since programs use
 // that of a node that does not exist.

@@ -1,10 +1,13 @@
 package zkconn_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +15,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/testbed/ensemble"
 	"github.com/gocurator/curator/zkconn"
 	"github.com/gocurator/curator/zktest"
 )
@@ -32,7 +38,9 @@ type api interface {
 	Get(path string) ([]byte, *zk.Stat, error)
 	GetACL(path string) ([]zk.ACL, *zk.Stat, error)
 	GetW(path string) ([]byte, *zk.Stat, <-chan zk.Event, error)
+	IncrementalReconfig(joining, leaving []string, version int64) (*zk.Stat, error)
 	Multi(ops ...interface{}) ([]zk.MultiResponse, error)
+	Reconfig(members []string, version int64) (*zk.Stat, error)
 	Server() string
 	SessionID() int64
 	Set(path string, data []byte, version int32) (*zk.Stat, error)
@@ -96,7 +104,7 @@ func (tr *transcript) note(call string, results ...any) {
 func identity(err error) string {
 	switch err {
 	case nil, zk.ErrNoNode, zk.ErrNodeExists, zk.ErrBadVersion, zk.ErrNotEmpty, zk.ErrNoChildrenForEphemerals, zk.ErrNoAuth,
-		zk.ErrInvalidACL, zk.ErrInvalidPath, zk.ErrConnectionClosed, zk.ErrAuthFailed, zk.ErrBadArguments:
+		zk.ErrInvalidACL, zk.ErrInvalidPath, zk.ErrConnectionClosed, zk.ErrAuthFailed, zk.ErrBadArguments, zk.ErrReconfigDisabled:
 		return fmt.Sprintf("== %v", err)
 	}
 	if errors.Is(err, zk.ErrInvalidFlags) {
@@ -197,6 +205,7 @@ func (tr *transcript) record() {
 	tr.multi()
 	tr.acls()
 	tr.watches()
+	tr.reconfig()
 	tr.note("state", c.State().String(), c.SessionID() != 0, c.Server() != "")
 	c.Close()
 	c.Close()
@@ -293,6 +302,89 @@ func (tr *transcript) watches() {
 	tr.event("deleted", more)
 }
 
+func (tr *transcript) reconfig() {
+	for _, version := range []int64{-1, 1 << 32} {
+		stat, err := tr.conn.Reconfig([]string{"server.1=a:2888:3888;2181\n", "server.2=b:2888:3888:observer;2181"}, version)
+		tr.note("reconfig", stat, err)
+		stat, err = tr.conn.IncrementalReconfig([]string{"server.3=c:2888:3888;2181"}, []string{"1", "2"}, version)
+		tr.note("incremental reconfig", stat, err)
+		stat, err = tr.conn.IncrementalReconfig(nil, []string{"1"}, version)
+		tr.note("incremental reconfig", stat, err)
+		stat, err = tr.conn.IncrementalReconfig(nil, nil, version)
+		tr.note("incremental reconfig", stat, err)
+		stat, err = tr.conn.Reconfig(nil, version)
+		tr.note("reconfig", stat, err)
+	}
+}
+
+// sent keeps what is written to a connection.
+type sent struct {
+	net.Conn
+	mu    sync.Mutex
+	bytes []byte
+}
+
+func (s *sent) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bytes = append(s.bytes, b...)
+	return s.Conn.Write(b)
+}
+
+// bodies are those of the requests of one kind.
+func (s *sent) bodies(op zktest.Op) (list []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for rest := s.bytes; len(rest) > 0; {
+		n := 4 + binary.BigEndian.Uint32(rest)
+		if frame := rest[4:n]; binary.BigEndian.Uint32(frame[4:]) == uint32(op) {
+			list = append(list, string(frame[8:]))
+		}
+		rest = rest[n:]
+	}
+	return list
+}
+
+// No server of zktest reconfigures. So the requests are compared byte by byte, and the answer is made here.
+func TestReconfigSendsWhatGoZookeeperSends(t *testing.T) {
+	record := func(connect func(servers []string, dial zk.Dialer) (api, error)) (lines, bodies []string) {
+		server := zktest.NewServer(t)
+		server.Tamper(func(_ zktest.Request, answer []byte) []byte {
+			var header proto.ReplyHeader
+			d := proto.NewDecoder(answer[4:])
+			header.Decode(&d)
+			header.Code = 0
+			body := proto.DataResponse{Data: []byte("version=1"), Stat: proto.Stat{Version: 7}}
+			answer = body.Append(header.Append(make([]byte, 4)))
+			binary.BigEndian.PutUint32(answer, uint32(len(answer)-4))
+			return answer
+		}, zktest.OnOp(zktest.OpReconfig))
+		var s sent
+		conn, err := connect(server.Servers(), func(network, address string, timeout time.Duration) (net.Conn, error) {
+			var err error
+			s.Conn, err = net.DialTimeout(network, address, timeout)
+			return &s, err
+		})
+		require.NoError(t, err)
+		defer conn.Close()
+		tr := &transcript{conn: conn}
+		tr.reconfig()
+		return tr.lines, s.bodies(zktest.OpReconfig)
+	}
+	theirs, theirBodies := record(func(servers []string, dial zk.Dialer) (api, error) {
+		conn, _, err := zk.Connect(servers, 10*time.Second, zk.WithLogger(quiet{}), zk.WithDialer(dial))
+		return conn, err
+	})
+	ours, ourBodies := record(func(servers []string, dial zk.Dialer) (api, error) {
+		conn, _, err := zkconn.Connect(servers, 10*time.Second, zkconn.WithLogger(quiet{}), zkconn.WithDialer(dial))
+		return conn, err
+	})
+	require.Len(t, theirBodies, 10)
+	require.Equal(t, theirBodies, ourBodies)
+	require.Contains(t, theirs[0], "stat(v7 ")
+	require.Equal(t, theirs, ours)
+}
+
 // Each method is called with the same arguments on go-zookeeper's Conn and on ours, each on a server of its own.
 func TestOperationsReturnWhatGoZookeepersReturn(t *testing.T) {
 	for name, opts := range map[string][]zktest.Option{"plain": nil, "TTL": {zktest.WithTTLNodes()}} {
@@ -339,8 +431,33 @@ func TestBadArgumentsAreRefusedEarly(t *testing.T) {
 	_, err = conn.Multi((*zk.CreateRequest)(nil))
 	require.ErrorIs(t, err, zkconn.ErrBadArguments)
 	require.ErrorIs(t, conn.AddAuth("", nil), zkconn.ErrBadArguments)
+}
+
+func TestReconfigTakesAServerAwayAndBringsItBack(t *testing.T) {
+	e := ensemble.Start(t, ensemble.WithEnv("ZOO_CFG_EXTRA", "reconfigEnabled=true skipACL=yes"))
+	conn, _, err := zkconn.Connect(e.Servers()[:2], 10*time.Second, zkconn.WithLogger(quiet{}))
+	require.NoError(t, err)
+	defer conn.Close()
+	// A server that led loses its clients, and a new one is not in step at once.
+	members := func(reconfig func() (*zk.Stat, error)) (list []string) {
+		testbed.Eventually(t, func() bool {
+			_, err := reconfig()
+			return err == nil
+		}, "a new configuration")
+		testbed.Eventually(t, func() bool {
+			data, _, err := conn.Get("/zookeeper/config")
+			list = strings.Split(string(data), "\n")
+			return err == nil
+		}, "the configuration")
+		return list[:len(list)-1] // without the version
+	}
+	all := members(func() (*zk.Stat, error) { return nil, nil })
+	require.Len(t, all, 3)
+	_, err = conn.Reconfig(all, 1)
+	require.Equal(t, zkconn.ErrBadVersion, err)
 	_, err = conn.Reconfig(nil, -1)
-	require.ErrorIs(t, err, zkconn.ErrUnsupported)
-	_, err = conn.IncrementalReconfig(nil, nil, -1)
-	require.ErrorIs(t, err, zkconn.ErrUnsupported)
+	require.Equal(t, zkconn.ErrBadArguments, err)
+	require.Equal(t, all[:2], members(func() (*zk.Stat, error) { return conn.IncrementalReconfig(nil, []string{"3"}, -1) }))
+	require.Equal(t, all, members(func() (*zk.Stat, error) { return conn.IncrementalReconfig(all[2:], nil, -1) }))
+	require.Equal(t, all[:2], members(func() (*zk.Stat, error) { return conn.Reconfig(all[:2], -1) }))
 }

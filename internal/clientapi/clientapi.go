@@ -61,6 +61,8 @@ func HintsOf(ctx context.Context) Hints {
 }
 
 var (
+	// Reconfig is Client.Reconfig with the lists as text, where nil is none, and returns the configuration's stat.
+	Reconfig func(ctx context.Context, client any, joining, leaving, members []byte, version int64) (*zk.Stat, error)
 
 	// DeleteSoon is DeleteGuaranteed of a node at a valid path, of the context's session, and does not wait. While the
 	// session is connected and the client has no observer, the delete has its place in the connection's order when
