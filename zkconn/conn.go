@@ -249,7 +249,11 @@ func (c *Conn) SetLogger(l Logger) { c.log.set(l) }
 
 // onState is called by the client with each step of its connection.
 func (c *Conn) onState(state zk.State, server string, session int64) {
+	if state == StateHasSession && c.hosts != nil {
+		c.hosts.Connected()
+	}
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	repeated := state == StateDisconnected && c.state == StateDisconnected
 	c.state = state
 	switch state {
@@ -260,21 +264,20 @@ func (c *Conn) onState(state zk.State, server string, session int64) {
 	case StateExpired:
 		c.sessionID = 0
 	}
-	server = c.server
-	c.mu.Unlock()
-	if repeated {
-		return
+	if !repeated {
+		c.sendLocked(Event{Type: EventSession, State: state, Server: c.server})
 	}
-	if state == StateHasSession && c.hosts != nil {
-		c.hosts.Connected()
-	}
-	c.send(Event{Type: EventSession, State: state, Server: server})
 }
 
 // send passes an event to the channel and to the callback. It does not block.
 func (c *Conn) send(e Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.sendLocked(e)
+}
+
+// sendLocked is send. c.mu is held.
+func (c *Conn) sendLocked(e Event) {
 	if c.ended {
 		return
 	}

@@ -36,8 +36,8 @@ func NewLock(c *Conn, path string, acl []ACL) *Lock { return &Lock{conn: c, path
 // Lock waits until it holds the lock. See [Lock.LockWithData].
 func (l *Lock) Lock() error { return l.LockWithData([]byte{}) }
 
-// LockWithData waits until it holds the lock, and has data in its node. Errors are [ErrDeadlock] if this Lock holds already, and those of
-// operations, after which no node stays. While the connection is lost it waits on, for as long as the framework's default retry policy allows.
+// LockWithData waits until it holds the lock, and has data in its node. Errors are [ErrDeadlock] if this Lock holds already, or was lost
+// and is not unlocked yet, and those of operations, after which no node stays. While the connection is lost it waits on, for as long as the framework's default retry policy allows.
 func (l *Lock) LockWithData(data []byte) error {
 	if l.Hold() != nil {
 		return zk.ErrDeadlock
@@ -55,15 +55,25 @@ func (l *Lock) LockWithData(data []byte) error {
 		return unwrapped(err)
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.hold = hold
+	mine := l.hold == nil
+	if mine {
+		l.hold = hold
+	}
+	l.mu.Unlock()
+	if !mine { // somebody who waited beside us has lost it, and is to unlock first: that must not release our hold
+		_ = hold.Release() // it is given back in any case
+		return zk.ErrDeadlock
+	}
 	return nil
 }
 
 // Unlock releases the lock. Errors are [ErrNotLocked] if this Lock does not hold it, [ErrSessionExpired] if it was lost with its session, and
 // [ErrNoNode] if somebody else has deleted its node. Then the lock is not held any more. After any other error, call Unlock again.
 func (l *Lock) Unlock() error {
-	hold := l.Hold()
+	l.mu.Lock()
+	hold := l.hold
+	l.hold = nil // before the next can acquire
+	l.mu.Unlock()
 	if hold == nil {
 		return zk.ErrNotLocked
 	}
@@ -71,14 +81,14 @@ func (l *Lock) Unlock() error {
 	if errors.Is(err, lock.ErrNodeDeleted) {
 		err = zk.ErrNoNode
 	}
-	err = unwrapped(err)
-	switch err {
+	switch err = unwrapped(err); err {
 	case nil, zk.ErrNoNode, zk.ErrSessionExpired, zk.ErrConnectionClosed:
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.hold == hold {
-			l.hold = nil
-		}
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.hold == nil {
+		l.hold = hold
 	}
 	return err
 }

@@ -182,3 +182,67 @@ func TestNodesOfOthersAreUnderstood(t *testing.T) {
 		require.NoError(t, conn.Delete(later, -1))
 	})
 }
+
+// Two goroutines wait with one Lock, and the first that gets it loses it. Its Unlock must not release what the other holds.
+func TestALostLockIsUnlockedBeforeItIsLockedAgain(t *testing.T) {
+	virtual(t, func(t *testing.T, b *bench) {
+		other, _ := b.connect()
+		before := zkconn.NewLock(other, "/l", world)
+		require.NoError(t, before.Lock())
+		conn, _ := b.connect()
+		l := zkconn.NewLock(conn, "/l", world)
+		locked := make(chan error)
+		for range 2 {
+			go func() { locked <- l.Lock() }()
+		}
+		synctest.Wait()
+		require.NoError(t, before.Unlock())
+		require.NoError(t, testbed.Receive(t, locked, "the first"))
+		first := l.Hold()
+		require.NoError(t, b.ExpireSession(conn.SessionID()))
+		require.Equal(t, zkconn.ErrDeadlock, testbed.Receive(t, locked, "the second"))
+		require.Same(t, first, l.Hold())
+		require.Equal(t, zkconn.ErrSessionExpired, l.Unlock())
+		require.NoError(t, l.Lock(), "the second has left no node")
+		require.NoError(t, l.Unlock())
+	})
+}
+
+func TestGoroutinesThatShareALockTakeTurns(t *testing.T) {
+	virtual(t, func(t *testing.T, b *bench) {
+		conn, _ := b.connect()
+		b.create(conn, "/l")
+		other := zkconn.NewLock(conn, "/l", world)
+		l := zkconn.NewLock(conn, "/l", world)
+		for range 200 {
+			require.NoError(t, other.Lock())
+			locked := make(chan error)
+			for range 2 {
+				go func() { locked <- l.Lock() }()
+			}
+			synctest.Wait()
+			require.NoError(t, other.Unlock())
+			for range 2 {
+				require.NoError(t, <-locked)
+				require.NotNil(t, l.Hold())
+				require.NoError(t, l.Unlock())
+			}
+		}
+	})
+}
+
+func TestUnlockThatFailsCanBeRepeated(t *testing.T) {
+	virtual(t, func(t *testing.T, b *bench) {
+		acl := zk.DigestACL(zk.PermAll, "user", "secret")
+		conn, _ := b.connect()
+		require.NoError(t, conn.AddAuth("digest", []byte("user:secret")))
+		l := zkconn.NewLock(conn, "/l", acl)
+		require.NoError(t, l.Lock())
+		hold := l.Hold()
+		_, err := conn.SetACL("/l", zk.WorldACL(zk.PermRead), -1)
+		require.NoError(t, err)
+		require.Equal(t, zkconn.ErrNoAuth, l.Unlock())
+		require.Same(t, hold, l.Hold())
+		require.Equal(t, zkconn.ErrDeadlock, l.Lock())
+	})
+}

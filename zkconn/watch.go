@@ -117,12 +117,14 @@ func (c *Conn) renew(key watchKey, waiters []*waiter) {
 		case err == nil:
 			c.compare(key, waiters, stat, set)
 			return
-		case errors.Is(err, framework.ErrSessionLost):
-			c.end(key, waiters, zk.ErrSessionExpired)
-			return
-		case errors.Is(err, framework.ErrClosed):
+		case errors.Is(err, framework.ErrClosed) || c.open.Err() != nil:
 			c.end(key, waiters, zk.ErrClosing)
 			return
+		case errors.Is(err, framework.ErrSessionLost):
+			if c.SessionID() != key.session.ID() { // otherwise StateExpired is still to come
+				c.end(key, waiters, zk.ErrSessionExpired)
+				return
+			}
 		case !clientapi.MayPass(err):
 			c.end(key, waiters, unwrapped(err))
 			return

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/zkconn"
 	"github.com/gocurator/curator/zktest"
@@ -260,4 +261,37 @@ func TestTheEventChannelHasOneEventForAllWatchesOfANode(t *testing.T) {
 		}
 		assert.Equal(t, []zk.Event{{Type: zk.EventNodeDeleted, State: zk.StateSyncConnected, Path: "/a"}}, got)
 	})
+}
+
+// As with go-zookeeper: a program that hears of the end of its watch knows that the session is over.
+func TestTheSessionIsOverBeforeItsWatchesAre(t *testing.T) {
+	for name, connected := range map[string]bool{"said by a server": true, "by the clock": false} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, b *bench) {
+				conn, events := b.connect()
+				b.create(conn, "/a")
+				_, _, ch, err := conn.GetW("/a")
+				require.NoError(t, err)
+				session, err := conn.Client().Session(t.Context())
+				require.NoError(t, err)
+				_, err = session.Depend(connstate.Session, func(error) { time.Sleep(5 * time.Second) }) // it is published later
+				require.NoError(t, err)
+				if connected {
+					require.NoError(t, b.ExpireSession(conn.SessionID()))
+				} else {
+					b.RefuseConnections(true)
+					b.CutConnections()
+				}
+				var states []zk.State
+				for e := range events {
+					if e.Type == zk.EventNotWatching {
+						break
+					}
+					states = append(states, e.State)
+				}
+				require.Contains(t, states, zk.StateExpired)
+				require.Equal(t, zkconn.ErrSessionExpired, testbed.Receive(t, ch, "the end").Err)
+			})
+		})
+	}
 }
