@@ -199,6 +199,16 @@ func TestRowsOfOperations(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "2", string(data))
 
+	packed := client.Compressed()
+	_, err = packed.Set(ctx, path, []byte("4"), -1)
+	require.NoError(t, err)
+	data, _, err = client.Get(ctx, path)
+	require.NoError(t, err)
+	require.Equal(t, framework.Compress([]byte("4")), data)
+	data, err = framework.Decompress(data)
+	require.NoError(t, err)
+	require.Equal(t, "4", string(data))
+
 	_, _, gone, err := client.ExistsW(ctx, path)
 	require.NoError(t, err)
 	_, _, fewer, err := client.ChildrenW(ctx, dir)

@@ -53,6 +53,7 @@ func TestWithOtherClients(t *testing.T) {
 		{"java: kept nodes", javaKeeps},
 		{"java: a cache of our kept nodes", javaSeesKept},
 		{"java: caches of one tree", javaTree},
+		{"java: compressed data", javaCompressed},
 		{"kazoo: a lock", kazooLock},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, s) })

@@ -76,6 +76,7 @@ public class Peer {
             case "election": election(rest[0], rest[1]); break;
             case "group": group(rest[0], rest[1], rest[2], rest[3]); break;
             case "keep": keep(rest[0], rest[1], rest[2]); break;
+            case "compressed": compressed(rest[0]); break;
             case "tree": tree(rest[0], Integer.parseInt(rest[1]), rest[2]); break;
             default: throw new IllegalArgumentException(args[1]);
         }
@@ -440,5 +441,17 @@ public class Peer {
         Stat stat = node.getStat();
         String data = Base64.getEncoder().encodeToString(node.getData() == null ? new byte[0] : node.getData());
         return String.join("|", node.getPath(), "" + stat.getCzxid(), "" + stat.getMzxid(), "" + stat.getVersion(), data);
+    }
+
+    /** Each node is copied to one beside it, both compressed. */
+    static void compressed(String path) throws Exception {
+        for (String name : client.getChildren().forPath(path)) {
+            try {
+                byte[] data = client.getData().decompressed().forPath(path + "/" + name);
+                client.create().compressed().forPath(path + "/" + name + "-java", data);
+            } catch (java.io.IOException e) {
+                say("refused " + name);
+            }
+        }
     }
 }
