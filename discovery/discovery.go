@@ -221,7 +221,7 @@ func fromNode[T any](path string, data []byte, stat *zk.Stat) (Instance[T], erro
 	if i.Name == "" {
 		_, i.Name = framework.Split(dir)
 	}
-	i.origin.nodeKey = nodeKey{path, stat.Czxid}
+	i.origin.nodeKey, i.origin.mzxid = nodeKey{path, stat.Czxid}, stat.Mzxid
 	return i, nil
 }
 

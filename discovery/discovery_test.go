@@ -162,6 +162,14 @@ func TestANodeThatCannotBeReadIsLeftOutAndReported(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"mended", "good"}, ids(w.Instances()))
+	require.NoError(t, server.Set("/services/orders/bad", []byte("bad again")))
+	for list := range w.Changes(ctx) {
+		if len(list) == 1 {
+			break
+		}
+	}
+	require.Equal(t, []string{"good"}, ids(w.Instances()), "an earlier version is no instance")
+	require.Equal(t, "/services/orders/bad", testbed.Receive(t, reports, "a report"))
 	require.Empty(t, reports, "each version is reported once")
 }
 

@@ -38,7 +38,8 @@ type Instance[T any] struct {
 // origin is the node that an instance was read from; zero if it was not read.
 type origin struct {
 	nodeKey
-	payload json.RawMessage // without its class
+	mzxid   int64
+	unknown []field // of the payload, that a T does not have
 }
 
 // nodeKey names a node: one that is made again at the same path has another czxid.
@@ -160,7 +161,20 @@ func encodePayload[T any](i Instance[T], class string) (json.RawMessage, error) 
 		if class == "" && reflect.ValueOf(i.Payload).Kind() == reflect.Map {
 			class = defaultMap
 		}
-		return encodeObject(data, i.origin.payload, class, rewrites[T])
+		fields, err := fieldsOf(data)
+		if err != nil {
+			return nil, err
+		}
+		fields = append(fields, without(i.origin.unknown, fields)...)
+		if class != "" { // it is the only one
+			name, err := marshal(class)
+			if err != nil {
+				return nil, err
+			}
+			class := field{classField, name}
+			fields = append([]field{class}, without(fields, []field{class})...)
+		}
+		return objectOf(fields)
 	case '[':
 		if class == "" {
 			class = defaultSlice
@@ -169,59 +183,80 @@ func encodePayload[T any](i Instance[T], class string) (json.RawMessage, error) 
 	case 'n': // null
 		return data, nil
 	}
-	if class != "" && i.PayloadClass != "" { // a number with a class, as Java's long
+	if i.PayloadClass != "" { // a number with a class, as Java's long
 		return marshal([]any{class, json.RawMessage(data)})
 	}
 	return data, nil
 }
 
-// rewrites returns what a T writes that has read data.
-func rewrites[T any](data []byte) ([]byte, error) {
-	var value T
-	if err := json.Unmarshal(data, &value); err != nil {
-		return nil, err
+// decodePayload sets the payload of i and its class.
+func decodePayload[T any](data json.RawMessage, i *Instance[T]) error {
+	if len(data) == 0 {
+		return nil
 	}
-	return marshal(value)
+	class, value, fields := classOf(data)
+	err := json.Unmarshal(value, &i.Payload)
+	if err != nil && data[0] == '[' { // a list of a writer that puts no class in front
+		var zero T
+		class, i.Payload = "", zero
+		err = json.Unmarshal(data, &i.Payload)
+	}
+	i.PayloadClass = class
+	// A field is unknown to T if a T that has read it does not write it.
+	if again, failed := marshal(i.Payload); err == nil && failed == nil {
+		known, _ := fieldsOf(again) // of something else than an object there are none
+		i.origin.unknown = without(fields, known)
+	}
+	return err
 }
 
-// encodeObject returns the object with the class in front and the unknown fields of old behind.
-func encodeObject(data, old []byte, class string, rewrites func([]byte) ([]byte, error)) (json.RawMessage, error) {
-	fields, err := fieldsOf(data)
-	if err != nil {
-		return nil, err
-	}
-	known := []string{classField}
-	var all []field
-	if class != "" {
-		name, err := marshal(class)
+// classOf returns the class of a payload, the payload without it, and the fields of that if it is an object.
+func classOf(data json.RawMessage) (class string, value json.RawMessage, fields []field) {
+	switch data[0] {
+	case '{':
+		all, err := fieldsOf(data)
 		if err != nil {
-			return nil, err
+			return "", data, nil
 		}
-		all = append(all, field{classField, name})
+		at := slices.IndexFunc(all, func(f field) bool { return f.name == classField })
+		if at < 0 || json.Unmarshal(all[at].value, &class) != nil {
+			return "", data, all
+		}
+		fields = slices.DeleteFunc(all, func(f field) bool { return f.name == classField })
+		if value, err = objectOf(fields); err != nil {
+			return "", data, nil
+		}
+		return class, value, fields
+	case '[':
+		var pair []json.RawMessage
+		if json.Unmarshal(data, &pair) == nil && len(pair) == 2 && json.Unmarshal(pair[0], &class) == nil && class != "" {
+			return class, pair[1], nil
+		}
 	}
+	return "", data, nil
+}
+
+// field is a field of a JSON object.
+type field struct {
+	name  string
+	value json.RawMessage
+}
+
+// without returns the fields whose names are not among those of others. Like encoding/json it takes a name in any case.
+func without(fields, others []field) (rest []field) {
 	for _, f := range fields {
-		if f.name != classField { // ours is the only one
-			known = append(known, f.name)
-			all = append(all, f)
+		if !slices.ContainsFunc(others, func(o field) bool { return strings.EqualFold(o.name, f.name) }) {
+			rest = append(rest, f)
 		}
 	}
-	// A field is unknown to T if a T that has read it does not write it. Like encoding/json, T takes a name in any case.
-	if again, err := rewrites(old); err == nil {
-		writes, _ := fieldsOf(again) // of something else than an object there are none
-		for _, f := range writes {
-			known = append(known, f.name)
-		}
-		before, _ := fieldsOf(old)
-		for _, f := range before {
-			if !slices.ContainsFunc(known, func(name string) bool { return strings.EqualFold(name, f.name) }) {
-				known = append(known, f.name)
-				all = append(all, f)
-			}
-		}
-	}
+	return rest
+}
+
+// objectOf returns the JSON object with these fields.
+func objectOf(fields []field) (json.RawMessage, error) {
 	var b bytes.Buffer
 	b.WriteByte('{')
-	for n, f := range all {
+	for n, f := range fields {
 		if n > 0 {
 			b.WriteByte(',')
 		}
@@ -235,59 +270,6 @@ func encodeObject(data, old []byte, class string, rewrites func([]byte) ([]byte,
 	}
 	b.WriteByte('}')
 	return b.Bytes(), nil
-}
-
-// decodePayload sets the payload of i and its class.
-func decodePayload[T any](data json.RawMessage, i *Instance[T]) error {
-	if len(data) == 0 {
-		return nil
-	}
-	class, value := classOf(data)
-	err := json.Unmarshal(value, &i.Payload)
-	if err != nil && data[0] == '[' { // a list of a writer that puts no class in front
-		var zero T
-		class, value, i.Payload = "", data, zero
-		err = json.Unmarshal(value, &i.Payload)
-	}
-	i.PayloadClass, i.origin.payload = class, value
-	return err
-}
-
-// classOf returns the class of a payload, and the payload without it.
-func classOf(data json.RawMessage) (class string, value json.RawMessage) {
-	switch data[0] {
-	case '{':
-		fields, err := fieldsOf(data)
-		if err != nil || len(fields) == 0 || json.Unmarshal(lookup(fields, classField), &class) != nil {
-			return "", data
-		}
-		without, err := encodeObject(data, nil, "", func([]byte) ([]byte, error) { return nil, errors.New("nothing to keep") })
-		if err != nil {
-			return "", data
-		}
-		return class, without
-	case '[':
-		var pair []json.RawMessage
-		if json.Unmarshal(data, &pair) == nil && len(pair) == 2 && json.Unmarshal(pair[0], &class) == nil && class != "" {
-			return class, pair[1]
-		}
-	}
-	return "", data
-}
-
-// field is a field of a JSON object.
-type field struct {
-	name  string
-	value json.RawMessage
-}
-
-func lookup(fields []field, name string) json.RawMessage {
-	for _, f := range fields {
-		if f.name == name {
-			return f.value
-		}
-	}
-	return nil
 }
 
 // fieldsOf returns the fields of a JSON object in their order, which a map does not keep.

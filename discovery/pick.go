@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -54,36 +55,49 @@ func LeastLoaded[T any](load func(Instance[T]) float64) Strategy[T] {
 // Path is the path of the node that the instance was read from, and "" if it was not read.
 func (i Instance[T]) Path() string { return i.origin.path }
 
-// Pick chooses one of the instances that are neither disabled nor [Watch.Down]. It never asks a server. The error
-// is [ErrNoInstance] if there is none, and framework.ErrBadArgument if strategy is nil or returns no index.
-func (w *Watch[T]) Pick(strategy Strategy[T]) (Instance[T], error) {
-	if strategy == nil {
-		return Instance[T]{}, w.d.failed("pick", w.path, fmt.Errorf("%w: nil strategy", errBadArgument))
-	}
-	w.mu.Lock()
-	among, turn := w.up(time.Now()), w.turn
-	if len(among) > 0 {
-		w.turn.Count++
-	}
-	w.mu.Unlock()
-	if len(among) == 0 {
-		return Instance[T]{}, w.d.failed("pick", w.path, ErrNoInstance)
-	}
-	at := strategy(turn, among)
-	if at < 0 || at >= len(among) {
-		return Instance[T]{}, w.d.failed("pick", w.path, fmt.Errorf("%w: strategy chose %d of %d", errBadArgument, at, len(among)))
-	}
-	picked := among[at]
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.turn.Last = picked.Path()
-	return picked, nil
+// picks is what Pick and Down remember.
+type picks struct {
+	turn Turn
+	down map[nodeKey]errorCount // nil: none
 }
 
 // errorCount is how often an instance failed, and since when.
 type errorCount struct {
 	first time.Time
 	count int
+}
+
+// Pick chooses one of the instances that are neither disabled nor [Watch.Down]. It never asks a server. The error
+// is [ErrNoInstance] if there is none, and framework.ErrBadArgument if strategy is nil or returns no index.
+func (w *Watch[T]) Pick(strategy Strategy[T]) (Instance[T], error) {
+	i, err := w.pick(strategy)
+	if err != nil {
+		return i, w.d.failed("pick", w.cache.Path(), err)
+	}
+	return i, nil
+}
+
+func (w *Watch[T]) pick(strategy Strategy[T]) (picked Instance[T], err error) {
+	if strategy == nil {
+		return picked, fmt.Errorf("%w: nil strategy", errBadArgument)
+	}
+	w.mu.Lock()
+	among, turn := w.up(time.Now()), w.picks.turn
+	if len(among) > 0 {
+		w.picks.turn.Count++
+	}
+	w.mu.Unlock()
+	if len(among) == 0 {
+		return picked, ErrNoInstance
+	}
+	at := strategy(turn, among)
+	if at < 0 || at >= len(among) {
+		return picked, fmt.Errorf("%w: strategy chose %d of %d", errBadArgument, at, len(among))
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.picks.turn.Last = among[at].Path()
+	return among[at], nil
 }
 
 // Down notes that a request to an instance failed. After 2 within 30 s, or what [DownAfter] says, [Watch.Pick] leaves it out
@@ -94,35 +108,32 @@ func (w *Watch[T]) Down(i Instance[T]) {
 	defer w.mu.Unlock()
 	now := time.Now()
 	w.expireDown(now)
-	noted := w.down[i.origin.nodeKey]
+	noted := w.picks.down[i.origin.nodeKey]
 	if noted.count == 0 {
 		noted.first = now
 	}
 	noted.count++
-	if w.down == nil {
-		w.down = make(map[nodeKey]errorCount)
+	if w.picks.down == nil {
+		w.picks.down = make(map[nodeKey]errorCount)
 	}
-	w.down[i.origin.nodeKey] = noted
+	w.picks.down[i.origin.nodeKey] = noted
 }
 
 // expireDown forgets errors whose window has passed. The caller holds mu.
 func (w *Watch[T]) expireDown(now time.Time) {
-	for key, noted := range w.down {
-		if now.Sub(noted.first) >= w.d.cfg.downWindow {
-			delete(w.down, key)
-		}
-	}
+	maps.DeleteFunc(w.picks.down, func(_ nodeKey, noted errorCount) bool { return now.Sub(noted.first) >= w.d.cfg.downWindow })
 }
 
 // up returns the enabled instances without those that are down. The caller holds mu.
 func (w *Watch[T]) up(now time.Time) []Instance[T] {
 	w.expireDown(now)
-	if len(w.down) == 0 {
-		return w.enabled
+	list, _ := w.now()
+	if len(w.picks.down) == 0 {
+		return list.enabled
 	}
 	var up []Instance[T]
-	for _, i := range w.enabled {
-		if w.down[i.origin.nodeKey].count < w.d.cfg.downErrors {
+	for _, i := range list.enabled {
+		if w.picks.down[i.origin.nodeKey].count < w.d.cfg.downErrors {
 			up = append(up, i)
 		}
 	}

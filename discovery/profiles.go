@@ -7,6 +7,8 @@ import (
 	"maps"
 	"net"
 	"strconv"
+
+	"github.com/gocurator/curator/internal/uuid"
 )
 
 // Metadata is the payload of the services of Spring Cloud and of Dubbo.
@@ -22,6 +24,9 @@ const (
 	dubboClass  = "org.apache.dubbo.registry.zookeeper.ZookeeperInstance"
 )
 
+// otherProfile is the class of instances that must not be in one service with those of a class.
+var otherProfile = map[string]string{springClass: dubboClass, dubboClass: springClass}
+
 // ErrOtherProfile means that a service has instances of another profile: neither a Spring Cloud nor a Dubbo
 // application can read a service that has instances of both.
 var ErrOtherProfile = errors.New("service has instances of another profile")
@@ -32,7 +37,7 @@ func Spring(name, host string, port int, metadata map[string]string) Instance[Me
 	all := map[string]string{"instance_status": "UP"}
 	maps.Copy(all, metadata)
 	return Instance[Metadata]{
-		Name: name, ID: newID(), Address: host, Port: port,
+		Name: name, ID: uuid.New(), Address: host, Port: port,
 		Payload: Metadata{ID: name, Name: name, Metadata: all}, PayloadClass: springClass,
 		URISpec: &URISpec{Parts: []URIPart{{"scheme", true}, {"://", false}, {"address", true}, {":", false}, {"port", true}}},
 	}
@@ -52,12 +57,9 @@ func Dubbo(name, host string, port int, metadata map[string]string) Instance[Met
 
 // checkProfile refuses an instance of a profile that the other instances of the service do not have.
 func (d *Discovery[T]) checkProfile(ctx context.Context, i Instance[T]) error {
-	other := map[string]string{springClass: dubboClass, dubboClass: springClass}[i.PayloadClass]
+	other := otherProfile[i.PayloadClass]
 	if other == "" {
 		return nil
-	}
-	if i.Port == 0 {
-		return fmt.Errorf("%w: a Spring or Dubbo instance without a port", errBadArgument)
 	}
 	list, err := d.Lookup(ctx, i.Name)
 	for _, there := range list {

@@ -51,4 +51,9 @@ func TestTwoProfilesUnderOneNameAreRefused(t *testing.T) {
 	_, err = d.Register(ctx, discovery.Spring("other", "h", 0, nil))
 	require.ErrorIs(t, err, framework.ErrBadArgument)
 	register(t, d, discovery.Instance[discovery.Metadata]{Name: "other", Address: "h"})
+
+	r := register(t, d, discovery.Spring("third", "h", 1, nil)) // Spring's reader fails without a port
+	i := r.Instance()
+	i.Port = 0
+	require.ErrorIs(t, r.Update(ctx, i), framework.ErrBadArgument)
 }

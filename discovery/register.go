@@ -2,7 +2,6 @@ package discovery
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/uuid"
 	"github.com/gocurator/curator/internal/wait"
 	kept "github.com/gocurator/curator/recipes/node"
 )
@@ -40,7 +40,7 @@ type Registration[T any] struct {
 // a permanent one if retry.Unknown reports true.
 func (d *Discovery[T]) Register(ctx context.Context, i Instance[T]) (*Registration[T], error) {
 	if i.ID == "" {
-		i.ID = newID()
+		i.ID = uuid.New()
 	}
 	if i.Type == "" {
 		i.Type = Dynamic
@@ -95,6 +95,9 @@ func check[T any](i Instance[T]) error {
 	if i.Address == "" && i.URISpec == nil {
 		return fmt.Errorf("%w: neither an address nor a URI spec", errBadArgument)
 	}
+	if i.Port == 0 && otherProfile[i.PayloadClass] != "" {
+		return fmt.Errorf("%w: a Spring or Dubbo instance without a port", errBadArgument)
+	}
 	if err := checkPorts(i.Port, i.SSLPort); err != nil {
 		return fmt.Errorf("%w: %w", errBadArgument, err)
 	}
@@ -147,6 +150,9 @@ func (r *Registration[T]) Update(ctx context.Context, i Instance[T]) error {
 }
 
 func (r *Registration[T]) update(ctx context.Context, i Instance[T]) error {
+	if ctx.Err() != nil { // select takes any branch that it can
+		return wait.Err(ctx)
+	}
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
@@ -220,12 +226,4 @@ func (r *Registration[T]) Drain(ctx context.Context, d time.Duration) error {
 		return r.d.failed("drain", r.path, err)
 	}
 	return nil
-}
-
-// newID makes a random UUID, as Java does.
-func newID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }

@@ -15,28 +15,19 @@ import (
 //
 // All methods are safe for concurrent use.
 type Watch[T any] struct {
-	d     *Discovery[T]
-	path  string
-	cache *cache.Cache
-	ctx   context.Context // ends with Close, and with the client
-	stop  context.CancelFunc
-	ends  sync.WaitGroup
-	known map[string]version[T] // by path; only refresh uses it
+	d      *Discovery[T]
+	cache  *cache.Cache
+	values *cache.Values[Instance[T]]
+	ended  chan struct{} // closed when the cache has ended
 
-	mu      sync.Mutex // guards what follows
-	list    []Instance[T]
-	enabled []Instance[T] // those of list that are
-	changed chan struct{} // closed when list changes, and replaced
-	down    map[nodeKey]errorCount
-	turn    Turn
+	mu      sync.Mutex    // guards what follows; OnUnreadable is never called under it
+	known   *instances[T] // nil: values may have others
+	changed chan struct{} // closed when known becomes nil, and replaced
+	picks   picks
 }
 
-// version is what a node held when it was read.
-type version[T any] struct {
-	czxid, mzxid int64
-	instance     Instance[T]
-	usable       bool
-}
+// instances are those of a service at one moment. They are not changed.
+type instances[T any] struct{ all, enabled []Instance[T] }
 
 // Watch follows a service, and returns when its instances are known. ctx is for the waiting only. A service without
 // instances is followed as well. Errors are those of cache.New and cache.Cache.Sync. Whoever makes a Watch must [Watch.Close] it.
@@ -47,79 +38,59 @@ func (d *Discovery[T]) Watch(ctx context.Context, name string) (*Watch[T], error
 		return nil, d.failed("watch", path, err)
 	}
 	c, err := cache.New(d.client, path, cache.Depth(1))
-	if err == nil {
-		if err = c.Sync(ctx); err != nil {
-			_ = c.Close() // returns nil
-		}
-	}
 	if err != nil {
 		return nil, d.failed("watch", path, err)
 	}
-	w := &Watch[T]{d: d, path: path, cache: c, changed: make(chan struct{})}
-	w.ctx, w.stop = context.WithCancel(context.Background())
-	w.refresh()
-	dirty := make(chan struct{}, 1)
-	w.ends.Go(func() { // ends with the cache
-		defer w.stop()
-		for range c.Changes(w.ctx) {
-			select {
-			case dirty <- struct{}{}:
-			default: // the next refresh sees this change too
-			}
-		}
-	})
-	w.ends.Go(func() { // ends with w.ctx
-		for {
-			select {
-			case <-dirty:
-				w.refresh()
-			case <-w.ctx.Done():
-				return
-			}
-		}
-	})
+	w := &Watch[T]{d: d, cache: c, ended: make(chan struct{}), changed: make(chan struct{})}
+	if w.values, err = cache.NewValues(c, w.decode); err == nil {
+		err = w.values.Sync(ctx)
+	}
+	if err != nil {
+		_ = c.Close() // returns nil
+		return nil, d.failed("watch", path, err)
+	}
+	go w.follow() // ends with the cache
 	return w, nil
 }
 
-// refresh makes the list again from the cache. One goroutine at a time calls it.
-func (w *Watch[T]) refresh() {
-	var list, enabled []Instance[T]
-	known := make(map[string]version[T])
-	differs := false
-	unreadable := map[string]error{}
-	for n := range w.cache.Children(w.path) {
-		v, found := w.known[n.Path]
-		if !found || v.czxid != n.Stat.Czxid || v.mzxid != n.Stat.Mzxid {
-			differs = differs || v.usable
-			v = version[T]{czxid: n.Stat.Czxid, mzxid: n.Stat.Mzxid}
-			if len(n.Data) > 0 { // otherwise see Discovery.read
-				var err error
-				if v.instance, err = fromNode[T](n.Path, n.Data, &n.Stat); err != nil {
-					unreadable[n.Path] = err
-				}
-				v.usable = err == nil
-			}
-			differs = differs || v.usable
-		}
-		known[n.Path] = v
-		if v.usable {
-			list = append(list, v.instance)
-			if !v.instance.Disabled {
-				enabled = append(enabled, v.instance)
-			}
-		}
+// decode reads the instance of a node, and reports a node that has none.
+func (w *Watch[T]) decode(n cache.Node) (i Instance[T], err error) {
+	if n.Path == w.cache.Path() || len(n.Data) == 0 { // see Discovery.read
+		return i, cache.ErrNoValue
 	}
-	w.known = known
-	w.mu.Lock()
-	if differs || len(list) != len(w.list) {
-		w.list, w.enabled = list, enabled
+	if i, err = fromNode[T](n.Path, n.Data, &n.Stat); err != nil {
+		w.d.cfg.unreadable(n.Path, err)
+	}
+	return i, err
+}
+
+// follow notes that there is something new. Making the list is left to whoever wants it, so a hundred changes cost one list.
+func (w *Watch[T]) follow() {
+	defer close(w.ended)
+	for range w.values.Changes(context.Background()) {
+		w.mu.Lock()
+		w.known = nil
 		close(w.changed)
 		w.changed = make(chan struct{})
+		w.mu.Unlock()
 	}
-	w.mu.Unlock()
-	for path, err := range unreadable { // when the list is there, and nothing is locked
-		w.d.cfg.unreadable(path, err)
+}
+
+// now returns the instances, and a channel that is closed when there may be others. The caller holds mu.
+func (w *Watch[T]) now() (*instances[T], <-chan struct{}) {
+	if w.known == nil {
+		w.known = &instances[T]{}
+		for v := range w.values.All() {
+			if v.Err != nil { // v.Value is of an earlier version
+				continue
+			}
+			w.known.all = append(w.known.all, v.Value)
+			if !v.Value.Disabled {
+				w.known.enabled = append(w.known.enabled, v.Value)
+			}
+		}
 	}
+	return w.known, w.changed
 }
 
 // Instances returns the instances of the service, also the disabled ones and those that are down, in the order of their
@@ -127,7 +98,8 @@ func (w *Watch[T]) refresh() {
 func (w *Watch[T]) Instances() []Instance[T] {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.Clone(w.list)
+	list, _ := w.now()
+	return slices.Clone(list.all)
 }
 
 // Changes yields the instances, first as they are now and then after each change, until ctx is done or the Watch or its client
@@ -135,20 +107,27 @@ func (w *Watch[T]) Instances() []Instance[T] {
 // of their own.
 func (w *Watch[T]) Changes(ctx context.Context) iter.Seq[[]Instance[T]] {
 	return func(yield func([]Instance[T]) bool) {
-		for ctx.Err() == nil && w.ctx.Err() == nil {
+		var last *instances[T]
+		for ctx.Err() == nil && w.Err() == nil {
 			w.mu.Lock()
-			list, changed := slices.Clone(w.list), w.changed
+			list, changed := w.now()
 			w.mu.Unlock()
-			if !yield(list) {
-				return
+			if last == nil || !slices.EqualFunc(list.all, last.all, sameVersion) {
+				if last = list; !yield(slices.Clone(list.all)) {
+					return
+				}
 			}
 			select {
 			case <-changed:
-			case <-w.ctx.Done():
+			case <-w.ended:
 			case <-ctx.Done():
 			}
 		}
 	}
+}
+
+func sameVersion[T any](a, b Instance[T]) bool {
+	return a.origin.nodeKey == b.origin.nodeKey && a.origin.mzxid == b.origin.mzxid
 }
 
 // Current reports whether the list is up to date, and returns a channel that is closed when that may have changed: see
@@ -161,10 +140,9 @@ func (w *Watch[T]) Err() error { return w.cache.Err() }
 // Close ends the Watch and all its Changes. The list stays as it was. It may be called again, but not from
 // the function given to [OnUnreadable]. It always returns nil.
 func (w *Watch[T]) Close() error {
-	w.stop()
-	err := w.cache.Close()
-	w.ends.Wait()
-	return err
+	_ = w.cache.Close() // returns nil
+	<-w.ended
+	return nil
 }
 
 // ErrNoInstance means that a service has no instance that could be picked: none is registered, or all are disabled or down.
