@@ -3,10 +3,15 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // targets is an element of what Prometheus' http_sd reads.
@@ -60,8 +65,8 @@ func (t *tool) http(ctx context.Context, args []string) error {
 func (t *tool) targets(ctx context.Context, name string) ([]targets, error) {
 	ctx, cancel := t.within(ctx)
 	defer cancel()
-	names := []string{name}
-	if name == "" {
+	names, every := []string{name}, name == ""
+	if every {
 		var err error
 		if names, err = t.d.Names(ctx); err != nil {
 			return nil, err
@@ -70,6 +75,10 @@ func (t *tool) targets(ctx context.Context, name string) ([]targets, error) {
 	all := []targets{}
 	for _, name := range names {
 		list, err := t.d.Lookup(ctx, name)
+		if every && errors.Is(err, zk.ErrNoAuth) { // it is no reason to hide the others
+			fmt.Fprintf(t.stderr, "zkdiscover: %v\n", err)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -78,8 +87,9 @@ func (t *tool) targets(ctx context.Context, name string) ([]targets, error) {
 				continue
 			}
 			labels := map[string]string{"__meta_curator_service": name, "__meta_curator_id": i.ID}
-			for key, value := range metadata(i) {
-				labels["__meta_curator_metadata_"+label(key)] = value
+			fields := metadata(i)
+			for _, key := range slices.Sorted(maps.Keys(fields)) { // in order, so that of two keys with one label the same one wins
+				labels["__meta_curator_metadata_"+label(key)] = fields[key]
 			}
 			if i.Port == 0 {
 				labels["__scheme__"] = "https"

@@ -12,9 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -149,6 +151,19 @@ func TestHTTPServesWhatPrometheusReads(t *testing.T) {
 	require.Equal(t, body, one)
 	_, body = get("/stock")
 	require.Equal(t, "[]\n", body)
+
+	client, err := framework.New(server.Servers())
+	require.NoError(t, err)
+	defer client.Close()
+	_, err = client.Create(t.Context(), "/services/secret", nil, framework.ACL([]zk.ACL{{Perms: zk.PermWrite, Scheme: "world", ID: "anyone"}}))
+	require.NoError(t, err)
+	_, body = get("/")
+	require.Equal(t, one, body, "a service that may not be read hides no other")
+	out.await(t, "lookup /services/secret: .*authenticated")
+	status, _ = get("/secret")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.NoError(t, client.Close())
+
 	server.Stop()
 	status, body = get("/")
 	require.Equal(t, http.StatusServiceUnavailable, status)
