@@ -96,10 +96,12 @@ func (w *World) events(i int, x txn, before []node) {
 // secret reports whether a client may not read the nodes of a client. It is told neither of their creation nor of their
 // end, and cannot watch them.
 func (w *World) secret(i int, owner int8) bool {
-	if owner == int8(i) {
-		return w.cfg.Clients[owner].Blind
-	}
-	return w.cfg.Clients[owner].Hidden
+	return owner != int8(i) && w.cfg.Clients[owner].Hidden
+}
+
+// owner is whose node it is.
+func (w *World) owner(id int8) int8 {
+	return w.log[slices.IndexFunc(w.log, func(x txn) bool { return x.kind == 'C' && x.id == id })].owner
 }
 
 func (v *picture) drop(id int8) {
@@ -110,7 +112,7 @@ func (w *World) endView(i int) {
 	p := &w.ps[i]
 	p.armed = false
 	p.view = picture{next: -1}
-	p.queue = slices.DeleteFunc(p.queue, func(r request) bool { return r.kind == 'A' || r.kind == 'B' })
+	p.queue = slices.DeleteFunc(p.queue, func(r request) bool { return r.kind == 'A' || r.kind == 'B' || r.kind == 'G' })
 	for k := range p.gs {
 		p.gs[k].inView = false
 	}
@@ -160,6 +162,14 @@ func (w *World) answerRead(i int) {
 		if w.cfg.Weaken == ListFirst {
 			w.send(i, request{'A', -1, -1, -1})
 		}
+		w.send(i, request{'G', -1, -1, -1})
+		return
+	case 'G':
+		v := &p.view
+		v.phase = 4
+		if w.cfg.Weaken != Unread && slices.ContainsFunc(v.children, func(c child) bool { return c.count < 0 && w.secret(i, w.owner(c.id)) }) {
+			w.endView(i) // the read is refused, or the node is gone and its end was not told
+		}
 		return
 	}
 	g := &p.gs[r.by]
@@ -174,9 +184,6 @@ func (w *World) answerRead(i int) {
 		case !has(all, g.node):
 			g.ownWatched, g.pc = false, listing
 			w.send(i, request{'L', r.by, g.node, -1})
-		case w.secret(i, int8(i)): // the read is refused: wait for the one directly ahead, and list
-			g.pred, g.last = g.first, false
-			w.send(i, request{'W', r.by, g.pred, -1})
 		default:
 			g.ownWatched, g.ownGone = true, false
 			w.send(i, request{'W', r.by, g.pred, -1})
@@ -189,9 +196,6 @@ func (w *World) answerRead(i int) {
 		case k < 0:
 			g.pc = listing
 			w.send(i, request{'L', r.by, g.node, -1})
-		case w.secret(i, all[k].owner) && g.pred == g.before: // look at the one directly ahead
-			g.pred, g.last = g.first, false
-			w.send(i, request{'W', r.by, g.pred, -1})
 		case w.secret(i, all[k].owner): // the read is refused, and the acquire fails
 			g.pc = deleting
 			w.send(i, request{'D', r.by, g.node, -1})
@@ -204,7 +208,7 @@ func (w *World) answerRead(i int) {
 // base is what follows when the view's watch is set.
 func (w *World) base(i int) {
 	if w.cfg.Weaken == NoList {
-		w.ps[i].view = picture{phase: 3, exists: true, next: -1}
+		w.ps[i].view = picture{phase: 4, exists: true, next: -1}
 		return
 	}
 	w.send(i, request{'B', -1, -1, -1})

@@ -194,7 +194,7 @@ func (m mover) queueSteps() {
 			return ""
 		})
 	case created:
-		if p.view.phase == 0 || p.view.phase == 3 { // otherwise it waits for the view
+		if p.view.phase == 0 || p.view.phase == 4 { // otherwise it waits for the view
 			m.do(false, "looks", m.look)
 		}
 	case waiting:
@@ -241,14 +241,10 @@ func (m mover) look(n *World, p *process, g *goroutine) string {
 		m.list(n, g)
 		return ""
 	}
-	count, pred, seen := p.view.ahead(g)
-	switch {
-	case count == 0:
+	if count, pred := p.view.ahead(g); count == 0 {
 		g.pc, g.seen = granted, p.applied
-	case seen || n.cfg.Weaken == Unseen:
+	} else {
 		g.pc, g.pred = waiting, pred
-	default:
-		m.watch(n, g, pred)
 	}
 	return ""
 }
@@ -308,15 +304,13 @@ func (m mover) holderSteps() {
 // children created as the node's number says.
 func (w *World) admit(i int, g *goroutine) bool {
 	v := &w.ps[i].view
-	if v.phase != 3 {
+	if v.phase != 4 {
 		return false
 	}
 	c := v.find(g.node)
 	switch {
 	case c == nil:
 		g.inView = w.cfg.Weaken == NoOwn
-	case w.secret(i, int8(i)) && w.cfg.Weaken != Unread:
-		g.inView = false // its read is refused
 	case g.inView || c.count < 0 || c.count == g.num || w.cfg.Weaken == NoCount:
 		g.inView = true
 	case c.count < g.num:
@@ -334,17 +328,14 @@ func (v *picture) find(id int8) *child {
 	return nil
 }
 
-// ahead is the view's answer; seen says that the nearest was created while the view was there.
-func (v *picture) ahead(g *goroutine) (n, nearest int8, seen bool) {
+// ahead is the view's answer.
+func (v *picture) ahead(g *goroutine) (n, nearest int8) {
 	var all []node
 	for _, c := range v.children {
 		all = append(all, node{id: c.id, num: c.num})
 	}
 	n, nearest, _ = ahead(all, g.node, g.num)
-	if c := v.find(nearest); c != nil {
-		seen = c.count >= 0
-	}
-	return n, nearest, seen
+	return n, nearest
 }
 
 // hold begins a hold, and returns what is wrong with it.

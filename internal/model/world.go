@@ -23,7 +23,6 @@ type Client struct {
 	Acquires   int  // of each
 	Views      bool // it may have a view; otherwise it lists
 	Hidden     bool // others may not read its nodes
-	Blind      bool // it may not read its own nodes
 }
 
 // Weaken leaves out one condition of the rule.
@@ -38,8 +37,7 @@ const (
 	Memory    Weaken = "a memory decides" // whoever is woken holds, without looking again
 	OldView   Weaken = "the view outlives its connection"
 	NoOwn     Weaken = "the view outlives its connection, and need not have our node"
-	Unread    Weaken = "a view is asked for a node of the first list that its owner may not read"
-	Unseen    Weaken = "nodes of the first list are waited for in the view"
+	Unread    Weaken = "the nodes of the first list are not read"
 	Unwatched Weaken = "whoever waits for the only one ahead does not watch its own node"
 	Several   Weaken = "whoever waits for the one ahead takes it for the only one"
 	Overtaken Weaken = "writers that become readers let others wait for the only one ahead"
@@ -78,7 +76,7 @@ type txn struct {
 
 // request is one of a client, in the order of its connection.
 type request struct {
-	kind byte // 'C' 'D', 'R' create a reader, 'X' delete it; 'L' list, 'O' watch our own node, 'W' watch one ahead; 'A' add the view's watch, 'B' list for it
+	kind byte // 'C' 'D', 'R' create a reader, 'X' delete it; 'L' list, 'O' watch our own node, 'W' watch one ahead; 'A' add the view's watch, 'B' list for it, 'G' read what was listed
 	by   int8 // goroutine
 	node int8
 	at   int8 // index of the transaction, once there is one; -1
@@ -107,7 +105,8 @@ type goroutine struct {
 // child is one of a view.
 type child struct{ id, num, count int8 }
 
-// picture is a client's view. phase: 0 none, 1 the watch is being set, 2 the list is read, 3 it can be asked.
+// picture is a client's view. phase: 0 none, 1 the watch is being set, 2 the list is read, 3 the nodes of the list are read,
+// 4 it can be asked.
 type picture struct {
 	phase    int8
 	exists   bool

@@ -185,6 +185,9 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, v *queuevi
 	case first != nil:
 		e.known, _ = first.result(ctx) // if it failed, it is asked again
 	}
+	if err == nil && e.inView() == nil {
+		err = e.checkReadable(ctx)
+	}
 	if err == nil && ahead != nil && !wait {
 		err = ahead.empty(ctx, aheadView)
 	}

@@ -3,22 +3,20 @@ package lock
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/lock/internal/queueview"
+	"github.com/gocurator/curator/internal/engine"
 )
 
 // Waiting without a view.
 
-// awaitListed is await without the view v, or with a view that is not told of all of names.
-func (e *entry) awaitListed(ctx context.Context, v *queueview.View, children, names []string, changed <-chan struct{}) error {
-	if v == nil && e.mayLookAhead(names) {
-		if err := e.lookAhead(ctx, children, changed); !errors.Is(err, zk.ErrNoAuth) {
-			return err
-		}
-		// We may not read all of these nodes. It is enough that we can read the one that we wait for.
+// awaitListed is await without a view.
+func (e *entry) awaitListed(ctx context.Context, children, names []string, changed <-chan struct{}) error {
+	if e.mayLookAhead(names) {
+		return e.lookAhead(ctx, children, changed)
 	}
 	for {
 		set, err := e.queue.watchAll(ctx, names)
@@ -26,9 +24,6 @@ func (e *entry) awaitListed(ctx context.Context, v *queueview.View, children, na
 			return err
 		}
 		if set == nil {
-			if v != nil {
-				v.Deny(names)
-			}
 			return e.gone(children, names)
 		}
 		deleted, err := e.sleepUntil(ctx, set, nil, changed)
@@ -89,6 +84,17 @@ func (e *entry) watchOwn(ctx context.Context) error {
 	}
 	e.own = own
 	return err
+}
+
+// checkReadable watches our node if its ACL does not show that we may read it: servers report the end of a node only to those
+// who may. The error is zk.ErrNoAuth for all others.
+func (e *entry) checkReadable(ctx context.Context) error {
+	q := e.queue
+	acl := engine.Of(q.client).ACL(framework.Join(q.base, q.name))
+	if slices.ContainsFunc(acl, func(a zk.ACL) bool { return a.Perms&zk.PermRead != 0 && (a.Scheme == "world" || a.Scheme == "auth") }) {
+		return nil
+	}
+	return e.watchOwn(ctx)
 }
 
 // sleepUntil is sleep until a watch of set fires. It reports whether one of the nodes is deleted, or may be.

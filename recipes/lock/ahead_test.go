@@ -249,23 +249,6 @@ func TestTheNextAtTheEndOfTheNumbersLists(t *testing.T) {
 	})
 }
 
-// TestTheNextBehindANodeThatItMayNotRead needs only the one directly ahead.
-func TestTheNextBehindANodeThatItMayNotRead(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		q, others := newQueue(t, client(), "/lock"), client()
-		secret, err := others.Create(testbed.Context(t), "/lock/lock-", nil, framework.As(framework.EphemeralSequential),
-			framework.ContainerParents(), framework.ACL(zk.WorldACL(zk.PermWrite)))
-		require.NoError(t, err)
-		open := foreign(t, others, "/lock")
-		mine := acquiring(t, t.Context(), q, server, 3)
-		synctest.Wait()
-		release(t, others, secret, open)
-		got := testbed.Receive(t, mine, "the lock")
-		require.NoError(t, got.err)
-		require.NoError(t, got.hold.Release())
-	})
-}
-
 func TestTheNextWithAnyRequestFailing(t *testing.T) {
 	eachRequest(t, func(t *testing.T, s scenario) {
 		var nodes []string

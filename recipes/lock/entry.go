@@ -66,11 +66,6 @@ func (e *entry) enterView(ctx context.Context, v *queueview.View) error {
 	if err := v.Await(ctx); err != nil {
 		return err
 	}
-	if !v.Told(e.name) {
-		if _, err := e.queue.node(ctx, v, e.name); err != nil {
-			return nil // we may not read our node, so the view is not told of its end
-		}
-	}
 	e.mu.Lock()
 	e.view = v
 	e.mu.Unlock()
@@ -209,8 +204,7 @@ func (e *entry) await(ctx context.Context, children, names []string, leases int,
 	if len(names) == 0 {
 		return e.sleep(ctx, nil, nil, changed)
 	}
-	v := e.inView()
-	if v != nil {
+	if v := e.inView(); v != nil {
 		w, known := v.Wait(names)
 		if known && w == nil {
 			return e.gone(children, names)
@@ -220,7 +214,7 @@ func (e *entry) await(ctx context.Context, children, names []string, leases int,
 			return e.sleep(ctx, w.Done(), nil, changed)
 		}
 	}
-	err := e.awaitListed(ctx, v, children, names, changed)
+	err := e.awaitListed(ctx, children, names, changed)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, zk.ErrNoServer) {
 		return givenUp(ctx, e.notFree) // also while a watch was being set
 	}

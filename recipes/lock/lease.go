@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/internal/lockapi"
@@ -151,6 +153,8 @@ func (l *lease) lose(cause error) {
 	case errors.Is(cause, ErrSuspended):
 		// The node may exist as long as the session. Waiters in memory must be told when it is deleted.
 		l.entry.watch(0)
+	case errors.Is(cause, zk.ErrNoAuth):
+		l.entry.leaveSoon()
 	}
 }
 

@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -114,32 +115,31 @@ func (e *entry) watch(after time.Duration) {
 // watchNode returns when our node is deleted or ctx is done.
 func (e *entry) watchNode(ctx context.Context) {
 	for watch := e.own; ; watch = nil {
-		looked := time.Now()
 		var err error
 		if watch == nil {
-			watch, err = e.watchHeld(ctx)
+			_, _, watch, err = e.queue.client.GetW(ctx, e.path)
 		}
 		switch {
 		case ctx.Err() != nil:
 			return
-		case err == nil && watch == nil:
+		case errors.Is(err, zk.ErrNoNode):
 			e.vanish()
 			return
 		case clientapi.MayPass(err):
 			// If ctx ends, the next request says so.
 			_ = wait.Sleep(ctx, clientapi.RefusedPause)
 			continue // out of reach; whether that is trouble is for the session to say
+		case errors.Is(err, zk.ErrNoAuth):
+			e.unreadable(err)
+			return
 		case err != nil:
 			return // it is over
 		}
 		select {
 		case <-watch.Done():
-			switch kind := watch.Event().Type; {
-			case kind == zk.EventNodeDeleted && ctx.Err() == nil:
+			if watch.Event().Type == zk.EventNodeDeleted && ctx.Err() == nil {
 				e.vanish()
 				return
-			case kind == zk.EventNodeChildrenChanged: // others come and go: do not list for each of them
-				_ = wait.Sleep(ctx, clientapi.RefusedPause-time.Since(looked))
 			}
 		case <-ctx.Done():
 			return
@@ -147,17 +147,15 @@ func (e *entry) watchNode(ctx context.Context) {
 	}
 }
 
-// watchHeld watches our node. It returns nil if that was deleted. If we may not read it, no server tells us of its deletion,
-// but only that the list of children has changed. An exists does not help: newer servers do not tell its watch, either.
-func (e *entry) watchHeld(ctx context.Context) (*framework.Watch, error) {
-	_, _, watch, err := e.queue.client.GetW(ctx, e.path)
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return nil, nil
-	case errors.Is(err, zk.ErrNoAuth):
-		return e.queue.watchList(ctx, []string{e.name})
+// unreadable ends the hold of a node that we may not read: nobody would tell us of its end. Only a driver that gives nodes an ACL
+// of its own gets here.
+func (e *entry) unreadable(reason error) {
+	e.mu.Lock()
+	l := e.lease
+	e.mu.Unlock()
+	if l != nil {
+		l.lose(fmt.Errorf("%w: its node: %w", ErrLost, reason))
 	}
-	return watch, err
 }
 
 // unwatchNode ends what watch began.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -192,8 +193,6 @@ func TestMaxHoldOfASuspendedHoldEndsWithItsRelease(t *testing.T) {
 	}, "the end of the Queue")
 }
 
-// A client that may not read its own nodes. Servers tell it nothing about them.
-
 // unreadable gives the nodes below a lock's path an ACL without the permission to read.
 func unreadable() framework.Option {
 	return framework.WithACLProvider(func(path string) []zk.ACL {
@@ -204,59 +203,102 @@ func unreadable() framework.Option {
 	})
 }
 
-// TestHolderThatMayNotReadItsNodeIsToldOfItsDeletion, with a view and without.
-func TestHolderThatMayNotReadItsNodeIsToldOfItsDeletion(t *testing.T) {
-	for name, acquires := range map[string]int{"first": 1, "used again": 2, "and again": 3} {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-				q := newQueue(t, client(unreadable()), "/lock", lock.WithErrorPolicy(connstate.Session))
-				for range acquires - 1 {
-					require.NoError(t, acquire(t, q).Release())
-				}
-				hold := acquire(t, q)
-				for range 3 { // it is told also after others have come and gone
-					time.Sleep(time.Second) // virtual time, after which its node is watched: nobody is told of that
-					require.NoError(t, server.Delete(foreign(t, client(), "/lock")))
-				}
-				server.CutConnections()
-				time.Sleep(time.Second) // virtual time, in which its node is watched again
-				require.NoError(t, hold.Err())
-				require.NoError(t, server.Delete(hold.Path()))
-				time.Sleep(time.Millisecond) // virtual time: others may hold by now, so it is told at once if it has not just looked
-				require.ErrorIs(t, hold.Err(), lock.ErrNodeDeleted)
-				synctest.Wait()
-				require.Zero(t, server.WatchCount())
+// blind is a driver that gives nodes an ACL of its own, without the permission to read.
+type blind struct{ lock.Standard }
+
+func (blind) Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error) {
+	return client.Create(ctx, framework.Join(base, name), data, framework.As(framework.EphemeralSequential),
+		framework.Protected(), framework.ContainerParents(), framework.ACL(zk.WorldACL(zk.PermAll&^zk.PermRead)))
+}
+
+// TestContenderThatMayNotReadIsRefused: servers do not report the end of a node to a client that may not read it. So a contender
+// that may not read its own node or the one that it waits for gets zk.ErrNoAuth, never holds, and leaves nothing.
+func TestContenderThatMayNotReadIsRefused(t *testing.T) {
+	foreignNode := func(t *testing.T, client *framework.Client, acl []zk.ACL) string {
+		node, err := client.Create(testbed.Context(t), "/lock/lock-", nil, framework.As(framework.EphemeralSequential),
+			framework.ContainerParents(), framework.ACL(acl))
+		require.NoError(t, err)
+		return node
+	}
+	mine, hidden, open := []framework.Option{unreadable()}, zk.WorldACL(zk.PermDelete), zk.WorldACL(zk.PermAll)
+	for name, c := range map[string]struct {
+		client []framework.Option
+		ahead  [][]zk.ACL
+		views  bool
+	}{
+		"its own node":                            {mine, nil, false},
+		"its own node, with a view":               {mine, nil, true},
+		"its own node, behind another":            {mine, [][]zk.ACL{open}, false},
+		"its own node, with a view, behind":       {mine, [][]zk.ACL{open}, true},
+		"the node ahead":                          {nil, [][]zk.ACL{hidden}, false},
+		"the node ahead, with a view":             {nil, [][]zk.ACL{hidden}, true},
+		"the node before the one ahead":           {nil, [][]zk.ACL{hidden, open}, false},
+		"the node before the one ahead, in views": {nil, [][]zk.ACL{hidden, open}, true},
+		"the node ahead, behind another":          {nil, [][]zk.ACL{open, hidden}, false},
+	} {
+		for _, again := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, again %v", name, again), func(t *testing.T) {
+				testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+					others := client()
+					var opts []lock.Option
+					if c.views {
+						opts = append(opts, lock.WithLocalHandOff(1, time.Hour)) // has a view from the first acquire on
+					}
+					q := newQueue(t, client(c.client...), "/lock", opts...)
+					var nodes []string
+					for _, acl := range c.ahead {
+						nodes = append(nodes, foreignNode(t, others, acl))
+					}
+					if again { // a view may begin at the second acquire
+						ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+						_, err := q.Acquire(ctx)
+						require.Error(t, err)
+						cancel()
+					}
+					ended := make(chan result, 1)
+					go func() {
+						hold, err := q.Acquire(t.Context())
+						ended <- result{hold, err}
+					}()
+					synctest.Wait()
+					if len(nodes) == 2 { // the one that it may read goes
+						open := slices.IndexFunc(c.ahead, func(acl []zk.ACL) bool { return acl[0].Perms == zk.PermAll })
+						release(t, others, nodes[open])
+						nodes = slices.Delete(nodes, open, open+1)
+						synctest.Wait()
+					}
+					got := testbed.Receive(t, ended, "the refusal")
+					require.ErrorIs(t, got.err, zk.ErrNoAuth)
+					require.Nil(t, got.hold)
+					children, err := server.Children("/lock")
+					if len(nodes) > 0 {
+						require.NoError(t, err)
+						require.Len(t, children, 1, "nothing of ours stays")
+						release(t, others, nodes[0])
+					} else {
+						require.Empty(t, children)
+					}
+					hold := acquire(t, newQueue(t, others, "/lock"))
+					require.NoError(t, hold.Release())
+				})
 			})
-		})
+		}
 	}
 }
 
-// TestWaiterThatMayNotReadItsNodeDoesNotHoldWithoutIt: its node is in the first list of a view, and the view is not told of its
-// end.
-func TestWaiterThatMayNotReadItsNodeDoesNotHoldWithoutIt(t *testing.T) {
+// TestHoldOfADriverWhoseNodesMayNotBeReadEnds: nobody would notify the holder of the end of its node.
+func TestHoldOfADriverWhoseNodesMayNotBeReadEnds(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		others := client()
-		ahead := foreign(t, others, "/lock")
-		q := newQueue(t, client(unreadable()), "/lock")
-		_, err := q.TryAcquire(t.Context())
-		require.ErrorIs(t, err, lock.ErrNotAcquired)
-		mine := acquiring(t, t.Context(), q, server, 2) // it begins a view
-		synctest.Wait()
-		require.True(t, q.Viewed())
-		behind := foreign(t, others, "/lock")
-		children, err := server.Children("/lock")
+		q, err := lock.New(client(), "/lock", "lock-", blind{})
 		require.NoError(t, err)
-		for _, child := range children {
-			if path := "/lock/" + child; path != ahead && path != behind {
-				require.NoError(t, server.Delete(path))
-			}
+		for range 3 {
+			hold := acquire(t, q)
+			testbed.Receive(t, hold.Done(), "the end")
+			require.ErrorIs(t, hold.Err(), zk.ErrNoAuth)
+			require.ErrorIs(t, hold.Err(), lock.ErrLost)
+			require.ErrorIs(t, hold.Release(), zk.ErrNoAuth)
+			synctest.Wait()
+			length(t, server, q, 0)
 		}
-		release(t, others, ahead)
-		time.Sleep(time.Minute) // virtual time, in which it must not hold
-		require.Empty(t, mine, "the one behind holds now")
-		release(t, others, behind)
-		got := testbed.Receive(t, mine, "the lock")
-		require.NoError(t, got.err)
-		require.NoError(t, got.hold.Release())
 	})
 }

@@ -95,7 +95,8 @@ func New(client *framework.Client, path, name string, driver Driver, opts ...Opt
 // about 90 s after the outage began by default, or after the session of a waiter was lost in it, the error wraps
 // retry.ErrExhausted. To wait longer, give the client
 // [framework.WithRetryPolicy] with retry.Forever. Other errors are [ErrClosed], [ErrSequenceExhausted],
-// [ErrBadArgument], and what ZooKeeper refuses. After an error we remove our node, also if the server carries out
+// [ErrBadArgument], and what ZooKeeper refuses; it is zk.ErrNoAuth also for a contender that may not read its own node or the one
+// that it waits for, since servers do not report the end of such a node. After an error we remove our node, also if the server carries out
 // our create request only after Acquire has returned.
 //
 // If the session is lost while Acquire waits, or somebody else deletes our node, it queues again at the end, as

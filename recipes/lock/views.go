@@ -19,8 +19,9 @@ func (q *Queue) view(session *framework.Session) *queueview.View {
 	worth := q.local != nil || q.maxLeases > maxWatched || now.Sub(q.used) < soon
 	begin := worth && q.others <= queueview.MaxOthers
 	q.used = now
+	own := len(q.nodes)
 	q.mu.Unlock()
-	v := q.views.Get(q.client, session, q.base, begin)
+	v := q.views.Get(q.client, session, q.base, begin, own+1)
 	if v != nil {
 		v.Use(now)
 	}

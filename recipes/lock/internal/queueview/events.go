@@ -1,6 +1,8 @@
 package queueview
 
 import (
+	"errors"
+	"maps"
 	"slices"
 
 	"github.com/go-zookeeper/zk"
@@ -25,7 +27,28 @@ func (v *View) list(names []string, stat *zk.Stat, err error) {
 	}
 }
 
-// begin makes the view one that can be asked: after list, when the watch is known to be set. remove ends the watch.
+// first returns the names of the children.
+func (v *View) first() []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Collect(maps.Keys(v.children))
+}
+
+// take takes the answer to the read of a child of the first list. A child that is missing is fine if the view was told so before.
+func (v *View) take(name string, data []byte, stat *zk.Stat, err error) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	c := v.children[name]
+	switch {
+	case c == nil && errors.Is(err, zk.ErrNoNode):
+		return nil
+	case c != nil && err == nil:
+		c.node = &Node{Data: data, Stat: *stat}
+	}
+	return err
+}
+
+// begin makes the view one that can be asked: after list and take, when the watch is known to be set. remove ends the watch.
 func (v *View) begin(remove func()) {
 	v.mu.Lock()
 	v.remove = remove
@@ -92,7 +115,7 @@ func (v *View) add(name string) bool {
 	if _, found := v.children[name]; found || v.next < 0 {
 		return false
 	}
-	v.children[name] = &child{number: v.next, told: true}
+	v.children[name] = &child{number: v.next}
 	v.next++
 	v.load.events++
 	for _, r := range v.rankings {

@@ -4,7 +4,6 @@ package queueview
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -41,10 +40,6 @@ type child struct {
 	// number is the one that the server gave, or would have given, to the child: it counts the
 	// children created before. It is -1 if the child was in the first list.
 	number int64
-
-	// told says that the view is told when the child is written to or deleted. Servers tell that only to clients that may read
-	// the child. We may if its creation was reported, or if we have read it.
-	told bool
 
 	changes int   // how often the data have changed
 	node    *Node // nil: not read since they changed
@@ -172,30 +167,19 @@ func (v *View) Node(name string, get func() (*Node, error)) (*Node, error) {
 		return known, nil
 	}
 	n, err := get()
-	if errors.Is(err, zk.ErrNoNode) {
-		v.Deny([]string{name})
-	}
 	if err != nil {
 		return nil, err
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if c != nil && !v.over && c.changes == changes {
-		c.told, c.node = true, n
+		c.node = n
 	}
 	return n, nil
 }
 
-// Told reports whether the view has the child, and is told when it is deleted.
-func (v *View) Told(name string) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	c := v.children[name]
-	return c != nil && c.told
-}
-
 // Wait returns a waiter that is told when one of the children called names is deleted; it is nil if one is deleted
-// already. known is false if the view may not be told.
+// already. known is false if the view has ended.
 func (v *View) Wait(names []string) (w *Waiter, known bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -203,12 +187,8 @@ func (v *View) Wait(names []string) (w *Waiter, known bool) {
 		return nil, false
 	}
 	for _, name := range names {
-		c, found := v.children[name]
-		if !found {
+		if v.children[name] == nil {
 			return nil, true
-		}
-		if !c.told {
-			return nil, false
 		}
 	}
 	w = &Waiter{names: slices.Clone(names), c: make(chan struct{})}
@@ -223,17 +203,6 @@ func (v *View) Cancel(w *Waiter) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.forget(w)
-}
-
-// Deny is called when a server has said that one of names does not exist. If the view still has all of them, it
-// was not told of that, because the client may not read the node: the view ends.
-func (v *View) Deny(names []string) {
-	v.mu.Lock()
-	all := !slices.ContainsFunc(names, func(name string) bool { return v.children[name] == nil })
-	v.mu.Unlock()
-	if all {
-		v.end(missed)
-	}
 }
 
 // join begins to keep the ranking of a lock. v.mu is held.

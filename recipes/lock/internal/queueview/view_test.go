@@ -92,18 +92,17 @@ func TestNamesFollowTheEvents(t *testing.T) {
 	require.False(t, ok, "an ended view says nothing")
 }
 
-// TestTold: the deletion of a child is told if its creation was, or if it was read.
-func TestTold(t *testing.T) {
-	v := newView("a-0000000000")
-	v.created("b-0000000001")
-	require.False(t, v.Told("a-0000000000"))
-	require.True(t, v.Told("b-0000000001"))
-	require.False(t, v.Told("c-0000000002"))
-	_, err := v.Node("a-0000000000", func() (*Node, error) { return &Node{}, nil })
+// TestChildOfTheFirstListIsRead has the answers that a read of such a child can have.
+func TestChildOfTheFirstListIsRead(t *testing.T) {
+	v := newView("a-0000000000", "b-0000000001")
+	require.NoError(t, v.take("a-0000000000", []byte("data"), &zk.Stat{}, nil))
+	n, err := v.Node("a-0000000000", nil)
 	require.NoError(t, err)
-	require.True(t, v.Told("a-0000000000"))
+	require.Equal(t, "data", string(n.Data))
+	require.ErrorIs(t, v.take("b-0000000001", nil, nil, zk.ErrNoAuth), zk.ErrNoAuth)
+	require.ErrorIs(t, v.take("b-0000000001", nil, nil, zk.ErrNoNode), zk.ErrNoNode, "its end was not reported")
 	v.event(zk.Event{Type: zk.EventNodeDeleted, Path: "/lock/b-0000000001"})
-	require.False(t, v.Told("b-0000000001"))
+	require.NoError(t, v.take("b-0000000001", nil, nil, zk.ErrNoNode))
 }
 
 // TestViewThatIsNotCompleteEnds: some events do not come to a client that may not read the node.

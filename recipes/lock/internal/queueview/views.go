@@ -40,8 +40,9 @@ func Of(client *framework.Client) *Views {
 	return v.(*Views)
 }
 
-// Get returns the view of a path, or nil. If there is none, one may begin, if the caller wants that: see View.Await.
-func (vs *Views) Get(client *framework.Client, session *framework.Session, path string, begin bool) *View {
+// Get returns the view of a path, or nil. If there is none, one may begin, if the caller wants that: see View.Await. own is
+// how many nodes of the caller may be in the queue.
+func (vs *Views) Get(client *framework.Client, session *framework.Session, path string, begin bool, own int) *View {
 	real := engine.Of(client).Real(path)
 	now := time.Now()
 	vs.mu.Lock()
@@ -64,7 +65,7 @@ func (vs *Views) Get(client *framework.Client, session *framework.Session, path 
 		ended:    func(v *View, why ending) { vs.ended(session, real, v, why) },
 	}
 	vs.byPath[real] = v
-	go v.watch(client, session) // ends with the view, or with its connection
+	go v.watch(client, session, MaxOthers+own) // ends with the view, or with its connection
 	return v
 }
 
@@ -75,8 +76,9 @@ func (vs *Views) Lookup(client *framework.Client, path string) *View {
 	return vs.byPath[engine.Of(client).Real(path)]
 }
 
-// watch sets the watch of a view, reads the first list, and ends the view with its connection.
-func (v *View) watch(client *framework.Client, session *framework.Session) {
+// watch sets the watch of a view, reads the first list and its nodes, of which there may be so many, and ends the view with
+// its connection.
+func (v *View) watch(client *framework.Client, session *framework.Session, most int) {
 	l, err := engine.Of(client).Link(framework.InSession(session.Context(), session))
 	if err != nil {
 		v.end(disconnected)
@@ -92,13 +94,16 @@ func (v *View) watch(client *framework.Client, session *framework.Session) {
 	if list := <-listed; err == nil && !errors.Is(list, zk.ErrNoNode) {
 		err = list
 	}
+	if err == nil {
+		err = v.read(l, most)
+	}
 	switch {
 	case errors.Is(err, framework.ErrWatchUnsupported):
 		v.end(unsupported)
 		return
 	case err != nil:
 		remove()
-		v.end(disconnected)
+		v.end(whyNot(err))
 		return
 	}
 	v.begin(func() {
@@ -110,6 +115,42 @@ func (v *View) watch(client *framework.Client, session *framework.Session) {
 		v.end(disconnected)
 	case <-gone:
 	}
+}
+
+// errLong means that the first list has more nodes than a view is worth.
+var errLong = errors.New("too many nodes")
+
+// read reads the nodes of the first list. Servers report the end of a node only to those who may read it, so the view cannot
+// be asked if one of them may not be read.
+func (v *View) read(l engine.Link, most int) error {
+	names := v.first()
+	if len(names) > most {
+		return errLong
+	}
+	answers := make(chan error, len(names))
+	for _, name := range names {
+		l.Get(framework.Join(v.path, name), func(data []byte, stat *zk.Stat, err error) {
+			answers <- v.take(name, data, stat, err)
+		})
+	}
+	var failed error
+	for range names {
+		if err := <-answers; err != nil {
+			failed = err
+		}
+	}
+	return failed
+}
+
+// whyNot is why a view does not begin.
+func whyNot(err error) ending {
+	switch {
+	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrNoNode):
+		return missed
+	case errors.Is(err, errLong):
+		return heavy
+	}
+	return disconnected
 }
 
 // ending is why a view has ended.
