@@ -219,7 +219,8 @@ func TestRowsOfGroups(t *testing.T) {
 	require.True(t, there)
 	second, err := node.Join(ctx, newClient(t, server), "/group", "b", []byte("2"))
 	require.NoError(t, err)
-	for members := range g.Changes(ctx) {
+	for members, err := range g.Changes(ctx) {
+		require.NoError(t, err)
 		if string(members["b"]) == "3" {
 			break
 		}
@@ -227,9 +228,10 @@ func TestRowsOfGroups(t *testing.T) {
 			require.NoError(t, second.Set(ctx, []byte("3")))
 		}
 	}
-	require.Eventually(t, g.Fresh, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { current, _ := g.Current(); return current }, 10*time.Second, time.Millisecond)
 	require.NoError(t, second.Close())
-	for members := range g.Changes(ctx) {
+	for members, err := range g.Changes(ctx) {
+		require.NoError(t, err)
 		if len(members) == 1 {
 			break
 		}

@@ -37,7 +37,8 @@ func (p *peer) hearsMembers(t *testing.T, ctx context.Context, want string) {
 func seesMembers(t *testing.T, ctx context.Context, m *node.Member, want map[string]string) {
 	t.Helper()
 	var seen map[string]string
-	for members := range m.Changes(ctx) {
+	for members, err := range m.Changes(ctx) {
+		require.NoError(t, err, "seen before: %v", seen)
 		seen = make(map[string]string)
 		for id, payload := range members {
 			seen[id] = string(payload)
@@ -46,7 +47,6 @@ func seesMembers(t *testing.T, ctx context.Context, m *node.Member, want map[str
 			return
 		}
 	}
-	require.Equal(t, want, seen)
 }
 
 func javaGroup(t *testing.T, s stage) {

@@ -402,19 +402,19 @@ var mutations = []mutation{
 	{
 		name:  "a kept node is shown although it was replaced meanwhile",
 		file:  "recipes/node/keeper.go",
-		edits: []edit{{old: "!now.present && wait.Closed(k.watch.Done()) {", new: "!now.present && false {"}},
+		edits: []edit{{old: "!now.present && wait.Closed(k.watch.Done()):", new: "!now.present && false:"}},
 		pkg:   "recipes/node", test: "TestANodeThatGoesWhileTheSessionIsProvenIsNotShown",
 	},
 	{
 		name:  "a late write of a kept node brings old data back",
 		file:  "recipes/node/keeper.go",
-		edits: []edit{{old: "k.stat.Mzxid != k.mzxid && time.Now()", new: "k.stat.Mzxid < k.mzxid && time.Now()"}},
+		edits: []edit{{old: "k.stat.Mzxid != k.mine.mzxid && time.Now()", new: "k.stat.Mzxid < k.mine.mzxid && time.Now()"}},
 		pkg:   "recipes/node", test: "TestALateWriteOfOursDoesNotBringOldDataBack",
 	},
 	{
 		name:  "a persistent node that is made after Close stays",
 		file:  "recipes/node/write.go",
-		edits: []edit{{old: "\t\t\t\tk.sweep(ctx)\n", new: ""}},
+		edits: []edit{{old: "\t\t\tk.sweep(ctx)\n", new: ""}},
 		pkg:   "recipes/node", test: "TestAPersistentNodeThatComesAfterItsSessionGoes",
 	},
 	{

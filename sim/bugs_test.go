@@ -111,20 +111,24 @@ var bugs = []planted{
 	{"a cache reads without catching up", []edit{{cacheFile, "if err = engine.Ask(c.ctx, link.CatchUp); err != nil {", "if err != nil {"}}},
 	{"a cache does not read again on a new connection", []edit{{cacheFile, "number: c.loops,", "number: 1,"}}},
 	{"a node of an old session is taken for the kept one", []edit{
-		{nodeFile, "return stat.EphemeralOwner == k.session.ID()\n", "return k.status().sessions[stat.EphemeralOwner]\n"},
+		{nodeFile, "owner):\n\t\treturn left\n", "owner):\n\t\treturn ours\n"},
 	}},
-	{"a kept node seems to be there after its session", []edit{{nodeFile, "d.ended.Store(true)\n\t\t\ts.present = false\n", "d.ended.Store(true)\n"}}},
+	{"a kept node seems to be there after its session", []edit{
+		{nodeFile, "d.ended.Store(true)\n\t\t\ts.present, s.err = false, cause\n", "d.ended.Store(true)\n\t\t\ts.err = cause\n"},
+	}},
 	{"a kept node has the data of its beginning when it is made again", []edit{
-		{nodeFile, "k.stat.Czxid, k.stat.Czxid, k.made, time.Now()", "k.stat.Czxid, k.stat.Czxid, k.status().want, time.Now()"},
+		{nodeFile, "\t\t\tk.mine.number = 0\n\t\t}\n\t\tk.mine.czxid, k.mine.mzxid", "\t\t}\n\t\tk.mine.content = k.status().want\n\t\tk.mine.czxid, k.mine.mzxid"},
 	}},
-	{"a kept node that may be there is not deleted", []edit{{"recipes/node/leave.go", "err != nil || !found ||", "err != nil || !found || !k.kept ||"}}},
-	{"a Keep takes the node of another Keep of the client", []edit{{"recipes/node/leave.go", "\t\tif !found {\n", "\t\tif !found || v != nil {\n"}}},
+	{"a kept node that may be there is not deleted", []edit{
+		{"recipes/node/leave.go", "err != nil || !found ||", "err != nil || !found || k.status().shown.number == 0 ||"},
+	}},
+	{"a Keep takes the node of another Keep of the client", []edit{{"recipes/node/leave.go", "\t\tif !has {\n", "\t\tif !has || v != nil {\n"}}},
 	{"a deletion by a closed Keep is repeated although it may be done", []edit{
 		{"recipes/node/leave.go", "clientapi.Hints{Once: true}", "clientapi.Hints{}"},
 	}},
 	{"a closed Node is present until its goroutine comes to it", []edit{
-		{"recipes/node/node.go", "\t\tn.stop(ErrClosed)\n\t\ts.present = false\n", "\t\tn.stop(ErrClosed)\n"},
-		{nodeFile, "d.ended.Store(true)\n\t\t\ts.present = false\n", "d.ended.Store(true)\n\t\t\ts.present = s.present && k.ctx.Err() != nil\n"},
-		{nodeFile, "\tgone := k.leave()\n", "\tk.missing(ErrClosed)\n\tgone := k.leave()\n"},
+		{"recipes/node/node.go", "\t\ts.present = false\n\t\tif !errors.Is(s.err, framework.ErrClosed) {\n\t\t\ts.err = ErrClosed\n", "\t\tif !errors.Is(s.err, framework.ErrClosed) {\n\t\t\ts.err = ErrClosed\n"},
+		{nodeFile, "d.ended.Store(true)\n\t\t\ts.present, s.err = false, cause\n", "d.ended.Store(true)\n\t\t\ts.present, s.err = s.present && k.ctx.Err() != nil, cause\n"},
+		{nodeFile, "\terr = k.leave()\n", "\tk.missing(ErrClosed)\n\terr = k.leave()\n"},
 	}},
 }

@@ -58,7 +58,10 @@ func (p pool) start(ctx context.Context, servers []string, id string, b *board) 
 // run takes and gives up partitions as the group changes.
 func (w *worker) run(ctx context.Context) {
 	taken := map[int]context.CancelFunc{}
-	for members := range w.member.Changes(ctx) {
+	for members, err := range w.member.Changes(ctx) {
+		if err != nil {
+			break // stop has been called, or the client is closed
+		}
 		for n := range w.locks {
 			mine := share(members, n) == w.id
 			giveUp, has := taken[n]

@@ -18,8 +18,9 @@
 //   - The node is made again after the end of the session, a deletion and an outage of any
 //     length, under the path that it had first, with the data that were set last.
 //   - There is one node, whatever request fails and however. A node is taken for
-//     ours only if it belongs to our session. Of several Keeps of one client at one path, one has the path until it is closed. A node of
-//     an earlier session of ours is replaced. A node of somebody else is not changed unless [IfTaken] says so.
+//     ours only if it belongs to our session. Of several Keeps of one client at one path, one has the path until it has failed or is
+//     closed, also while it waits; the others wait, or fail: see [IfTaken]. A node of an earlier session of ours is replaced. A node of
+//     somebody else is not changed unless IfTaken says so.
 //   - If our session ends, [Node.Present] is false before anybody else can have the node, and [Node.Err] says
 //     why. What a server refuses is tried again, with pauses.
 //   - After Close, or an error of Keep, we remove our node, also if the server carries out our create request only
@@ -51,8 +52,8 @@
 //	left     is of an earlier session of      delete                                 absent
 //	         ours
 //	taken    is another's                     wait, or replace: see IfTaken          unseen, absent
-//	refused  a request has failed             pause                                  absent if it was, else unseen
 //
-// A session begins with absent: the answer to a create comes after all that was written before. (If a persistent node was there, it begins
-// with unseen.) The waits end when the watch fires that the look has set, at a Set, and with the session.
+// A step that fails is followed by a pause, and then by a look, or by the next try to create. A session begins with absent: the answer to a
+// create comes after all that was written before. (If a persistent node was there, it begins with unseen.) The waits end when the watch
+// fires that the look has set, at a Set, and with the session.
 package node

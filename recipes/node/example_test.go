@@ -79,7 +79,10 @@ func ExampleJoin() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for members := range one.Changes(ctx) {
+	for members, err := range one.Changes(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
 		if len(members) == 2 {
 			fmt.Println(slices.Sorted(maps.Keys(members)), string(members["two"]))
 			break
@@ -88,7 +91,10 @@ func ExampleJoin() {
 	if err := two.Close(); err != nil {
 		log.Fatal(err)
 	}
-	for members := range one.Changes(ctx) {
+	for members, err := range one.Changes(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
 		if len(members) == 1 {
 			fmt.Println(slices.Sorted(maps.Keys(members)))
 			break

@@ -8,10 +8,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/recipes/internal/follow"
 )
 
 // Member is our membership of a group: a kept node below the group's path, and a copy of all
@@ -19,11 +21,11 @@ import (
 //
 // All methods are safe for concurrent use.
 type Member struct {
-	node  *Node
-	id    string
-	group *cache.Cache
-	seen  wait.Value[int] // how many changes of the group there were
-	over  chan struct{}   // closed when there will be no more
+	node      *Node
+	id        string
+	group     *cache.Cache
+	seen      wait.Value[error] // set at each change of the group, and at its end
+	following sync.WaitGroup    // whoever sets seen
 }
 
 // Join makes the node id below the group's path, with payload as its data, keeps it there as
@@ -34,76 +36,79 @@ type Member struct {
 // id, IfTaken decides: with [Fail], Join returns [ErrTaken]. Errors are those of [Keep], and zk.ErrNoAuth if the client may not
 // read the group. After an error no node of ours stays.
 func Join(ctx context.Context, client *framework.Client, path, id string, payload []byte, opts ...Option) (*Member, error) {
-	if err := checkMember(client, path, id, opts); err != nil {
-		return nil, failed("join", path, err)
-	}
-	n, err := Keep(ctx, client, framework.Join(path, id), payload, opts...)
+	cfg, err := configureMember(client, path, id, opts)
 	if err != nil {
-		return nil, err
+		return nil, follow.OpError("join", path, err)
+	}
+	n, err := keep(ctx, client, framework.Join(path, id), payload, cfg)
+	if err != nil {
+		return nil, follow.OpError("join", path, err)
 	}
 	group, err := cache.New(client, path, cache.Depth(1))
+	if err == nil {
+		if err = group.Sync(ctx); err != nil {
+			_ = group.Close()
+		}
+	}
 	if err != nil {
 		n.shut() // deletes the node in the background
-		return nil, failed("join", path, err)
+		return nil, follow.OpError("join", path, err)
 	}
-	if err := group.Sync(ctx); err != nil {
-		n.shut()
-		_ = group.Close()
-		if op, ok := err.(*framework.OpError); ok {
-			err = op.Err
-		}
-		return nil, failed("join", path, err)
-	}
-	m := &Member{node: n, id: id, group: group, over: make(chan struct{})}
-	go func() { // ends with the cache
-		defer close(m.over)
+	m := &Member{node: n, id: id, group: group}
+	m.following.Go(func() { // ends with the cache
 		for range group.Changes(context.Background()) {
-			m.seen.Set(func(changes *int) { *changes++ })
+			m.seen.Set(func(*error) {})
 		}
-	}()
+		m.seen.Set(func(end *error) { *end = group.Err() })
+	})
 	return m, nil
 }
 
-func checkMember(client *framework.Client, path, id string, opts []Option) error {
-	cfg, err := configure(client, path, opts)
-	switch {
-	case err != nil && path != "/":
-		return err
-	case cfg.protected || cfg.sequential || cfg.persistent:
-		return fmt.Errorf("%w: a member is a plain ephemeral node", framework.ErrBadArgument)
-	case id == "" || strings.Contains(id, "/"):
-		return fmt.Errorf("%w: id %q", framework.ErrBadArgument, id)
+func configureMember(client *framework.Client, path, id string, opts []Option) (config, error) {
+	if id == "" || strings.Contains(id, "/") {
+		return config{}, fmt.Errorf("%w: id %q", framework.ErrBadArgument, id)
 	}
-	return nil
+	if err := framework.ValidatePath(path); err != nil {
+		return config{}, err
+	}
+	cfg, err := configure(client, framework.Join(path, id), opts)
+	if err == nil && (cfg.protected || cfg.sequential || cfg.persistent) {
+		err = fmt.Errorf("%w: a member is a plain ephemeral node", framework.ErrBadArgument)
+	}
+	return cfg, err
 }
 
 // Members returns the payloads of all members by their ids, as they were read last. We are in it exactly while our
 // node is there: see [Member.Present]. A member that this client may not read is left out.
 //
-// It never goes back in time. While there is no connection it may be out of date: see [Member.Fresh].
+// It never goes back in time. While there is no connection it may be out of date: see [Member.Current].
 func (m *Member) Members() map[string][]byte {
-	members, _, _ := m.snapshot()
-	return members
+	members, _, _, _ := m.snapshot()
+	return copied(members)
 }
 
-// Fresh reports whether Members is up to date: see [cache.Cache.Current]. It is false from a loss of the connection until the
-// group has been read again, and while a change is being read.
-func (m *Member) Fresh() bool {
-	fresh, _ := m.group.Current()
-	return fresh
-}
+// Current reports whether Members is up to date, and returns a channel that is closed when that may have changed: see
+// [cache.Cache.Current]. It is false from a loss of the connection until the group has been read again, and while a change is being read.
+func (m *Member) Current() (ok bool, changed <-chan struct{}) { return m.group.Current() }
 
-// Changes yields the members, first as they are now and then after each change, until ctx is done, or the
-// membership or the client is closed. A slow reader gets the newest state instead of every one. Any
-// number of goroutines may have an iteration of their own.
-func (m *Member) Changes(ctx context.Context) iter.Seq[map[string][]byte] {
-	return func(yield func(map[string][]byte) bool) {
+// Changes yields the members, first as they are now and then after each change. A slow reader gets the newest state instead of every
+// one. The last pair has an error, after which the loop ends: that of ctx, [ErrClosed] or [framework.ErrClosed]. Any number of
+// goroutines may have an iteration of their own.
+func (m *Member) Changes(ctx context.Context) iter.Seq2[map[string][]byte, error] {
+	return func(yield func(map[string][]byte, error) bool) {
 		var last map[string][]byte
-		for ctx.Err() == nil && m.node.ctx.Err() == nil {
-			members, ours, theirs := m.snapshot()
-			if last == nil || !maps.EqualFunc(last, members, bytes.Equal) {
+		for {
+			members, end, ours, theirs := m.snapshot()
+			if end == nil && ctx.Err() != nil {
+				end = wait.Err(ctx)
+			}
+			switch {
+			case end != nil:
+				yield(nil, follow.OpError("changes", m.group.Path(), end))
+				return
+			case last == nil || !maps.EqualFunc(last, members, bytes.Equal):
 				last = members
-				if !yield(copied(members)) {
+				if !yield(copied(members), nil) {
 					return
 				}
 				continue
@@ -111,9 +116,6 @@ func (m *Member) Changes(ctx context.Context) iter.Seq[map[string][]byte] {
 			select {
 			case <-ours:
 			case <-theirs:
-			case <-m.over:
-				return
-			case <-m.node.ctx.Done():
 			case <-ctx.Done():
 			}
 		}
@@ -137,31 +139,34 @@ func (m *Member) ID() string { return m.id }
 func (m *Member) Close() error {
 	err := m.node.Close()
 	_ = m.group.Close() // it returns nil
-	<-m.over
+	m.following.Wait()
 	return err
 }
 
-// snapshot is who is in the group, and channels that are closed when that may have changed: because of
-// us, or of the others.
-func (m *Member) snapshot() (members map[string][]byte, ours, theirs <-chan struct{}) {
-	_, theirs = m.seen.Get()
-	s, ours := m.node.now.Get()
+// snapshot is who is in the group, why that does not change any more, and channels that are closed when it may have changed: because of
+// us, or of the others. The payloads must not be changed.
+func (m *Member) snapshot() (members map[string][]byte, end error, ours, theirs <-chan struct{}) {
+	end, theirs = m.seen.Get()
+	s, ours := m.node.get()
+	if m.node.ctx.Err() != nil {
+		end = ErrClosed
+	}
 	members = make(map[string][]byte)
 	var own cache.Node
 	for n := range m.group.Children(m.group.Path()) {
 		_, id := framework.Split(n.Path)
-		members[id] = slices.Clone(n.Data)
+		members[id] = n.Data
 		if id == m.id {
 			own = n
 		}
 	}
 	switch {
 	case s.present && own.Stat.Mzxid < s.shown.mzxid: // the copy follows
-		members[m.id] = slices.Clone(s.shown.data)
-	case !s.present && s.sessions[own.Stat.EphemeralOwner]:
+		members[m.id] = s.shown.data
+	case !s.present && slices.Contains(s.sessions, own.Stat.EphemeralOwner):
 		delete(members, m.id) // it goes or is about to, or we do not know yet that it is there
 	}
-	return members, ours, theirs
+	return members, end, ours, theirs
 }
 
 // copied is for somebody who may change it.

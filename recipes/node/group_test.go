@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"net"
 	"runtime"
@@ -104,16 +105,32 @@ func texts(members map[string][]byte) map[string]string {
 	return text
 }
 
+func isCurrent(m *node.Member) bool {
+	ok, _ := m.Current()
+	return ok
+}
+
+// end is the error with which an iteration ends. It must not yield anything before.
+func end(changes iter.Seq2[map[string][]byte, error]) error {
+	for members, err := range changes {
+		if err == nil {
+			err = fmt.Errorf("there are members: %v", members)
+		}
+		return err
+	}
+	return errors.New("it has ended without an error")
+}
+
 // sees waits until a member sees exactly these.
 func sees(t *testing.T, m *node.Member, want map[string]string) {
 	t.Helper()
 	ctx := testbed.Context(t)
-	for seen := range m.Changes(ctx) {
+	for seen, err := range m.Changes(ctx) {
+		require.NoError(t, err, "waited in vain for %v", want)
 		if maps.Equal(texts(seen), want) {
 			return
 		}
 	}
-	require.Equal(t, want, members(m), "waited in vain")
 }
 
 func listsMembers(t *testing.T, bed *testbed.Bed) { // CUR-NOD-11
@@ -125,15 +142,13 @@ func listsMembers(t *testing.T, bed *testbed.Bed) { // CUR-NOD-11
 	both := map[string]string{"one": "1", "two": "2"}
 	require.Equal(t, both, members(two), "and the others")
 	sees(t, one, both)
-	testbed.Eventually(t, one.Fresh, "all has been read")
+	testbed.Eventually(t, func() bool { return isCurrent(one) }, "all has been read")
 	require.NoError(t, two.Close())
 	require.NoError(t, two.Close(), "again")
 	sees(t, one, map[string]string{"one": "1"})
 	require.NoError(t, one.Set(testbed.Context(t), []byte("new")))
 	require.Equal(t, map[string]string{"one": "new"}, members(one), "what was set is shown at once")
-	for range two.Changes(testbed.Context(t)) {
-		t.Fatal("a membership that is closed has no changes")
-	}
+	require.ErrorIs(t, end(two.Changes(testbed.Context(t))), node.ErrClosed, "a membership that is closed has no changes")
 }
 
 func comeAndGo(t *testing.T, bed *testbed.Bed) { // KZ-NOD-01
@@ -168,9 +183,12 @@ func changes(t *testing.T, bed *testbed.Bed) {
 	for _, m := range []*node.Member{one, two, two} {
 		wg.Go(func() {
 			last := -1
-			for seen := range m.Changes(testbed.Context(t)) {
+			for seen, err := range m.Changes(testbed.Context(t)) {
+				if !assert.NoError(t, err) {
+					return
+				}
 				n := 0
-				_, err := fmt.Sscan(string(seen["one"]), &n)
+				_, err = fmt.Sscan(string(seen["one"]), &n)
 				if !assert.NoError(t, err) || !assert.Greater(t, n, last, "never back in time, never the same") || n == 20 {
 					return
 				}
@@ -187,9 +205,13 @@ func changes(t *testing.T, bed *testbed.Bed) {
 	wg.Wait()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	for range one.Changes(ctx) {
+	for _, err := range one.Changes(ctx) {
 		cancel()
+		if err != nil {
+			require.ErrorIs(t, err, context.Canceled)
+		}
 	}
+	require.ErrorIs(t, end(one.Changes(ctx)), context.Canceled)
 }
 
 func sameID(t *testing.T, bed *testbed.Bed) {
@@ -253,17 +275,17 @@ func TestAMemberListsItselfOnlyWhenItIsThere(t *testing.T) {
 		w.Stop()
 		sees(t, m, map[string]string{"w": ""})
 		synctest.Wait()
-		require.False(t, m.Fresh(), "this is from before")
+		require.False(t, isCurrent(m), "this is from before")
 		require.ErrorIs(t, m.Err(), framework.ErrSuspended)
 		gate = w.Block(zktest.OnOp(zktest.OpGetChildren2))
 		require.NoError(t, w.Restart())
 		testbed.Receive(t, gate.Arrived(), "the list")
 		synctest.Wait()
-		require.False(t, m.Fresh(), "the list is from before")
+		require.False(t, isCurrent(m), "the list is from before")
 		gate.Open()
 		sees(t, m, map[string]string{"a": "1", "w": ""})
 		w.settle()
-		require.True(t, m.Fresh())
+		require.True(t, isCurrent(m))
 		require.Equal(t, members(watcher), members(m))
 	})
 }
@@ -284,7 +306,8 @@ func TestAMemberThatIsCutOffIsNotListedByItself(t *testing.T) {
 		require.NoError(t, err)
 		away.Store(true)
 		w.Freeze(session.ID())
-		for seen := range b.Changes(day(t)) {
+		for seen, err := range b.Changes(day(t)) {
+			require.NoError(t, err)
 			if _, listed := seen["a"]; !listed {
 				break
 			}
@@ -319,7 +342,7 @@ func TestJoinWithAnyRequestFailing(t *testing.T) {
 					sees(t, two, want)
 					w.settle() // the fault may have met what came after that
 					require.Equal(t, want, members(two))
-					require.True(t, two.Fresh())
+					require.True(t, isCurrent(two))
 					require.NoError(t, three.Close())
 					sees(t, two, map[string]string{"one": "new", "two": "2"})
 					require.NoError(t, two.Close())
@@ -424,7 +447,7 @@ func TestMembersThatHaveLeftAreNotWatched(t *testing.T) {
 			require.NoError(t, other.Delete(t.Context(), path, -1))
 			synctest.Wait()
 			require.Len(t, m.Members(), 1)
-			require.True(t, m.Fresh())
+			require.True(t, isCurrent(m))
 		}
 		require.Equal(t, watches, w.WatchCount())
 	})

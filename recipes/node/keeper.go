@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/recipes/internal/follow"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -23,34 +25,25 @@ const (
 	ours
 	left
 	taken
-	refused
 )
 
 // keeper is what the goroutine of a Node knows. Nobody else has it.
 type keeper struct {
 	*Node
 	path    string // "" until it is chosen
-	unclaim func() // gives the path to the next Keep of this client
 	state   state
-	retry   state // after refused
 	pauses  wait.Pauses
 	session *framework.Session // the one that lives, or the last one; nil before the first
+	depends *dependency        // on it; nil: none
 
 	stat  *zk.Stat         // as the node was seen last; nil: there is none
 	watch *framework.Watch // of that look; nil: look again
 
-	kept     bool  // the node was there once
-	sent     bool  // there may be a node of ours
-	czxid    int64 // of the node that is ours
-	mzxid    int64 // of our last write to it
-	written  content
-	made     content   // by a create that was answered, until the node is looked at
-	accepted content   // what the servers took last; the node that is there may hold something else
-	tooLong  refusal   // the content that was too long, and is not sent any more
-	late     time.Time // until then a write of ours may be carried out that was not answered
-	depends  *dependency
-	touched  time.Time // when the touch child was written, or the node was found
-	logged   string    // the last reason
+	mine    record
+	sent    bool      // there may be a node of ours
+	late    time.Time // until then a write of ours may be carried out that was not answered
+	touched time.Time // when the touch child was written, or the node was found
+	logged  string    // the last reason
 }
 
 // dependency is our interest in the session while the node is there.
@@ -65,59 +58,42 @@ var errAgain = errors.New("look again")
 // run keeps the node, in one session after the other, and deletes it at the end.
 func (k *keeper) run() {
 	defer close(k.done)
-	defer func() { k.unclaim() }()
+	defer k.free()
 	var err error
 	if k.path != "" {
 		err = k.claim()
 	}
-	for err == nil && k.ctx.Err() == nil {
-		switch err = k.connect(); {
-		case err == nil:
+	for k.ctx.Err() == nil && !errors.Is(err, framework.ErrClosed) {
+		if err = k.connect(); err == nil {
 			k.live()
-		case !errors.Is(err, framework.ErrClosed):
+		} else {
 			k.report(err)
 			_ = wait.Sleep(k.ctx, k.pauses.Next())
-			err = nil
 		}
 	}
 	if errors.Is(err, framework.ErrClosed) {
-		k.end(err)
+		k.missing(framework.ErrClosed)
+		if k.cfg.persistent && k.cfg.ttl == 0 {
+			k.now.Set(func(s *status) { s.left = framework.ErrClosed })
+		}
 		return
 	}
-	gone := k.leave()
-	k.now.Set(func(s *status) { s.left = gone })
-}
-
-// end is for a client that is closed.
-func (k *keeper) end(reason error) {
-	k.now.Set(func(s *status) {
-		s.present, s.err = false, reason
-		if k.cfg.persistent && k.cfg.ttl == 0 {
-			s.left = failed("close", k.asked, reason)
-		}
-	})
+	err = k.leave()
+	k.now.Set(func(s *status) { s.left = err })
 }
 
 // connect waits for a session, and begins with it.
 func (k *keeper) connect() error {
-	if !k.client.State().IsConnected() && k.Err() == nil {
-		k.trouble(&framework.OpError{Op: "connect", Path: "/", Err: zk.ErrNoServer})
-	}
-	if err := k.client.WaitConnected(k.ctx); err != nil {
-		return err
-	}
 	session, err := k.client.Session(k.ctx)
-	if err == nil {
-		err = session.Err()
-	}
 	if err != nil {
 		return err
 	}
-	k.session, k.state, k.watch, k.made = session, absent, nil, content{}
-	if k.cfg.persistent && k.kept {
+	k.session, k.state, k.watch = session, absent, nil
+	k.mine.number, k.mine.czxid = 0, 0
+	if k.cfg.persistent && k.status().shown.number > 0 {
 		k.state = unseen // it is there, most likely
 	}
-	k.noteSession(session.ID())
+	k.now.Set(func(s *status) { s.sessions = append(s.sessions, session.ID()) })
 	return nil
 }
 
@@ -131,14 +107,14 @@ func (k *keeper) live() {
 			k.state = unseen
 		default:
 			k.report(err)
+			k.rest(k.untilTouch(k.pauses.Next()))
 			if k.state != absent {
 				k.state = unseen
 			}
-			k.state, k.retry = refused, k.state
 		}
 	}
 	if err := k.session.Err(); err != nil {
-		if k.Err() == nil { // nobody depended on the session
+		if k.status().err == nil { // nobody depended on the session
 			k.missing(err)
 		}
 		k.release()
@@ -148,8 +124,6 @@ func (k *keeper) live() {
 // step does what the state asks for.
 func (k *keeper) step(ctx context.Context) error {
 	switch k.state {
-	case unseen:
-		return k.look(ctx)
 	case absent:
 		return k.create(ctx)
 	case ours:
@@ -157,28 +131,24 @@ func (k *keeper) step(ctx context.Context) error {
 	case left:
 		return k.clear(ctx)
 	case taken:
-		if k.cfg.taken == Replace && !k.kept {
+		if k.cfg.taken == Replace && k.status().shown.number == 0 {
 			return k.replace(ctx)
 		}
-		reason := k.takenBy(k.stat)
+		reason := takenBy(k.stat)
 		k.lose(reason)
-		k.log(reason)
+		k.report(reason)
 		k.sent = k.sent && !k.cfg.persistent // a persistent node is not known by its owner
 		k.rest(0)
 		k.state = unseen
-	case refused:
-		k.rest(k.untilTouch(k.pauses.Next()))
-		k.state = k.retry
+		return nil
 	}
-	return nil
+	return k.look(ctx)
 }
 
 // look looks at the node, unless nothing has happened since it was looked at.
 func (k *keeper) look(ctx context.Context) error {
 	if k.watch == nil || wait.Closed(k.watch.Done()) {
-		if k.watch != nil && k.watch.Event().Type == zk.EventNodeDeleted {
-			k.deleted() // what is there now only the look can tell, which may take its time
-		}
+		k.believe() // what is there now only the look can say, which may take its time
 		k.watch = nil
 		_, stat, watch, err := k.client.ExistsW(ctx, k.path)
 		if err != nil {
@@ -186,44 +156,44 @@ func (k *keeper) look(ctx context.Context) error {
 		}
 		k.stat, k.watch = stat, watch
 	}
-	switch {
-	case k.stat == nil:
+	if k.stat == nil {
 		k.lose(ErrDeleted)
 		k.state = absent
-	case k.isOurs(k.stat):
-		k.state = ours
-	case k.isLeft(k.stat):
-		k.state = left
-	default:
-		k.state = taken
+		return nil
 	}
+	k.state = k.whose(k.stat)
 	return nil
 }
 
-// isOurs reports whether a node is the one that we keep. No other Keep of this client has made it: see claim.
-func (k *keeper) isOurs(stat *zk.Stat) bool {
-	if k.cfg.persistent {
-		return stat.EphemeralOwner == 0
+// believe takes the node for gone if the watch has said that it was deleted.
+func (k *keeper) believe() {
+	if k.watch != nil && k.watch.Event().Type == zk.EventNodeDeleted && k.status().present {
+		k.missing(ErrDeleted)
 	}
-	return stat.EphemeralOwner == k.session.ID()
 }
 
-// isLeft reports whether a node is of an earlier session of ours. A persistent one is of none.
-func (k *keeper) isLeft(stat *zk.Stat) bool {
-	return !k.cfg.persistent && !k.isOurs(stat) && k.status().sessions[stat.EphemeralOwner]
-}
-
-// takenBy is why a node that is not ours is in the way. Without a stat it is another Keep of this client.
-func (k *keeper) takenBy(stat *zk.Stat) error {
-	by := "another Keep of this client"
+// whose is the state of a node that is there: ours, left or taken. No other Keep of this client has made it: see claim.
+func (k *keeper) whose(stat *zk.Stat) state {
+	owner := stat.EphemeralOwner
 	switch {
-	case stat == nil:
-	case stat.EphemeralOwner == 0:
-		by = "a persistent node"
-	default:
-		by = fmt.Sprintf("session %#x", uint64(stat.EphemeralOwner))
+	case k.cfg.persistent && owner == 0:
+		return ours
+	case k.cfg.persistent:
+		return taken
+	case owner == k.session.ID():
+		return ours
+	case slices.Contains(k.status().sessions, owner):
+		return left
 	}
-	return &framework.OpError{Op: "keep", Path: k.path, Err: fmt.Errorf("%w: %s", ErrTaken, by)}
+	return taken
+}
+
+// takenBy is why a node that is not ours is in the way.
+func takenBy(stat *zk.Stat) error {
+	if stat.EphemeralOwner == 0 {
+		return fmt.Errorf("%w: a persistent node", ErrTaken)
+	}
+	return fmt.Errorf("%w: session %#x", ErrTaken, uint64(stat.EphemeralOwner))
 }
 
 // hold is for the node that is there and ours. If a server refuses what is to be written, the node is kept with what it holds.
@@ -231,40 +201,44 @@ func (k *keeper) hold(ctx context.Context) error {
 	if wait.Closed(k.watch.Done()) {
 		return errAgain // perhaps it is another's by now
 	}
-	if k.stat.Czxid != k.czxid {
-		k.czxid, k.mzxid, k.written, k.touched = k.stat.Czxid, k.stat.Czxid, k.made, time.Now()
+	if k.stat.Czxid != k.mine.czxid {
+		if k.mine.czxid != 0 { // or it is the one that was made just now
+			k.mine.number = 0
+		}
+		k.mine.czxid, k.mine.mzxid, k.touched = k.stat.Czxid, k.stat.Czxid, time.Now()
 	}
-	if k.stat.Mzxid != k.mzxid && time.Now().Before(k.late) {
-		k.written = content{} // perhaps it was a late write of ours, with older data
+	if k.stat.Mzxid != k.mine.mzxid && time.Now().Before(k.late) {
+		k.mine.number = 0 // perhaps it was a late write of ours, with older data
 	}
-	k.made, k.sent = content{}, true
-	trouble := k.write(ctx)
-	if errors.Is(trouble, errAgain) || trouble != nil && (!isAnswer(trouble) || k.written.number == 0) {
-		return trouble
+	k.sent = true
+	refusal := k.write(ctx)
+	if refusal != nil && (!isAnswer(refusal) || k.mine.number == 0) {
+		return refusal
 	}
-	if err := k.touch(ctx); err != nil && (trouble == nil || errors.Is(err, errAgain)) {
-		trouble = err
+	if err := k.touch(ctx); err != nil {
+		if !isAnswer(err) {
+			return err
+		}
+		if refusal == nil {
+			refusal = err
+		}
 	}
-	if errors.Is(trouble, errAgain) || k.session.Err() != nil {
-		return trouble
-	}
-	if err := k.show(ctx, trouble); err != nil {
+	if err := k.show(ctx, refusal); err != nil {
 		return err
 	}
-	if trouble == nil {
-		k.rest(k.untilTouch(0))
-		k.state = unseen
+	if refusal != nil {
+		return refusal
 	}
-	return trouble
+	k.pauses.Reset()
+	k.logged = ""
+	k.rest(k.untilTouch(0))
+	k.state = unseen
+	return nil
 }
 
-// show makes it known that the node is there, and what is in the way nevertheless, if anything. It fails
+// show makes it known that the node is there, and what is refused nevertheless, if anything. It fails
 // if the session is in trouble, or if something has happened to a node that is not shown yet.
-func (k *keeper) show(ctx context.Context, trouble error) error {
-	if trouble == nil {
-		k.pauses.Reset()
-		k.logged = ""
-	}
+func (k *keeper) show(ctx context.Context, refusal error) error {
 	err := k.depend()
 	if errors.Is(err, framework.ErrSessionLost) && k.session.Err() == nil {
 		// The last word of the leader is older than the session timeout: this process was slow. A write is its next
@@ -277,20 +251,17 @@ func (k *keeper) show(ctx context.Context, trouble error) error {
 	if err != nil {
 		return err
 	}
-	now := k.status()
-	if !now.present && wait.Closed(k.watch.Done()) {
+	now, d := k.status(), k.depends
+	switch {
+	case !now.present && wait.Closed(k.watch.Done()):
 		return errAgain // perhaps it is another's by now
+	case now.present && now.err == nil && refusal == nil && now.shown.number == k.mine.number && now.shown.mzxid == k.mine.mzxid:
+		return nil // nothing is new
 	}
-	k.kept = true
-	shown := record{k.written, k.mzxid}
-	if now.present && text(now.err) == text(trouble) && now.shown.number == shown.number && now.shown.mzxid == shown.mzxid {
-		return nil
-	}
-	d := k.depends
 	k.now.Set(func(s *status) {
-		s.path, s.shown = k.path, shown
-		if !d.ended.Load() && k.ctx.Err() == nil {
-			s.present, s.err = true, trouble
+		s.path, s.shown = k.path, k.mine
+		if !d.ended.Load() {
+			s.present, s.err = true, follow.Bare(refusal)
 		}
 	})
 	return nil
@@ -306,8 +277,7 @@ func (k *keeper) depend() error {
 	stop, err := k.session.Depend(k.cfg.policy, func(cause error) {
 		k.now.Set(func(s *status) {
 			d.ended.Store(true)
-			s.present = false
-			k.because(s, cause)
+			s.present, s.err = false, cause
 		})
 		k.wake.Raise()
 	})
@@ -328,11 +298,33 @@ func (k *keeper) release() {
 
 // lose notes that the node that is there, if any, is not ours.
 func (k *keeper) lose(reason error) {
-	if (k.kept || errors.Is(reason, ErrTaken)) && text(k.Err()) != text(reason) {
-		k.missing(reason) // while we depend on the session
-	}
+	k.missing(reason) // while we depend on the session
 	k.release()
-	k.czxid = 0
+	k.mine.number, k.mine.czxid = 0, 0
+}
+
+// missing notes that the node is not there.
+func (k *keeper) missing(reason error) {
+	k.now.Set(func(s *status) { s.present, s.err = false, reason })
+}
+
+// report makes known what is in the way. What a server refuses is logged once.
+func (k *keeper) report(err error) {
+	switch answer := isAnswer(err); {
+	case k.ctx.Err() != nil:
+		return
+	case !answer && retry.Judge(k.status().err) == retry.Over:
+		return // the connection is in trouble, as is known
+	case answer && err.Error() != k.logged:
+		k.logged = err.Error()
+		k.client.Logger().Warn("node is not kept", "path", k.asked, "reason", err)
+	}
+	k.now.Set(func(s *status) { s.err = follow.Bare(err) })
+}
+
+// isAnswer reports whether err is the answer of a server that was reached.
+func isAnswer(err error) bool {
+	return err != nil && !errors.Is(err, errAgain) && retry.Judge(err) == retry.Answered
 }
 
 // rest waits until there is something to do, for d at most unless it is 0.
@@ -353,25 +345,3 @@ func (k *keeper) rest(d time.Duration) {
 	case <-k.ctx.Done():
 	}
 }
-
-// report makes known what is in the way.
-func (k *keeper) report(err error) {
-	if k.ctx.Err() != nil || !isAnswer(err) && retry.Judge(k.Err()) == retry.Over {
-		return // the connection is in trouble, as is known
-	}
-	k.trouble(err)
-	if isAnswer(err) {
-		k.log(err)
-	}
-}
-
-// log writes a line for each new reason why the node is not as it should be.
-func (k *keeper) log(reason error) {
-	if text(reason) != k.logged {
-		k.logged = text(reason)
-		k.client.Logger().Warn("node is not kept", "path", k.asked, "reason", reason)
-	}
-}
-
-// isAnswer reports whether err is the answer of a server that was reached.
-func isAnswer(err error) bool { return err != nil && retry.Judge(err) == retry.Answered }

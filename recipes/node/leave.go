@@ -3,7 +3,7 @@ package node
 import (
 	"context"
 	"errors"
-	"sync"
+	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
@@ -17,7 +17,7 @@ import (
 // leave deletes the node. The error is what the server refuses.
 func (k *keeper) leave() error {
 	k.release()
-	if k.cfg.ttl > 0 || k.path == "" || !k.sent {
+	if k.cfg.ttl > 0 || !k.sent {
 		return nil // there is none, or it goes by itself
 	}
 	// A session that is over takes its nodes along, whenever they were made. A persistent node is deleted in any session.
@@ -31,11 +31,11 @@ func (k *keeper) leave() error {
 		switch err := k.remove(ctx); {
 		case err == nil:
 			return nil
-		case ctx.Err() != nil && k.cfg.persistent:
-			k.unclaim() // or the node would be wanted
-			k.sweep(framework.InSession(context.Background(), k.session))
-			return nil
 		case ctx.Err() != nil:
+			if k.cfg.persistent {
+				k.free() // or the node would be wanted
+				k.sweep(framework.InSession(context.Background(), k.session))
+			}
 			return nil
 		case errors.Is(err, errAgain):
 		case !retry.MayPass(err):
@@ -53,69 +53,62 @@ func (k *keeper) remove(ctx context.Context) error {
 		return err
 	}
 	found, stat, err := k.client.Exists(ctx, k.path)
-	if err != nil || !found || !k.isOurs(stat) && !k.isLeft(stat) {
+	if err != nil || !found || k.whose(stat) == taken {
 		return err
 	}
 	// Once: if it is gone, the next one there may be another's with the same version.
 	err = k.client.Delete(clientapi.WithHints(ctx, clientapi.Hints{Once: true}), k.path, stat.Version)
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
+	if errors.Is(err, zk.ErrNoNode) {
 		return nil
-	case errors.Is(err, zk.ErrBadVersion):
-		return errAgain
 	}
-	return err
+	return changed(err)
 }
 
 // sweep has the client delete a persistent node, which no session takes along, when nothing of the context's session can come any more;
 // unless a Keep of this client has the path then.
 func (k *keeper) sweep(ctx context.Context) {
-	values, key := engine.Of(k.client).Values(), k.pathKey()
-	engine.Of(k.client).MayStillCome(ctx, k.path, func() bool {
-		_, kept := values.Load(key)
+	client, key := engine.Of(k.client), k.key()
+	client.MayStillCome(ctx, k.path, func() bool {
+		_, kept := client.Values().Load(key)
 		return kept
 	})
 }
 
-// pathKey is the key of a claim among the values of a client: the path on the server.
+// pathKey is a path on the server. Among the values of a client it has the Node that has the path.
 type pathKey string
 
-func (k *keeper) pathKey() pathKey { return pathKey(engine.Of(k.client).Real(k.path)) }
+func (k *keeper) key() pathKey { return pathKey(engine.Of(k.client).Real(k.path)) }
 
-// claim is the right of one Keep to a path. The nodes of several Keeps of one client have the same owner, so that the server cannot tell
-// them apart.
-type claim struct {
-	node *Node
-	free chan struct{} // closed when the next one may claim the path
-}
-
-// claim waits until no other Keep of this client has the path. It returns framework.ErrClosed if the client is closed before.
+// claim waits until no other Keep of this client has the path: servers could not tell their nodes apart, which have one owner. It
+// returns framework.ErrClosed if the client is closed before.
 func (k *keeper) claim() error {
-	values, key, mine := engine.Of(k.client).Values(), k.pathKey(), &claim{k.Node, make(chan struct{})}
+	client := engine.Of(k.client)
 	for k.ctx.Err() == nil {
-		v, found := values.LoadOrStore(key, mine)
-		if !found {
-			k.unclaim = sync.OnceFunc(func() {
-				values.Delete(key)
-				close(mine.free)
-			})
+		v, has := client.Values().LoadOrStore(k.key(), k.Node)
+		if !has {
 			break
 		}
-		other := v.(*claim)
-		closing := other.node.ctx.Done()
-		if wait.Closed(closing) {
+		other := v.(*Node)
+		closing := other.ctx.Done()
+		if other.ctx.Err() != nil {
 			closing = nil // soon the path is free
 		} else {
-			k.trouble(k.takenBy(nil))
-			k.log(k.takenBy(nil))
+			k.report(fmt.Errorf("%w: another Keep of this client", ErrTaken))
 		}
 		select {
-		case <-other.free:
+		case <-other.done:
 		case <-closing:
 		case <-k.ctx.Done():
-		case <-engine.Of(k.client).Done():
+		case <-client.Done():
 			return framework.ErrClosed
 		}
 	}
 	return nil
+}
+
+// free gives the path to the next Keep of this client, if we have it.
+func (k *keeper) free() {
+	if k.path != "" {
+		engine.Of(k.client).Values().CompareAndDelete(k.key(), k.Node)
+	}
 }

@@ -3,13 +3,13 @@ package node
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/recipes/internal/follow"
 )
 
 var (
@@ -40,16 +40,16 @@ type Node struct {
 	now    wait.Value[status]
 }
 
-// status is what others see of a Node.
+// status is what others see of a Node, unless it is closed: see get.
 type status struct {
 	path     string // once the node has been made
 	want     content
 	present  bool
 	err      error
 	shown    record
-	sessions map[int64]bool // ids of our sessions, this one included; the map is replaced, never changed
-	refused  refusal        // of the newest content that was refused
-	left     error          // why the node could not be deleted; once done is closed
+	sessions []int64 // ids of our sessions, this one included
+	refused  refusal // of the newest content that was refused
+	left     error   // why the node could not be deleted; once done is closed
 }
 
 // content is what the node is to hold. A later one has a higher number, from 1.
@@ -58,9 +58,10 @@ type content struct {
 	data   []byte
 }
 
-// record is what was last written to the node that was seen there.
+// record is what was last written to a node. The number is 0 if it may hold something else.
 type record struct {
 	content
+	czxid int64 // of the node; 0: it was not looked at yet
 	mzxid int64 // of our write; others may have written since
 }
 
@@ -90,23 +91,28 @@ const (
 // after Keep has returned.
 func Keep(ctx context.Context, client *framework.Client, path string, data []byte, opts ...Option) (*Node, error) {
 	cfg, err := configure(client, path, opts)
-	if err == nil && ctx.Err() != nil {
-		err = wait.Err(ctx)
-	}
 	if err != nil {
-		return nil, failed("keep", path, err)
+		return nil, follow.OpError("keep", path, err)
+	}
+	n, err := keep(ctx, client, path, data, cfg)
+	return n, follow.OpError("keep", path, err)
+}
+
+func keep(ctx context.Context, client *framework.Client, path string, data []byte, cfg config) (*Node, error) {
+	if ctx.Err() != nil {
+		return nil, wait.Err(ctx)
 	}
 	n := &Node{client: client, cfg: cfg, asked: path, done: make(chan struct{})}
 	n.now.Set(func(s *status) { s.want = content{1, n.dataOf(data)} })
 	n.ctx, n.stop = context.WithCancelCause(context.Background())
-	k := &keeper{Node: n, unclaim: func() {}, pauses: wait.Pauses{First: firstPause, Last: lastPause}}
+	k := &keeper{Node: n, pauses: wait.Pauses{First: firstPause, Last: lastPause}}
 	if !cfg.protected {
 		k.path = path
 	}
 	go k.run() // ends with n.ctx or the client
 	if err := n.awaitFirst(ctx); err != nil {
-		n.shut()
-		return nil, failed("keep", path, err)
+		n.shut() // deletes the node in the background
+		return nil, err
 	}
 	return n, nil
 }
@@ -126,17 +132,21 @@ func (n *Node) awaitFirst(ctx context.Context) error {
 	return s.err
 }
 
-// failed says what has failed with err, unless err does.
-func failed(op, path string, err error) error {
-	if _, says := err.(*framework.OpError); says {
-		return err
+// get returns what others see at this moment, and a channel that is closed when that may have changed. From Close on nobody takes the
+// node for ours, whatever holds up the goroutine that keeps it.
+func (n *Node) get() (status, <-chan struct{}) {
+	s, changed := n.now.Get()
+	if n.ctx.Err() != nil {
+		s.present = false
+		if !errors.Is(s.err, framework.ErrClosed) {
+			s.err = ErrClosed
+		}
 	}
-	return &framework.OpError{Op: op, Path: path, Err: err}
+	return s, changed
 }
 
-// status is what others see at this moment.
 func (n *Node) status() status {
-	s, _ := n.now.Get()
+	s, _ := n.get()
 	return s
 }
 
@@ -148,7 +158,7 @@ func (n *Node) Path() string { return n.status().path }
 //
 // If Set fails the data are not lost: they are written when that becomes possible, also into a node that has to
 // be made again, unless a later Set replaces them. Only after [framework.ErrTooLong] they are given up, and the node is kept with what
-// it held before. Other errors are that of ctx, which also wraps the reason,
+// it held before, as if that had been set. Other errors are that of ctx, which also wraps the reason,
 // such as [ErrTaken]; what the server answered, such as zk.ErrNoAuth; [ErrClosed] and
 // [framework.ErrClosed].
 func (n *Node) Set(ctx context.Context, data []byte) error {
@@ -164,16 +174,12 @@ func (n *Node) Set(ctx context.Context, data []byte) error {
 	switch {
 	case err != nil:
 		err = engine.Of(n.client).GaveUp(ctx, s.err)
-	case s.shown.number >= number:
-		return nil
-	case n.ctx.Err() != nil:
-		err = ErrClosed
-	case errors.Is(s.err, framework.ErrClosed):
-		err = s.err
-	default:
-		err = s.refused.err
+	case s.refused.number == number || s.refused.number > s.shown.number:
+		err = s.refused.err // what is shown with this number is what was there before
+	case s.shown.number < number:
+		err = n.status().err // it is closed
 	}
-	return failed("set", s.path, err)
+	return follow.OpError("set", s.path, err)
 }
 
 // Present reports whether the node is there and ours, and returns a channel that is closed when that, or
@@ -185,15 +191,14 @@ func (n *Node) Set(ctx context.Context, data []byte) error {
 //
 // [connstate.Standard]: https://pkg.go.dev/github.com/gocurator/curator/connstate#Standard
 func (n *Node) Present() (there bool, changed <-chan struct{}) {
-	s, changed := n.now.Get()
+	s, changed := n.get()
 	return s.present, changed
 }
 
 // Err is nil while the node is there and holds what was set last. Otherwise it is the reason:
-// [ErrTaken], [ErrDeleted], [framework.ErrTooLong], [framework.ErrSuspended], [framework.ErrSessionLost],
-// zk.ErrNoServer, what a server refused (zk.ErrNoAuth, zk.ErrNoNode), and at the end [ErrClosed] or
-// [framework.ErrClosed]. Except after the last two, it is tried again until the node is there.
-func (n *Node) Err() error { return n.status().err }
+// [ErrTaken], [ErrDeleted], [framework.ErrSuspended], [framework.ErrSessionLost], zk.ErrNoServer,
+// what a server refused (zk.ErrNoAuth, zk.ErrNoNode), and at the end [ErrClosed] or [framework.ErrClosed]. Except after the last two, it is tried again until the node is there.
+func (n *Node) Err() error { return follow.OpError("keep", n.asked, n.status().err) }
 
 // Close deletes the node and stops keeping it. It returns when the server has confirmed that, or
 // when the session is over, which deletes an ephemeral node as well; without a server that takes
@@ -206,19 +211,13 @@ func (n *Node) Err() error { return n.status().err }
 func (n *Node) Close() error {
 	n.shut()
 	<-n.done
-	return n.status().left
+	return follow.OpError("close", n.asked, n.status().left)
 }
 
-// shut has the goroutine delete the node and end. Nobody takes the node for ours from now on, whatever holds up that goroutine or
-// the caller's: nobody sees a status meanwhile, and the deletion comes after stop.
+// shut has the goroutine delete the node and end.
 func (n *Node) shut() {
-	n.now.Set(func(s *status) {
-		n.stop(ErrClosed)
-		s.present = false
-		if !errors.Is(s.err, framework.ErrClosed) {
-			s.err = ErrClosed
-		}
-	})
+	n.stop(ErrClosed)
+	n.now.Set(func(*status) {}) // it is another one for all who get it from now on
 }
 
 // dataOf is what a node holds that is given data.
@@ -227,50 +226,4 @@ func (n *Node) dataOf(data []byte) []byte {
 		return n.client.DefaultData()
 	}
 	return slices.Clone(data)
-}
-
-// noteSession notes that a node of this session at the path is ours.
-func (n *Node) noteSession(id int64) {
-	n.now.Set(func(s *status) {
-		sessions := map[int64]bool{id: true}
-		maps.Copy(sessions, s.sessions)
-		s.sessions = sessions
-	})
-}
-
-// missing notes that the node is not there.
-func (n *Node) missing(reason error) {
-	n.now.Set(func(s *status) {
-		s.present = false
-		n.because(s, reason)
-	})
-}
-
-// deleted notes that the node was deleted, if it was there.
-func (n *Node) deleted() {
-	if n.status().present {
-		n.missing(ErrDeleted)
-	}
-}
-
-// trouble notes what is in the way.
-func (n *Node) trouble(reason error) {
-	if text(n.Err()) != text(reason) {
-		n.now.Set(func(s *status) { n.because(s, reason) })
-	}
-}
-
-// because changes why the node is not as it should be, unless it is shut: then that is the reason.
-func (n *Node) because(s *status, reason error) {
-	if n.ctx.Err() == nil {
-		s.err = reason
-	}
-}
-
-// text is what an error says; nil says nothing.
-func text(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }
