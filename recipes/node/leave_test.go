@@ -1,0 +1,175 @@
+package node_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/zktest"
+)
+
+// TestCloseInEachState closes a node while its goroutine waits for something in one of its states. Each case brings it there, and
+// returns what lets it go on. What is there at the end is not ours.
+func TestCloseInEachState(t *testing.T) {
+	nothing := map[string]string{}
+	for name, c := range map[string]struct {
+		opts    []node.Option
+		disturb func(t *testing.T, w world, client *framework.Client, n *node.Node) (goOn func())
+		stays   map[string]string
+	}{
+		"unseen": {nil, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
+			gate := w.Block(zktest.OnOp(zktest.OpExists))
+			require.NoError(t, w.Set("/group/a", []byte("by hand")))
+			testbed.Receive(t, gate.Arrived(), "the look")
+			return gate.Open
+		}, nothing},
+		"absent": {nil, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
+			gate := w.Block(zktest.OnOp(zktest.OpCreate))
+			require.NoError(t, w.Delete("/group/a"))
+			testbed.Receive(t, gate.Arrived(), "the create")
+			return gate.Open
+		}, nothing},
+		"absent, persistent": {[]node.Option{node.Persistent()}, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
+			gate := w.Block(zktest.OnOp(zktest.OpCreate))
+			require.NoError(t, w.Delete("/group/a"))
+			testbed.Receive(t, gate.Arrived(), "the create")
+			return gate.Open
+		}, nothing},
+		"ours, while it is written": {nil, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
+			gate := w.Block(zktest.OnOp(zktest.OpSetData))
+			set := make(chan error, 1)
+			go func() { set <- n.Set(t.Context(), []byte("b")) }()
+			testbed.Receive(t, gate.Arrived(), "the write")
+			return func() {
+				assert.ErrorIs(t, testbed.Receive(t, set, "the end of Set"), node.ErrClosed)
+				gate.Open()
+			}
+		}, nothing},
+		"left": {nil, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
+			session, err := client.Session(t.Context())
+			require.NoError(t, err)
+			gate := w.Block(zktest.OnOp(zktest.OpMulti), zktest.OnPath("/group/a"))
+			w.Freeze(session.ID())
+			testbed.Receive(t, gate.Arrived(), "the deletion of the old node")
+			return gate.Open
+		}, nothing},
+		"left, and may not be written": {nil, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
+			_, err := w.client().SetACL(t.Context(), "/group/a", perms(zk.PermAll&^zk.PermWrite), -1)
+			require.NoError(t, err)
+			session, err := client.Session(t.Context())
+			require.NoError(t, err)
+			w.Freeze(session.ID())
+			await(t, n, reason(zk.ErrNoAuth))
+			return func() {}
+		}, nothing},
+		"taken": {nil, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
+			_, err := w.client().Multi(t.Context(), &zk.DeleteRequest{Path: "/group/a", Version: -1},
+				&zk.CreateRequest{Path: "/group/a", Data: []byte("another's"), Flags: zk.FlagEphemeral})
+			require.NoError(t, err)
+			await(t, n, reason(node.ErrTaken))
+			return func() {}
+		}, map[string]string{"a": "another's"}},
+		"during a pause": {nil, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
+			_, err := w.client().SetACL(t.Context(), "/group", perms(zk.PermAll&^zk.PermCreate), -1)
+			require.NoError(t, err)
+			require.NoError(t, w.Delete("/group/a"))
+			await(t, n, reason(zk.ErrNoAuth))
+			time.Sleep(time.Hour) // virtual time: the pauses are long by now
+			return func() {}
+		}, nothing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				client := w.client(framework.WithExpirationPercent(50))
+				require.NoError(t, w.Create("/group", nil))
+				n := keep(t, client, "/group/a", "a", c.opts...)
+				goOn := c.disturb(t, w, client, n)
+				synctest.Wait()
+				closed, began := make(chan error, 1), time.Now()
+				go func() { closed <- n.Close() }()
+				synctest.Wait()
+				there, _ := n.Present()
+				require.False(t, there)
+				require.ErrorIs(t, n.Err(), node.ErrClosed)
+				goOn()
+				require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
+				require.Less(t, time.Since(began), time.Second, "it waits for the servers only")
+				if name != "left" { // the servers may take that one along later
+					require.Equal(t, c.stays, w.nodes("/group"))
+				}
+				w.settle()
+				require.Equal(t, c.stays, w.nodes("/group"))
+			})
+		})
+	}
+}
+
+// TestGivingUpWhileAnothersNodeIsReplaced has Keep's context end while the transaction is in a server that stands still. It is carried out.
+func TestGivingUpWhileAnothersNodeIsReplaced(t *testing.T) {
+	for name, block := range map[string]func(*zktest.Server, ...zktest.Match) *zktest.Gate{
+		"request": (*zktest.Server).Block, "reply": (*zktest.Server).BlockReplies,
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				keep(t, w.client(), "/group/a", "another's", node.IfTaken(node.Fail))
+				gate := block(w.Server, zktest.OnOp(zktest.OpMulti), zktest.OnPath("/group/a"))
+				ctx, cancel := context.WithCancel(t.Context())
+				kept := begin(ctx, w.client(), "ours", node.IfTaken(node.Replace))
+				testbed.Receive(t, gate.Arrived(), "the transaction")
+				cancel()
+				synctest.Wait()
+				gate.Open()
+				w.settle()
+				require.Empty(t, kept)
+				require.Equal(t, map[string]string{"a": "another's"}, w.nodes("/group"), "its owner has made it again")
+			})
+		})
+	}
+}
+
+// TestAKeepThatIsRefusedFreesThePathAtOnce: it has made nothing, so that the next Keep of the client waits for no server.
+func TestAKeepThatIsRefusedFreesThePathAtOnce(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client := w.client()
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		keep(t, w.client(), "/group/a", "another's")
+		gate := w.Block(heartbeat, zktest.OnSession(session.ID())) // what the end of a Keep begins with that may have made a node
+		_, err = node.Keep(t.Context(), client, "/group/a", nil, node.IfTaken(node.Fail))
+		require.ErrorIs(t, err, node.ErrTaken)
+		n := keep(t, client, "/group/a", "ours", node.IfTaken(node.Replace))
+		gate.Open()
+		w.one(n, "ours")
+		require.NoError(t, n.Close())
+	})
+}
+
+// TestAKeepThatWaitsHasThePath: another Keep of the client waits for its end, or fails, as if it had the node.
+func TestAKeepThatWaitsHasThePath(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client := w.client()
+		ctx, cancel := context.WithCancel(t.Context())
+		waits := begin(ctx, client, "waits", node.WithoutParents())
+		synctest.Wait()
+		_, err := node.Keep(minutes(t), client, "/group/a", nil, node.IfTaken(node.Fail))
+		require.ErrorIs(t, err, node.ErrTaken)
+		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "another Keep of this client")
+		next := begin(day(t), client, "next")
+		w.settle()
+		require.Empty(t, next)
+		cancel()
+		n := testbed.Receive(t, next, "the node")
+		require.Empty(t, waits)
+		w.one(n, "next")
+		require.NoError(t, n.Close())
+	})
+}
