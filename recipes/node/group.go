@@ -17,11 +17,11 @@ import (
 )
 
 // Member is our membership of a group: a kept node below the group's path, and a copy of all
-// nodes there. It is Curator's GroupMember.
+// nodes there. It is Curator's GroupMember. Path, Set, Present and Err are those of our node.
 //
 // All methods are safe for concurrent use.
 type Member struct {
-	node      *Node
+	*Node
 	id        string
 	group     *cache.Cache
 	seen      wait.Value[error] // set at each change of the group, and at its end
@@ -54,7 +54,7 @@ func Join(ctx context.Context, client *framework.Client, path, id string, payloa
 		n.shut() // deletes the node in the background
 		return nil, follow.OpError("join", path, err)
 	}
-	m := &Member{node: n, id: id, group: group}
+	m := &Member{Node: n, id: id, group: group}
 	m.following.Go(func() { // ends with the cache
 		for range group.Changes(context.Background()) {
 			m.seen.Set(func(*error) {})
@@ -79,7 +79,7 @@ func configureMember(client *framework.Client, path, id string, opts []Option) (
 }
 
 // Members returns the payloads of all members by their ids, as they were read last. We are in it exactly while our
-// node is there: see [Member.Present]. A member that this client may not read is left out.
+// node is there: see [Node.Present]. A member that this client may not read is left out.
 //
 // It never goes back in time. While there is no connection it may be out of date: see [Member.Current].
 func (m *Member) Members() map[string][]byte {
@@ -122,22 +122,13 @@ func (m *Member) Changes(ctx context.Context) iter.Seq2[map[string][]byte, error
 	}
 }
 
-// Set changes our payload: see [Node.Set].
-func (m *Member) Set(ctx context.Context, payload []byte) error { return m.node.Set(ctx, payload) }
-
-// Present reports whether we are a member: see [Node.Present].
-func (m *Member) Present() (there bool, changed <-chan struct{}) { return m.node.Present() }
-
-// Err says why we are not a member: see [Node.Err].
-func (m *Member) Err() error { return m.node.Err() }
-
 // ID is our id.
 func (m *Member) ID() string { return m.id }
 
 // Close leaves the group: it deletes our node, as [Node.Close] does, and ends what follows the group. It may
 // be called again, and returns the same.
 func (m *Member) Close() error {
-	err := m.node.Close()
+	err := m.Node.Close()
 	_ = m.group.Close() // it returns nil
 	m.following.Wait()
 	return err
@@ -147,8 +138,8 @@ func (m *Member) Close() error {
 // us, or of the others. The payloads must not be changed.
 func (m *Member) snapshot() (members map[string][]byte, end error, ours, theirs <-chan struct{}) {
 	end, theirs = m.seen.Get()
-	s, ours := m.node.get()
-	if m.node.ctx.Err() != nil {
+	s, ours := m.get()
+	if m.ctx.Err() != nil {
 		end = ErrClosed
 	}
 	members = make(map[string][]byte)

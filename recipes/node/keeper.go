@@ -167,7 +167,14 @@ func (k *keeper) look(ctx context.Context) error {
 
 // believe takes the node for gone if the watch has said that it was deleted.
 func (k *keeper) believe() {
-	if k.watch != nil && k.watch.Event().Type == zk.EventNodeDeleted && k.status().present {
+	if k.watch != nil && k.watch.Event().Type == zk.EventNodeDeleted {
+		k.deleted()
+	}
+}
+
+// deleted notes that the node was deleted, if it was shown.
+func (k *keeper) deleted() {
+	if k.status().present {
 		k.missing(ErrDeleted)
 	}
 }

@@ -198,7 +198,7 @@ func (n *Node) Present() (there bool, changed <-chan struct{}) {
 // Err is nil while the node is there and holds what was set last. Otherwise it is the reason:
 // [ErrTaken], [ErrDeleted], [framework.ErrSuspended], [framework.ErrSessionLost], zk.ErrNoServer,
 // what a server refused (zk.ErrNoAuth, zk.ErrNoNode), and at the end [ErrClosed] or [framework.ErrClosed]. Except after the last two, it is tried again until the node is there.
-func (n *Node) Err() error { return follow.OpError("keep", n.asked, n.status().err) }
+func (n *Node) Err() error { return follow.OpError("keep", n.Path(), n.status().err) }
 
 // Close deletes the node and stops keeping it. It returns when the server has confirmed that, or
 // when the session is over, which deletes an ephemeral node as well; without a server that takes
@@ -211,7 +211,7 @@ func (n *Node) Err() error { return follow.OpError("keep", n.asked, n.status().e
 func (n *Node) Close() error {
 	n.shut()
 	<-n.done
-	return follow.OpError("close", n.asked, n.status().left)
+	return follow.OpError("close", n.Path(), n.status().left)
 }
 
 // shut has the goroutine delete the node and end.

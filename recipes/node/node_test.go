@@ -828,3 +828,39 @@ func TestNamespaceAndDefaultData(t *testing.T) {
 		}
 	})
 }
+
+// TestErrorsNameOneOperationAndOnePath, those of the caller, and not the requests that failed.
+func TestErrorsNameOneOperationAndOnePath(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client, other := w.client(), w.client()
+		_, err := other.Create(t.Context(), "/group", nil)
+		require.NoError(t, err)
+		n, m := keep(t, client, "/group/a", "a"), join(t, client, "/group", "m", "m")
+		refuse := func(path string) {
+			_, err := other.SetACL(t.Context(), path, perms(zk.PermRead|zk.PermAdmin), -1)
+			require.NoError(t, err)
+		}
+		names := func(err error, op, path string) {
+			t.Helper()
+			failed, ok := err.(*framework.OpError)
+			require.True(t, ok, "%v", err)
+			require.Equal(t, op, failed.Op)
+			require.Equal(t, path, failed.Path)
+			require.ErrorIs(t, err, zk.ErrNoAuth)
+			var inner *framework.OpError
+			require.False(t, errors.As(failed.Err, &inner), "%v", err)
+		}
+		refuse("/group")
+		refuse("/group/a")
+		_, err = node.Keep(minutes(t), client, "/group/b", nil)
+		names(err, "keep", "/group/b")
+		_, err = node.Join(minutes(t), client, "/group", "b", nil)
+		names(err, "join", "/group")
+		names(n.Set(t.Context(), []byte("b")), "set", "/group/a")
+		names(n.Err(), "keep", "/group/a")
+		w.settle()
+		names(n.Err(), "keep", "/group/a")
+		names(n.Close(), "close", "/group/a")
+		names(m.Close(), "close", "/group/m")
+	})
+}

@@ -56,29 +56,20 @@ func IfTaken(taken Taken) Option {
 // Protected puts "_c_", an id and "-" before the node's name, as Curator does. The name is chosen
 // once: a node that is made again has the same name.
 func Protected() Option {
-	return func(c *config) error {
-		c.protected = true
-		return nil
-	}
+	return func(c *config) error { c.protected = true; return nil }
 }
 
 // Sequential appends a number of ten digits to the node's name, as ZooKeeper does. It needs [Protected], by which the node is found
 // when the reply to its creation is lost. The number is chosen when the node is first created, and kept when the node has to be
 // created again.
 func Sequential() Option {
-	return func(c *config) error {
-		c.sequential = true
-		return nil
-	}
+	return func(c *config) error { c.sequential = true; return nil }
 }
 
 // Persistent makes a persistent node instead of an ephemeral one. It is made again when it is
 // deleted, stays when the client is closed or the process ends, and goes with [Node.Close].
 func Persistent() Option {
-	return func(c *config) error {
-		c.persistent = true
-		return nil
-	}
+	return func(c *config) error { c.persistent = true; return nil }
 }
 
 // WithTTL makes a persistent node that the server deletes when nobody has kept it for ttl, which must
@@ -99,10 +90,7 @@ func WithTTL(ttl time.Duration) Option {
 // WithoutParents does not make missing parents. The default makes them, as containers. Without a
 // parent [Node.Err] is zk.ErrNoNode, and the node is made when the parent exists.
 func WithoutParents() Option {
-	return func(c *config) error {
-		c.noParents = true
-		return nil
-	}
+	return func(c *config) error { c.noParents = true; return nil }
 }
 
 // WithErrorPolicy sets which states of the connection make [Node.Present] false. The default is the

@@ -28,10 +28,8 @@ func (k *keeper) touch(ctx context.Context) error {
 	})
 	switch {
 	case errors.Is(err, zk.ErrNoNode): // the node itself
+		k.deleted()
 		k.watch = nil
-		if k.status().present {
-			k.missing(ErrDeleted)
-		}
 		return errAgain
 	case err != nil && !errors.Is(err, zk.ErrNodeExists):
 		return err

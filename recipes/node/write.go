@@ -123,8 +123,8 @@ func (k *keeper) write(ctx context.Context) error {
 		return nil
 	case err == nil && k.whose(stat) != ours:
 		k.client.Logger().Error("another's node was overwritten, after ours was deleted", "path", k.path, "reason", takenBy(stat))
-	case errors.Is(err, zk.ErrNoNode) && k.status().present:
-		k.missing(ErrDeleted)
+	case errors.Is(err, zk.ErrNoNode):
+		k.deleted()
 	case retry.Unknown(err):
 		k.late = time.Now().Add(2 * k.session.Timeout()) // servers end a session once per tick, half a timeout late at most
 	}
