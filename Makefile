@@ -13,7 +13,7 @@ SEED        := 1
 PACKAGES = $(shell go list -m -f '{{.Dir}}/...' | sort -r)
 LINTED = $(PACKAGES)
 
-.PHONY: check test nightly everything race mutations model chaos sim sim-mutations bench bench-network bench-caches bench-elections lint tidy
+.PHONY: check test nightly everything race mutations model chaos sim sim-coverage sim-mutations bench bench-network bench-caches bench-elections lint tidy
 
 # Most tests wait for others or for time: several at once, of several packages, need no more processors.
 check: LINTED = ./...
@@ -58,6 +58,11 @@ sim: SEEDS := 100000
 sim:
 	@go test -v -count=1 -timeout 24h -run TestWorlds ./sim -sim.seeds $(SEEDS) -sim.progress 5000 -sim.recipe '$(RECIPE)' \
 		$(if $(findstring command,$(origin SEED)),-sim.seed $(SEED))
+
+# Which statements of each package SEEDS worlds reach, and which functions they never call.
+sim-coverage: SEEDS := 1000
+sim-coverage:
+	@scripts/sim-coverage.sh -sim.seeds $(SEEDS)
 
 # Bugs put back one by one: after how many worlds is each found? BUG= is an expression for names.
 sim-mutations:
