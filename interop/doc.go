@@ -1,9 +1,9 @@
 // Package interop has Java's Curator and kazoo use the same paths as this library, on a real ensemble. They
 // contend for the same locks: both sides change a counter without any protection but the lock, or count the
 // marks of those who hold. They lead in turn, through faults, and the times of all terms are compared on one clock. They
-// join the same groups, keep nodes that the other side's cache shows, and cache the same tree.
+// join the same groups, keep nodes that the other side's cache shows, cache the same tree, and register and find services.
 //
-// The peers are Debian's (libcurator-recipes-java 5.4, python3-kazoo 2.8), in containers made from the
+// The peers are Debian's (libcurator-recipes-java and libcurator-discovery-java 5.4, python3-kazoo 2.8), in containers made from the
 // image that scripts/peer-image.sh builds. It is a module of its own, since it uses a Docker client.
 //
 //	make test          # a short run, with everything else; make nightly has a long one

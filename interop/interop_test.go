@@ -54,6 +54,7 @@ func TestWithOtherClients(t *testing.T) {
 		{"java: a cache of our kept nodes", javaSeesKept},
 		{"java: caches of one tree", javaTree},
 		{"java: compressed data", javaCompressed},
+		{"java: service discovery", javaDiscovery},
 		{"kazoo: a lock", kazooLock},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, s) })

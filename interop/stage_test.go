@@ -70,6 +70,9 @@ var (
 	//go:embed peers/Peer.java
 	javaSource string
 
+	//go:embed peers/Discovery.java
+	discoverySource string
+
 	//go:embed peers/peer.py
 	pythonSource string
 )
@@ -85,11 +88,14 @@ func peersTag() string {
 	return "debian"
 }
 
-// java passes the program as text: the engine need not see our files.
-func (s stage) java(t *testing.T, args ...string) *peer {
+// java runs one of Curator's recipes.
+func (s stage) java(t *testing.T, args ...string) *peer { return s.javaProgram(t, javaSource, args...) }
+
+// javaProgram passes the program as text: the engine need not see our files.
+func (s stage) javaProgram(t *testing.T, source string, args ...string) *peer {
 	const run = `printf %s "$PEER" > /tmp/Peer.java &&
 		exec java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$JARS" /tmp/Peer.java "$@"`
-	return s.start(t, []string{"PEER=" + javaSource, "JARS=" + jars, "LC_ALL=C.UTF-8"}, append([]string{"sh", "-c", run, "java", s.ensemble.ConnectString()}, args...)...)
+	return s.start(t, []string{"PEER=" + source, "JARS=" + jars, "LC_ALL=C.UTF-8"}, append([]string{"sh", "-c", run, "java", s.ensemble.ConnectString()}, args...)...)
 }
 
 func (s stage) kazoo(t *testing.T, args ...string) *peer {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure that there is an image with the peers of the interop tests: Java's Curator and
+# Makes sure that there is an image with the peers of the interop tests: Java's Curator with its service discovery, and
 # kazoo, from Debian's packages. With --build it is built even if it is there.
 # ZOOKEEPER_SUITE=sid takes them from that suite of Debian: curator-peers:sid has newer ones.
 set -euo pipefail
@@ -10,9 +10,10 @@ if [ "${ZOOKEEPER_SUITE:-bookworm}" != bookworm ]; then
 	name=curator-peers:$ZOOKEEPER_SUITE
 	export DEBIAN_SUITE=$ZOOKEEPER_SUITE
 fi
-if [ "${1:-}" != --build ] && docker image inspect "$name" >/dev/null 2>&1; then
+packages=default-jdk-headless,libcurator-recipes-java,libcurator-discovery-java,libcurator-framework-java,libcurator-client-java,libzookeeper-java,libslf4j-java,python3-kazoo
+# An image of an older list of packages is built again.
+if [ "${1:-}" != --build ] && [ "$(docker image inspect --format '{{.Config.Labels.packages}}' "$name" 2>/dev/null)" = "$packages" ]; then
 	echo "$name"
 	exit 0
 fi
-./debian-image.sh "$name" \
-	default-jdk-headless,libcurator-recipes-java,libcurator-framework-java,libcurator-client-java,libzookeeper-java,libslf4j-java,python3-kazoo
+./debian-image.sh "$name" "$packages" -- --change "LABEL packages=$packages"
