@@ -1,0 +1,4 @@
+package httpclient
+
+// DefaultBase is what a nil base is.
+var DefaultBase = defaultBase
