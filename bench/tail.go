@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/clientapi"
+	"github.com/gocurator/curator/internal/engine"
 )
 
 // followTail has two clients on two servers work alternately, one request at a time, while nobody else uses the
@@ -52,7 +52,7 @@ func (r *requests) turn(ctx context.Context, addresses []string, turn time.Durat
 	for i := range 2 {
 		opts := []framework.Option{framework.WithSessionTimeout(15 * time.Second)}
 		if !nudges {
-			opts = append(opts, clientapi.WithoutNudges.(framework.Option))
+			opts = append(opts, engine.Configure[framework.Option](func(c *engine.Config) { c.Nudges = false }))
 		}
 		c, err := framework.New(addresses[i%len(addresses):][:1], opts...)
 		if err != nil {

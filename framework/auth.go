@@ -1,17 +1,15 @@
 package framework
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/internal/conn"
-	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/engine"
 )
 
 // WithAuth presents credentials on every connection before anything else is
@@ -21,7 +19,7 @@ import (
 func WithAuth(scheme string, cred []byte) Option {
 	return func(c *config) error {
 		auth, err := newAuth(scheme, cred)
-		c.auths = append(c.auths, auth)
+		c.Auths = append(c.Auths, auth)
 		return err
 	}
 }
@@ -38,15 +36,8 @@ func (c *Client) AddAuth(ctx context.Context, scheme string, cred []byte) error 
 	if err != nil {
 		return opError(op, path, err)
 	}
-	err = c.core.do(ctx, op, path, func(l *link) error {
-		q := askAuth(auth)
-		// On the connection's goroutine, which has ended when the client makes the next connection.
-		q.done = func(_ nothing, err error) {
-			if err == nil {
-				c.core.auths.add(auth)
-			}
-		}
-		_, err := ask(ctx, l, q)
+	err = c.engine.Do(ctx, op, path, func(l *engine.Connection) error {
+		err := c.engine.AddAuth(ctx, l, auth)
 		if errors.Is(err, zk.ErrAuthFailed) {
 			err = fmt.Errorf("auth scheme %q: %w", scheme, err)
 		}
@@ -60,31 +51,4 @@ func newAuth(scheme string, cred []byte) (conn.Auth, error) {
 		return conn.Auth{}, fmt.Errorf("%w: empty auth scheme", ErrBadArgument)
 	}
 	return conn.Auth{Scheme: scheme, Cred: slices.Clone(cred)}, nil
-}
-
-// auths are the credentials for each connection.
-type auths struct {
-	mu   sync.Mutex // guards list
-	list []conn.Auth
-}
-
-// add adds what is not there yet.
-func (a *auths) add(auth conn.Auth) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !slices.ContainsFunc(a.list, func(b conn.Auth) bool { return b.Scheme == auth.Scheme && bytes.Equal(b.Cred, auth.Cred) }) {
-		a.list = append(a.list, auth)
-	}
-}
-
-func (a *auths) all() []conn.Auth {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.Clone(a.list)
-}
-
-// askAuth presents credentials.
-func askAuth(auth conn.Auth) question[nothing] {
-	r := proto.AuthRequest{Scheme: auth.Scheme, Cred: auth.Cred}
-	return question[nothing]{op: proto.OpAuth, frame: r.Append(conn.Begin(64)), parse: parseNothing}
 }

@@ -2,16 +2,13 @@ package framework
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/gocurator/curator/internal/clientapi"
-	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/opt"
-	"github.com/gocurator/curator/internal/proto"
-	"github.com/gocurator/curator/internal/uuid"
-	"github.com/gocurator/curator/retry"
 )
 
 // Create makes a node and returns its path, which differs from the one asked for if it
@@ -34,248 +31,108 @@ func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...C
 		return "", opError("create", path, err)
 	}
 	if data == nil {
-		data = c.core.cfg.data
+		data = c.common.data
 	}
-	real := c.realNew(path)
-	if o.acl == nil {
-		o.acl = c.core.acl(real)
-	}
-	if dir, _ := Split(real); c.namespace != "" && dir == c.real("/") && !o.parents {
-		o.parents, o.parentsAs = true, Container // the namespace's own node, as Java's client does
-	}
-	hints := clientapi.HintsOf(ctx)
-	o.sent = hints.Sent
-	if hints.Replaces != "" {
-		o.replaces = c.real(hints.Replaces)
-	}
-	var created string
-	if o.protected {
-		created, err = c.core.createProtected(ctx, path, real, data, o)
-	} else {
-		err = c.core.do(ctx, "create", path, func(l *link) error {
-			created, err = c.core.createOn(ctx, l, real, data, o, nil)
-			return err
-		})
-	}
+	created, err := c.engine.Create(ctx, path, data, engine.Creation(o))
 	if err != nil {
 		return "", opError("create", path, err)
 	}
-	return c.unreal(created), nil
+	return created, nil
 }
 
-// createProtected finds its node again by the id in its name. Each session gets an id of
-// its own, so a node that an old one left behind is never taken for ours. asked is path as the
-// caller wrote it.
-func (c *core) createProtected(ctx context.Context, asked, path string, data []byte, o creation) (string, error) {
-	dir, name := Split(path)
-	var (
-		created string
-		node    *unwanted // of the session that its id belongs to
-		maybe   bool      // a create with this id was sent and not answered
-	)
-	err := c.do(ctx, "create", asked, func(l *link) error {
-		if maybe && node.session == l.session {
-			var err error
-			if created, err = c.findOwn(ctx, l, dir, node.id, o.stat); err != nil || created != "" {
-				return err
-			}
-		}
-		if maybe {
-			// It is not there now, but it may still come: from a server that stood
-			// still, say, with our request in its hands. So each request has an id of
-			// its own, and what bears an old one is not wanted any more.
-			c.sweeper.sweep(node, "")
-		} else if node != nil {
-			c.sweeper.forget(node)
-		}
-		maybe = false
-		node = &unwanted{session: l.session, dir: dir, id: uuid.New(), persistent: o.mode != Ephemeral && o.mode != EphemeralSequential}
-		if node.persistent {
-			c.sweeper.expect(node) // the end of the session does not remove it, so Close must
-		}
-		var err error
-		created, err = c.createOn(ctx, l, Join(dir, protectedName(node.id, name)), data, o, c.unwantedLater(node))
-		if err == nil {
+// CreateOption says how [Client.Create] makes a node. Create refuses bad values with [ErrBadArgument].
+type CreateOption func(*creation) error
+
+// creation is what the options of one Create add up to.
+type creation engine.Creation
+
+// As sets the node's mode. The default is [Persistent].
+func As(mode Mode) CreateOption {
+	return func(o *creation) error {
+		switch mode {
+		case Persistent, Ephemeral, PersistentSequential, EphemeralSequential, Container:
+			o.Mode = int32(mode)
 			return nil
 		}
-		// Not ctx.Err(): ctx may have ended just after the connection did, and then nobody
-		// else knows of the node.
-		var given unanswered
-		if maybe = retry.Unknown(err); errors.As(err, &given) {
-			maybe, node = false, nil // unwantedLater sees to it
-		}
-		return err
-	})
-	switch {
-	case node == nil:
-	case err != nil && maybe:
-		c.sweeper.sweep(node, "")
-	case !c.sweeper.forget(node) && err == nil && node.persistent:
-		return "", ErrClosed // Close has removed it, or is about to
-	}
-	return created, err
-}
-
-// unwantedLater returns what gets the answer to a create that nobody waits for any more.
-func (c *core) unwantedLater(node *unwanted) func(string, error) {
-	return func(path string, err error) {
-		switch {
-		case err == nil:
-			c.sweeper.sweep(node, path)
-		case retry.Unknown(err):
-			c.sweeper.sweep(node, "")
-		default:
-			c.sweeper.forget(node)
-		}
+		return fmt.Errorf("%w: create %v", ErrBadArgument, mode)
 	}
 }
 
-// findOwn looks below dir for the node that this session made with id, and writes its stat to found unless that is nil. It
-// returns "" if there is none.
-func (c *core) findOwn(ctx context.Context, l *link, dir, id string, found *zk.Stat) (string, error) {
-	children, err := c.freshChildren(ctx, l, dir)
-	if err != nil {
-		return "", err
-	}
-	for _, child := range children {
-		if !hasID(child, id) {
-			continue
+// TTL makes the server delete the node when it has no children and was not written to for d, at least a
+// millisecond. Servers allow it only with extendedTypesEnabled, and a ClickHouse Keeper is not asked for it: the error is
+// [ErrUnimplemented] then. It goes with [Persistent] and
+// [PersistentSequential].
+func TTL(d time.Duration) CreateOption {
+	return func(o *creation) error {
+		if d < time.Millisecond {
+			return fmt.Errorf("%w: TTL %v", ErrBadArgument, d)
 		}
-		path := Join(dir, child)
-		stat, err := ask(ctx, l, askExists(path, false))
-		if errors.Is(err, zk.ErrNoNode) {
-			continue
-		}
-		if err != nil {
-			return "", err
-		}
-		if owner := stat.EphemeralOwner; owner != 0 && owner != l.session.ID() {
-			c.removeInBackground(path, nil)
-			continue
-		}
-		if found != nil {
-			*found = *stat
-		}
-		return path, nil
-	}
-	return "", nil
-}
-
-// parentTries bounds how often a parent may vanish between its making and the
-// node's: a container is reaped as soon as it is seen to be empty.
-const parentTries = 20
-
-// createOn makes one node, and its parents if asked to.
-func (c *core) createOn(ctx context.Context, l *link, path string, data []byte, o creation, late func(string, error)) (string, error) {
-	if o.replaces != "" {
-		return c.replaceOn(ctx, l, path, data, o, late)
-	}
-	for try := 1; ; try++ {
-		q := askCreate(path, data, o)
-		if late != nil {
-			q.late = func(r withStat[string], err error) { late(r.value, err) }
-		}
-		created, err := askIfKnown(ctx, l, q)
-		if !o.parents || try == parentTries || !errors.Is(err, zk.ErrNoNode) {
-			if err == nil && o.stat != nil {
-				*o.stat = *created.stat
-			}
-			return created.value, err
-		}
-		dir, _ := Split(path)
-		if err := c.makeParent(ctx, l, dir, o.parentsAs); err != nil {
-			var given unanswered
-			if errors.As(err, &given) {
-				err = given.error // the create itself was answered
-			}
-			return "", err
-		}
+		o.TTL = d
+		return nil
 	}
 }
 
-// replaceOn makes one node and deletes another in one transaction.
-func (c *core) replaceOn(ctx context.Context, l *link, path string, data []byte, o creation, late func(string, error)) (string, error) {
-	ops := []any{
-		&zk.DeleteRequest{Path: o.replaces, Version: -1},
-		&zk.CreateRequest{Path: path, Data: data, Acl: o.acl, Flags: int32(o.mode)},
-	}
-	q, err := (&Client{core: c}).askMulti(ops) // paths are the server's
-	if err != nil {
-		return "", err
-	}
-	created := func(results []proto.MultiResult, err error) (string, error) {
-		if err == nil {
-			err = checkMulti(ops, results)
+// ACL sets the node's ACL, instead of that of the client's [ACLProvider]. Parents
+// that have to be made do not get it.
+func ACL(acl []zk.ACL) CreateOption {
+	return func(o *creation) error {
+		if len(acl) == 0 {
+			return fmt.Errorf("%w: empty ACL", ErrBadArgument)
 		}
-		if err != nil {
-			return "", err
-		}
-		return results[1].Path, nil
-	}
-	q.written = o.sent
-	if late != nil {
-		q.late = func(results []proto.MultiResult, err error) { late(created(results, err)) }
-	}
-	return created(ask(ctx, l, q))
-}
-
-// makeParent makes the node dir, and what is missing above it. That it exists is fine.
-func (c *core) makeParent(ctx context.Context, l *link, dir string, mode Mode) error {
-	if dir == "/" {
-		return zk.ErrNoNode // the root is always there: chroot is not supported here
-	}
-	if !c.cfg.containers {
-		mode = Persistent
-	}
-	for try := 1; ; try++ {
-		if mode == Container && c.unknownOps.has(l, proto.OpCreateContainer) {
-			mode = Persistent
-		}
-		_, err := c.createOn(ctx, l, dir, []byte{}, creation{mode: mode, acl: c.acl(dir)}, nil)
-		switch {
-		case errors.Is(err, zk.ErrNodeExists):
-			return nil
-		case mode == Container && errors.Is(err, ErrUnimplemented): // it is known now
-		case errors.Is(err, zk.ErrNoNode) && try < parentTries:
-			above, _ := Split(dir)
-			if err := c.makeParent(ctx, l, above, mode); err != nil {
-				return err
-			}
-		default:
-			return err
-		}
+		o.ACL = acl
+		return nil
 	}
 }
 
-// op is the operation that makes the node.
-func (o *creation) op() proto.Op {
-	switch {
-	case o.ttl > 0:
-		return proto.OpCreateTTL
-	case o.mode == Container:
-		return proto.OpCreateContainer
-	case o.stat != nil:
-		return proto.OpCreate2
+// ContainerParents makes missing parents, as containers: the server deletes them when they
+// have become empty. ZooKeeper before 3.5 and ClickHouse Keeper get persistent nodes.
+func ContainerParents() CreateOption { return parents(Container) }
+
+// PersistentParents makes missing parents, as ordinary nodes that stay. It is Curator's
+// creatingParentsIfNeeded(); the other is creatingParentContainersIfNeeded().
+func PersistentParents() CreateOption { return parents(Persistent) }
+
+func parents(mode Mode) CreateOption {
+	return func(o *creation) error {
+		o.Parents, o.ParentMode = true, int32(mode)
+		return nil
 	}
-	return proto.OpCreate
 }
 
-// askCreate makes a node. The stat of the result is nil unless the creation has room for it.
-func askCreate(path string, data []byte, o creation) question[withStat[string]] {
-	r := proto.CreateRequest{Path: path, Data: data, ACL: protoACL(o.acl), Flags: int32(o.mode)}
-	q := question[withStat[string]]{op: o.op(), written: o.sent, parse: func(d *proto.Decoder) withStat[string] {
-		created := withStat[string]{value: d.String()}
-		if o.stat != nil {
-			created.stat = parseStat(d)
-		}
-		return created
-	}}
-	if o.ttl > 0 {
-		r.WithTTL, r.TTL, r.Flags = true, o.ttl.Milliseconds(), proto.FlagTTL
-		if o.mode == PersistentSequential {
-			r.Flags = proto.FlagPersistentSequentialTTL
-		}
+// Protected puts "_c_", an id and "-" before the node's name, as Curator's withProtection does. By that the client
+// finds the node again when the reply to its creation was lost. So exactly one node is made, in the session that
+// is alive when Create returns. If Create fails, the client removes the node, also if the server carries out
+// the request only after Create has returned.
+func Protected() CreateOption {
+	return func(o *creation) error {
+		o.Protected = true
+		return nil
 	}
-	q.frame = r.Append(conn.Begin(64 + len(path) + len(data)))
-	return q
+}
+
+// StatTo has Create write the stat of the new node to stat, from the same answer. If Create fails, stat is unchanged. If a reply
+// was lost, and Create finds its [Protected] node again, stat is what the node has then. The error is [ErrUnimplemented]
+// if the server cannot: ZooKeeper before 3.5, and a ClickHouse Keeper, which is not asked. It is Curator's storingStatIn.
+//
+// [Client.CreateOrSet] writes to it only if it returns true.
+func StatTo(stat *zk.Stat) CreateOption {
+	return func(o *creation) error {
+		if stat == nil {
+			return fmt.Errorf("%w: nil stat", ErrBadArgument)
+		}
+		o.Stat = stat
+		return nil
+	}
+}
+
+func (o creation) check(path string) error {
+	mode := Mode(o.Mode)
+	if o.TTL > 0 && mode != Persistent && mode != PersistentSequential {
+		return fmt.Errorf("%w: TTL with create mode %v", ErrBadArgument, mode)
+	}
+	return validateNew(path, o.sequential())
+}
+
+func (o creation) sequential() bool {
+	return o.Mode == zk.FlagSequence || o.Mode == zk.FlagEphemeralSequential
 }

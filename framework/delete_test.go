@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/clientapi"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
@@ -255,7 +255,7 @@ func beginDelete(t *testing.T, client *framework.Client, path string) <-chan rem
 	require.NoError(t, err)
 	removals := make(chan removal, 2)
 	ctx := framework.InSession(session.Context(), session)
-	clientapi.DeleteSoon(ctx, client, path, func(found bool, err error) { removals <- removal{found, err} })
+	engine.Of(client).DeleteSoon(ctx, path, func(found bool, err error) { removals <- removal{found, err} })
 	return removals
 }
 

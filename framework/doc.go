@@ -14,8 +14,8 @@
 // the last without a server: see docs/RELIABILITY.md. A session that is over never
 // comes back; the client makes a new one.
 //
-//	Client ── Session ── link ── one TCP connection (internal/conn)
-//	             ╰────── link ── the next connection of the same session
+//	Client ── Session ── one TCP connection (internal/conn)
+//	             ╰────── the next connection of the same session
 //
 // # go-zookeeper
 //

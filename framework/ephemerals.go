@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/proto"
 )
 
@@ -19,10 +20,10 @@ func (c *Client) Ephemerals(ctx context.Context, path string) ([]string, error) 
 		return nil, err
 	}
 	// The server compares characters: for /a it also sends /ab.
-	root := c.real(path)
+	root := c.engine.Real(path)
 	paths = slices.DeleteFunc(paths, func(p string) bool { return p != root && !strings.HasPrefix(p, Join(root, "")) })
 	for i, p := range paths {
-		paths[i] = c.unreal(p)
+		paths[i] = c.engine.Unreal(p)
 	}
 	slices.Sort(paths)
 	return paths, nil
@@ -34,17 +35,17 @@ func (c *Client) Ephemerals(ctx context.Context, path string) ([]string, error) 
 // The error is zk.ErrNoNode if there is no such node, and [ErrUnimplemented] if the server cannot count: ZooKeeper before
 // 3.6, and a ClickHouse Keeper, which is not asked.
 func (c *Client) CountDescendants(ctx context.Context, path string) (int, error) {
-	return asked(ctx, c, "countDescendants", path, func(real string) question[int] {
+	return asked(ctx, c, "countDescendants", path, func(real string) engine.Request[int] {
 		r := proto.PathRequest{Path: real}
-		return question[int]{op: proto.OpGetChildrenNumber, frame: r.Append(conn.Begin(4 + len(real))), parse: func(d *proto.Decoder) int {
+		return engine.Request[int]{Op: proto.OpGetChildrenNumber, Frame: r.Append(conn.Begin(4 + len(real))), Parse: func(d *proto.Decoder) int {
 			return int(d.Int32())
 		}}
 	})
 }
 
-func askEphemerals(path string) question[[]string] {
+func askEphemerals(path string) engine.Request[[]string] {
 	r := proto.PathRequest{Path: path}
-	return question[[]string]{op: proto.OpGetEphemerals, frame: r.Append(conn.Begin(4 + len(path))), parse: func(d *proto.Decoder) []string {
+	return engine.Request[[]string]{Op: proto.OpGetEphemerals, Frame: r.Append(conn.Begin(4 + len(path))), Parse: func(d *proto.Decoder) []string {
 		return d.Strings()
 	}}
 }

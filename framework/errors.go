@@ -3,29 +3,27 @@ package framework
 import (
 	"errors"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/internal/proto"
-	"github.com/gocurator/curator/retry"
 )
 
 var (
 	// ErrClosed means that the client was closed, before the call or during it.
-	ErrClosed error = &overError{"client is closed", nil}
+	ErrClosed = engine.ErrClosed
 
 	// ErrLost is wrapped by ErrSessionLost and ErrSuspended, and by all losses of package lock.
-	ErrLost = errors.New("lost")
+	ErrLost = engine.ErrLost
 
 	// ErrSessionLost means that the session of the call or of the lock is over, or
 	// counts as over because no server has confirmed it in time. Its ephemeral
 	// nodes are deleted, or will be. It wraps ErrLost.
-	ErrSessionLost error = &overError{"session lost", ErrLost}
+	ErrSessionLost = engine.ErrSessionLost
 
 	// ErrSuspended means that the connection was lost, while the session may
 	// still live. It ends holds under [connstate.Standard]. It wraps ErrLost.
-	ErrSuspended error = &overError{"connection suspended", ErrLost}
+	ErrSuspended = engine.ErrSuspended
 
 	// ErrBadPath means that a path is empty, relative, ends in a slash or has
 	// an element that ZooKeeper does not allow. Nothing was sent.
@@ -49,7 +47,7 @@ var (
 
 	// ErrUnimplemented means that the server does not know the operation, or is told not to allow it, as TTL nodes
 	// without extendedTypesEnabled (-6).
-	ErrUnimplemented = conn.CodeError(proto.Unimplemented)
+	ErrUnimplemented = engine.ErrUnimplemented
 
 	// ErrOperationTimeout and ErrRequestTimeout mean that the servers took too long (-7, -122): the request may
 	// have been carried out.
@@ -79,41 +77,6 @@ var (
 	ErrThrottled = conn.CodeError(proto.Throttled)
 )
 
-// overError is a sentinel for what stays over, whatever is wrapped beside.
-type overError struct {
-	text    string
-	wrapped error // may be nil
-}
-
-func (e *overError) Error() string { return e.text }
-func (e *overError) Unwrap() error { return e.wrapped }
-
-// Verdict is for [retry.Judge].
-func (e *overError) Verdict() retry.Verdict { return retry.Over }
-
-// unreachable is the error of a wait for a connection, or for room on one. It wraps zk.ErrNoServer and, if the wait was given up,
-// the error of the context. Why no server could be used is in the text only: it says
-// nothing about the request, which was not sent.
-type unreachable struct{ given, why error }
-
-func (u *unreachable) Error() string {
-	text := zk.ErrNoServer.Error()
-	if u.why != nil {
-		text += ": " + u.why.Error()
-	}
-	if u.given != nil {
-		text = u.given.Error() + ": " + text
-	}
-	return text
-}
-
-func (u *unreachable) Unwrap() []error {
-	if u.given == nil {
-		return []error{zk.ErrNoServer}
-	}
-	return []error{u.given, zk.ErrNoServer}
-}
-
 // OpError says which operation failed, and on which path (as the caller wrote
 // it, without the namespace). Err keeps what ZooKeeper said, so errors.Is(err,
 // zk.ErrNoNode) works.
@@ -139,19 +102,3 @@ func opError(op, path string, err error) error {
 	}
 	return &OpError{Op: op, Path: path, Err: err}
 }
-
-// unanswered is the error of a request that was given up before its answer came.
-type unanswered struct{ error }
-
-func (u unanswered) Unwrap() error { return u.error }
-
-// Unknown makes [retry.Unknown] true: the server may carry the request out.
-func (u unanswered) Unknown() bool { return true }
-
-// doubtful is the error of a request whose answer does not say whether it was carried out.
-type doubtful struct{ error }
-
-func (d doubtful) Unwrap() error { return d.error }
-
-// Unknown makes [retry.Unknown] true.
-func (d doubtful) Unknown() bool { return true }

@@ -27,8 +27,8 @@ import (
 // does not pass, with [ErrClosed], or, when ctx is done, with the error of ctx, the last error of read, and
 // zk.ErrNoServer if there is no connection. It waits without a limit of its own.
 func (c *Client) Follow(ctx context.Context, read func(ctx context.Context) (changed <-chan struct{}, err error)) error {
-	err := engine.Follow(ctx, view{c}, func(ctx context.Context, l engine.Link) (<-chan struct{}, error) {
-		return read(InSession(ctx, l.(linkView).link.session))
+	err := engine.Follow(ctx, c.engine, func(ctx context.Context, l engine.Link) (<-chan struct{}, error) {
+		return read(engine.InSession(ctx, l.Session()))
 	})
 	if op := (*OpError)(nil); errors.As(err, &op) && ctx.Err() == nil {
 		return err

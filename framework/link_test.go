@@ -10,7 +10,6 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/retry"
@@ -36,7 +35,7 @@ func TestARequestFailsAfterHoldersWereToldByAnotherGoroutine(t *testing.T) {
 		gate := server.Block(zktest.OnOp(zktest.OpCreate))
 		defer gate.Open()
 		// The connection ends for its own goroutine when the hint has returned, and for others at once.
-		ctx := clientapi.WithHints(t.Context(), clientapi.Hints{Sent: func() { <-begun }})
+		ctx := engine.WithHints(t.Context(), engine.Hints{Sent: func() { <-begun }})
 		failed := make(chan error, 1)
 		go func() {
 			_, err := client.Create(ctx, "/a", nil)

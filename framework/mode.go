@@ -34,28 +34,3 @@ func (m Mode) String() string {
 	}
 	return fmt.Sprintf("mode %d", int32(m))
 }
-
-// WatchMode says which nodes a persistent watch covers.
-type WatchMode int32
-
-// The modes of ZooKeeper's addWatch.
-const (
-	// WatchPersistent covers one node: its creation, its deletion, changes of its data, and
-	// zk.EventNodeChildrenChanged when a child is created or deleted.
-	WatchPersistent WatchMode = 0
-
-	// WatchRecursive covers a node and all nodes below it: creation, deletion and changes of data, each
-	// with the path of the node concerned. There are no events about lists of children.
-	WatchRecursive WatchMode = 1
-)
-
-// String is the mode in a word: "persistent" or "recursive".
-func (m WatchMode) String() string {
-	switch m {
-	case WatchPersistent:
-		return "persistent"
-	case WatchRecursive:
-		return "recursive"
-	}
-	return fmt.Sprintf("watch mode %d", int32(m))
-}

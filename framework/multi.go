@@ -2,13 +2,14 @@ package framework
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/proto"
 )
 
@@ -26,79 +27,41 @@ func (c *Client) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, err
 	if len(ops) == 0 {
 		return nil, opError("multi", "", fmt.Errorf("%w: no operations", ErrBadArgument))
 	}
-	q, err := c.askMulti(ops)
-	if err != nil {
-		return nil, err
-	}
-	_, first := opAndPath(ops[0])
-	frame := q.frame
-	var results []proto.MultiResult
-	err = c.core.do(ctx, "multi", first, func(l *link) error {
-		if err := c.core.firstUnknown(l, ops); err != nil {
-			return err
-		}
-		q.frame = slices.Clone(frame) // a frame belongs to the connection once it is sent
+	steps := make([]step, len(ops))
+	request := proto.MultiRequest{Ops: make([]proto.MultiOp, len(ops))}
+	for i, op := range ops {
 		var err error
-		if results, err = ask(ctx, l, q); err != nil {
+		if steps[i], err = c.step(op); err != nil {
+			return nil, opError("multi", steps[i].path, err)
+		}
+		request.Ops[i] = steps[i].real
+	}
+	frame := request.Append(conn.Begin(64 * len(ops)))
+	path := steps[0].path
+	failed := func(i int, err error) error {
+		path = steps[i].path
+		return &MultiError{i, steps[i].name, path, err}
+	}
+	var results []proto.MultiResult
+	err := c.engine.Do(ctx, "multi", path, func(l *engine.Connection) error {
+		for i, s := range steps {
+			if err := l.Supports(s.real.Op); err != nil {
+				return failed(i, err)
+			}
+		}
+		// The frame belongs to the connection once it is sent.
+		q := engine.Request[[]proto.MultiResult]{Op: proto.OpMulti, Parse: engine.ParseMulti, Frame: slices.Clone(frame)}
+		var err error
+		if results, err = engine.Call(ctx, l, q); err != nil {
 			return err
 		}
-		return checkMulti(ops, results)
+		i, err := engine.MultiFailure(results, len(ops))
+		if i >= 0 {
+			return failed(i, err)
+		}
+		return err
 	})
-	var failed *MultiError
-	if errors.As(err, &failed) {
-		first = failed.Path
-	}
-	return c.responses(ops, results), opError("multi", first, err)
-}
-
-// askMulti is the request for ops, which have the caller's paths.
-func (c *Client) askMulti(ops []any) (question[[]proto.MultiResult], error) {
-	q := question[[]proto.MultiResult]{op: proto.OpMulti, parse: parseMulti}
-	real := make([]proto.MultiOp, len(ops))
-	for i, op := range ops {
-		path, served, err := c.multiOp(op)
-		if err != nil {
-			return q, opError("multi", path, err)
-		}
-		real[i] = served
-	}
-	request := proto.MultiRequest{Ops: real}
-	q.frame = request.Append(conn.Begin(64 * len(real)))
-	return q, nil
-}
-
-func parseMulti(d *proto.Decoder) []proto.MultiResult {
-	var r proto.MultiResponse
-	r.Decode(d)
-	return r.Results
-}
-
-// firstUnknown is the failure of the first create of a kind that the server does not know, or nil.
-func (c *core) firstUnknown(l *link, ops []any) error {
-	for i, op := range ops {
-		kind := proto.OpCreate
-		switch op := op.(type) {
-		case *zk.CreateRequest:
-			if op.Flags == zk.FlagContainer {
-				kind = proto.OpCreateContainer
-			}
-		case *zk.CreateTTLRequest:
-			kind = proto.OpCreateTTL
-		}
-		if kind != proto.OpCreate && c.unknownOps.has(l, kind) {
-			name, path := opAndPath(op)
-			return &MultiError{i, name, path, unimplemented(kind)}
-		}
-	}
-	return nil
-}
-
-// checkMulti returns why a Multi that was answered was not carried out, or nil.
-func checkMulti(ops []any, results []proto.MultiResult) error {
-	if len(results) != len(ops) {
-		return doubtful{fmt.Errorf("%w: %d results of %d operations", proto.ErrMalformed, len(results), len(ops))}
-	}
-	return firstFailure(ops, results)
+	return c.responses(steps, results), opError("multi", path, err)
 }
 
 // MultiError says which operation of a Multi made it fail. Err is what ZooKeeper said of it, so
@@ -116,33 +79,19 @@ func (e *MultiError) Error() string {
 
 func (e *MultiError) Unwrap() error { return e.Err }
 
-// firstFailure returns why a Multi was not carried out, or nil. The others of its operations have no
-// failure of their own, or are said to be inconsistent with the one that has.
-func firstFailure(ops []any, results []proto.MultiResult) error {
-	for _, inconsistent := range []bool{false, true} {
-		for i, r := range results {
-			if r.Op == proto.OpError && r.Code != proto.OK && (inconsistent || r.Code != proto.RuntimeInconsistency) {
-				op, path := opAndPath(ops[i])
-				return &MultiError{i, op, path, conn.CodeError(r.Code)}
-			}
-		}
-	}
-	return nil
-}
-
 // responses are the results as the caller gets them.
-func (c *Client) responses(ops []any, results []proto.MultiResult) []zk.MultiResponse {
-	if results == nil || len(results) != len(ops) {
+func (c *Client) responses(steps []step, results []proto.MultiResult) []zk.MultiResponse {
+	if results == nil || len(results) != len(steps) {
 		return nil
 	}
 	responses := make([]zk.MultiResponse, len(results))
 	for i, r := range results {
-		op, path := opAndPath(ops[i])
+		path := steps[i].path
 		if r.Op == proto.OpError && r.Code != proto.OK {
-			responses[i].Error = opError(op, path, conn.CodeError(r.Code))
+			responses[i].Error = opError(steps[i].name, path, conn.CodeError(r.Code))
 		}
 		if r.Path != "" {
-			path = c.unreal(r.Path)
+			path = c.engine.Unreal(r.Path)
 		}
 		responses[i].String = path
 		switch r.Op {
@@ -153,76 +102,52 @@ func (c *Client) responses(ops []any, results []proto.MultiResult) []zk.MultiRes
 	return responses
 }
 
-func opAndPath(op any) (name, path string) {
-	switch op := op.(type) {
-	case *zk.CreateRequest:
-		return "create", op.Path
-	case *zk.CreateTTLRequest:
-		return "create", op.Path
-	case *zk.SetDataRequest:
-		return "set", op.Path
-	case *zk.DeleteRequest:
-		return "delete", op.Path
-	case *zk.CheckVersionRequest:
-		return "check", op.Path
-	}
-	return "", ""
+// step is an operation of a Multi: what the caller calls it, and what the server gets.
+type step struct {
+	name, path string
+	real       proto.MultiOp
 }
 
-// multiOp returns an operation of a Multi as the server shall see it.
-func (c *Client) multiOp(op any) (path string, real proto.MultiOp, err error) {
-	var none proto.MultiOp
+func (c *Client) step(op any) (step, error) {
+	given := op
+	if v := reflect.ValueOf(op); v.Kind() != reflect.Pointer || v.IsNil() {
+		op = nil
+	}
 	switch op := op.(type) {
 	case *zk.CreateRequest:
-		if op == nil {
-			break
-		}
 		kind := proto.OpCreate
 		switch op.Flags {
 		case zk.FlagPersistent, zk.FlagEphemeral, zk.FlagSequence, zk.FlagEphemeralSequential:
 		case zk.FlagContainer:
 			kind = proto.OpCreateContainer
 		default:
-			return op.Path, none, fmt.Errorf("%w: create flags %d in a multi", ErrBadArgument, op.Flags)
+			return step{path: op.Path}, fmt.Errorf("%w: create flags %d in a multi", ErrBadArgument, op.Flags)
 		}
-		return op.Path, c.multiCreate(kind, op, 0), validateNew(op.Path, op.Flags&zk.FlagSequence != 0)
+		return c.createStep(kind, op, 0), validateNew(op.Path, op.Flags&zk.FlagSequence != 0)
 	case *zk.CreateTTLRequest:
-		if op == nil {
-			break
-		}
 		if op.Flags != zk.FlagTTL && op.Flags != zk.FlagPersistentSequentialWithTTL || op.Ttl <= 0 {
-			return op.Path, none, fmt.Errorf("%w: create flags %d with a TTL of %d ms in a multi", ErrBadArgument, op.Flags, op.Ttl)
+			return step{path: op.Path}, fmt.Errorf("%w: create flags %d with a TTL of %d ms in a multi", ErrBadArgument, op.Flags, op.Ttl)
 		}
 		r := &zk.CreateRequest{Path: op.Path, Data: op.Data, Acl: op.Acl, Flags: op.Flags}
-		return op.Path, c.multiCreate(proto.OpCreateTTL, r, op.Ttl), validateNew(op.Path, op.Flags == zk.FlagPersistentSequentialWithTTL)
+		return c.createStep(proto.OpCreateTTL, r, op.Ttl), validateNew(op.Path, op.Flags == zk.FlagPersistentSequentialWithTTL)
 	case *zk.SetDataRequest:
-		if op == nil {
-			break
-		}
-		r := proto.SetDataRequest{Path: c.real(op.Path), Data: op.Data, Version: op.Version}
-		return op.Path, proto.MultiOp{Op: proto.OpSetData, Body: &r}, ValidatePath(op.Path)
+		r := proto.SetDataRequest{Path: c.engine.Real(op.Path), Data: op.Data, Version: op.Version}
+		return step{"set", op.Path, proto.MultiOp{Op: proto.OpSetData, Body: &r}}, ValidatePath(op.Path)
 	case *zk.DeleteRequest:
-		if op == nil {
-			break
-		}
-		r := proto.VersionRequest{Path: c.real(op.Path), Version: op.Version}
-		return op.Path, proto.MultiOp{Op: proto.OpDelete, Body: &r}, ValidatePath(op.Path)
+		r := proto.VersionRequest{Path: c.engine.Real(op.Path), Version: op.Version}
+		return step{"delete", op.Path, proto.MultiOp{Op: proto.OpDelete, Body: &r}}, ValidatePath(op.Path)
 	case *zk.CheckVersionRequest:
-		if op == nil {
-			break
-		}
-		r := proto.VersionRequest{Path: c.real(op.Path), Version: op.Version}
-		return op.Path, proto.MultiOp{Op: proto.OpCheck, Body: &r}, ValidatePath(op.Path)
+		r := proto.VersionRequest{Path: c.engine.Real(op.Path), Version: op.Version}
+		return step{"check", op.Path, proto.MultiOp{Op: proto.OpCheck, Body: &r}}, ValidatePath(op.Path)
 	}
-	return "", none, fmt.Errorf("%w: %T in a multi", ErrBadArgument, op)
+	return step{}, fmt.Errorf("%w: %T in a multi", ErrBadArgument, given)
 }
 
-// multiCreate is a create of a Multi as the server shall see it.
-func (c *Client) multiCreate(kind proto.Op, op *zk.CreateRequest, ttl int64) proto.MultiOp {
-	r := &proto.CreateRequest{Path: c.realNew(op.Path), Data: op.Data, ACL: protoACL(op.Acl), Flags: op.Flags, TTL: ttl}
+func (c *Client) createStep(kind proto.Op, op *zk.CreateRequest, ttl int64) step {
+	r := &proto.CreateRequest{Path: c.engine.RealNew(op.Path), Data: op.Data, ACL: engine.ProtoACL(op.Acl), Flags: op.Flags, TTL: ttl}
 	r.WithTTL = kind == proto.OpCreateTTL
 	if op.Acl == nil {
-		r.ACL = protoACL(c.core.acl(r.Path))
+		r.ACL = engine.ProtoACL(c.engine.ACLAt(r.Path))
 	}
-	return proto.MultiOp{Op: kind, Body: r}
+	return step{"create", op.Path, proto.MultiOp{Op: kind, Body: r}}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/proto"
 )
 
@@ -41,14 +42,14 @@ func (c *Client) MultiRead(ctx context.Context, reads ...Read) ([]ReadResult, er
 		if err := ValidatePath(r.Path); err != nil {
 			return nil, opError(op, r.Path, err)
 		}
-		request.Ops[i] = proto.MultiOp{Op: r.op(), Body: &proto.ReadRequest{Path: c.real(r.Path)}}
+		request.Ops[i] = proto.MultiOp{Op: r.op(), Body: &proto.ReadRequest{Path: c.engine.Real(r.Path)}}
 	}
 	frame := request.Append(conn.Begin(64 * len(reads)))
 	var results []ReadResult
-	err := c.core.do(ctx, op, reads[0].Path, func(l *link) error {
-		found, err := askIfKnown(ctx, l, question[[]proto.MultiResult]{
-			op: proto.OpMultiRead, parse: parseMulti,
-			frame: slices.Clone(frame), // it belongs to the connection once it is sent
+	err := c.engine.Do(ctx, op, reads[0].Path, func(l *engine.Connection) error {
+		found, err := engine.Call(ctx, l, engine.Request[[]proto.MultiResult]{
+			Op: proto.OpMultiRead, Parse: engine.ParseMulti,
+			Frame: slices.Clone(frame), // it belongs to the connection once it is sent
 		})
 		if err == nil {
 			results, err = readResults(reads, found)

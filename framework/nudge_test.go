@@ -12,7 +12,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/clientapi"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
@@ -26,7 +26,7 @@ func TestARequestThatTheServerHasForgottenIsAnsweredSoon(t *testing.T) {
 			took time.Duration
 		}{
 			"nudges":                         {nil, 50 * time.Millisecond},
-			"no nudges, until the next ping": {[]framework.Option{clientapi.WithoutNudges.(framework.Option)}, 10 * time.Second},
+			"no nudges, until the next ping": {[]framework.Option{engine.Configure[framework.Option](func(c *engine.Config) { c.Nudges = false })}, 10 * time.Second},
 		} {
 			t.Run(fmt.Sprint(op, ", ", name), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {

@@ -5,32 +5,36 @@ import (
 	"errors"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/proto"
 )
 
 // Get returns a node's data and stat. The error is zk.ErrNoNode if there is no such node.
 func (c *Client) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
-	r, err := asked(ctx, c, "get", path, func(real string) question[withStat[[]byte]] { return askGet(real, false) })
-	return r.value, r.stat, err
+	r, err := asked(ctx, c, "get", path, func(real string) engine.Request[engine.WithStat[[]byte]] { return engine.AskGet(real, false) })
+	return r.Value, r.Stat, err
 }
 
 // GetW is Get, and sets a watch that fires when the node's data are written or the node is deleted. No
 // watch is set on a node that does not exist.
 func (c *Client) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *Watch, error) {
-	r, err := watched(ctx, c, "get", path, watchData, askGet)
-	return r.value.value, r.value.stat, r.watch, err
+	r, err := watched(ctx, c, "get", path, engine.WatchData, engine.AskGet)
+	return r.value.Value, r.value.Stat, r.watch, err
 }
 
 // Children returns the names of a node's children, in no order, and the node's stat. The error is zk.ErrNoNode
 // if there is no such node.
 func (c *Client) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
-	r, err := asked(ctx, c, "children", path, func(real string) question[withStat[[]string]] { return askChildren(real, false) })
-	return r.value, r.stat, err
+	r, err := asked(ctx, c, "children", path, func(real string) engine.Request[engine.WithStat[[]string]] { return engine.AskChildren(real, false) })
+	return r.Value, r.Stat, err
 }
 
 // ChildrenW is Children, and sets a watch that fires when a child is created or deleted, or the node is deleted.
 func (c *Client) ChildrenW(ctx context.Context, path string) ([]string, *zk.Stat, *Watch, error) {
-	r, err := watched(ctx, c, "children", path, watchChildren, askChildren)
-	return r.value.value, r.value.stat, r.watch, err
+	r, err := watched(ctx, c, "children", path, engine.WatchChildren, engine.AskChildren)
+	return r.value.Value, r.value.Stat, r.watch, err
 }
 
 // Exists reports whether there is such a node, and returns its stat if so. A missing node is no error.
@@ -39,9 +43,9 @@ func (c *Client) Exists(ctx context.Context, path string) (bool, *zk.Stat, error
 		return false, nil, opError("exists", path, err)
 	}
 	var stat *zk.Stat
-	err := c.core.do(ctx, "exists", path, func(l *link) error {
+	err := c.engine.Do(ctx, "exists", path, func(l *engine.Connection) error {
 		var err error
-		if stat, err = ask(ctx, l, askExists(c.real(path), false)); errors.Is(err, zk.ErrNoNode) {
+		if stat, err = engine.Call(ctx, l, engine.AskExists(c.engine.Real(path), false)); errors.Is(err, zk.ErrNoNode) {
 			return nil
 		}
 		return err
@@ -55,34 +59,32 @@ func (c *Client) ExistsW(ctx context.Context, path string) (bool, *zk.Stat, *Wat
 		return false, nil, nil, opError("exists", path, err)
 	}
 	var stat *zk.Stat
-	var watch *Watch
-	real := c.real(path)
-	err := c.core.do(ctx, "exists", path, func(l *link) error {
-		var shared *sharedWatch
+	var watch *engine.Watch
+	real := c.engine.Real(path)
+	err := c.engine.Do(ctx, "exists", path, func(l *engine.Connection) error {
 		var err error
-		stat, shared, err = l.watches.askExists(ctx, real)
-		watch = &Watch{shared, c}
+		stat, watch, err = c.engine.ExistsWatched(ctx, l, real)
 		return err
 	})
 	found := err == nil && stat != nil
 	if err != nil {
 		stat, watch = nil, nil
 	}
-	return found, stat, watch, opError("exists", path, err)
+	return found, stat, (*Watch)(watch), opError("exists", path, err)
 }
 
 // Set replaces a node's data if its version is the one given; -1 is any. nil data are no data, and not the
 // client's default data as in [Client.Create]; empty data are something else. Errors are zk.ErrNoNode and
 // zk.ErrBadVersion.
 func (c *Client) Set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
-	return asked(ctx, c, "set", path, func(real string) question[*zk.Stat] { return askSet(real, data, version) })
+	return asked(ctx, c, "set", path, func(real string) engine.Request[*zk.Stat] { return askSet(real, data, version) })
 }
 
 // Sync makes the server that we are connected to catch up with the leader. What is read after it is nearly
 // always at least as new as what anyone had written before it. It is not certain on the leader itself, which
 // may apply a write later than a follower does. [Client.CatchUp] is certain.
 func (c *Client) Sync(ctx context.Context, path string) error {
-	_, err := asked(ctx, c, "sync", path, askSync)
+	_, err := asked(ctx, c, "sync", path, engine.AskSync)
 	return err
 }
 
@@ -90,24 +92,20 @@ func (c *Client) Sync(ctx context.Context, path string) error {
 // CatchUp was called. What this session reads after it is at least as new. It is a write that changes nothing, so it costs
 // what a write costs. It needs no node and no permission.
 func (c *Client) CatchUp(ctx context.Context) error {
-	_, err := c.Multi(ctx, &zk.CheckVersionRequest{Path: "/", Version: -1})
-	// That the node is missing (it is the namespace's), or must not be read, is an answer in the order of writes, too.
-	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
-		return nil
-	}
-	return opError("catch up", "/", errors.Unwrap(err))
+	err := c.engine.Do(ctx, "catch up", "/", func(l *engine.Connection) error { return l.CaughtUp(ctx) })
+	return opError("catch up", "/", err)
 }
 
 // GetACL returns a node's ACL and stat. The error is zk.ErrNoNode if there is no such node.
 func (c *Client) GetACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
 	r, err := asked(ctx, c, "getACL", path, askGetACL)
-	return r.value, r.stat, err
+	return r.Value, r.Stat, err
 }
 
 // SetACL replaces a node's ACL if its ACL version is the one given; -1 is any. Errors are zk.ErrNoNode,
 // zk.ErrBadVersion, and zk.ErrInvalidACL, also for an empty list.
 func (c *Client) SetACL(ctx context.Context, path string, acl []zk.ACL, version int32) (*zk.Stat, error) {
-	return asked(ctx, c, "setACL", path, func(real string) question[*zk.Stat] { return askSetACL(real, acl, version) })
+	return asked(ctx, c, "setACL", path, func(real string) engine.Request[*zk.Stat] { return askSetACL(real, acl, version) })
 }
 
 // Session returns the session that the client is connected with. If there is no connection it waits for one as
@@ -115,8 +113,8 @@ func (c *Client) SetACL(ctx context.Context, path string, acl []zk.ACL, version 
 // zk.ErrNoServer.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
 	var s *Session
-	err := c.core.do(ctx, "connect", "/", func(l *link) error {
-		s = l.session
+	err := c.engine.Do(ctx, "connect", "/", func(l *engine.Connection) error {
+		s = (*Session)(l.Session())
 		return nil
 	})
 	if err != nil {
@@ -125,17 +123,39 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 	return s, nil
 }
 
+func askSet(path string, data []byte, version int32) engine.Request[*zk.Stat] {
+	r := proto.SetDataRequest{Path: path, Data: data, Version: version}
+	return engine.Request[*zk.Stat]{Op: proto.OpSetData, Frame: r.Append(conn.Begin(12 + len(path) + len(data))), Parse: engine.ParseStat}
+}
+
+func askGetACL(path string) engine.Request[engine.WithStat[[]zk.ACL]] {
+	r := proto.PathRequest{Path: path}
+	return engine.Request[engine.WithStat[[]zk.ACL]]{Op: proto.OpGetACL, Frame: r.Append(conn.Begin(4 + len(path))), Parse: func(d *proto.Decoder) engine.WithStat[[]zk.ACL] {
+		acls := d.ACLs()
+		list := make([]zk.ACL, len(acls))
+		for i, a := range acls {
+			list[i] = zk.ACL(a)
+		}
+		return engine.WithStat[[]zk.ACL]{Value: list, Stat: engine.ParseStat(d)}
+	}}
+}
+
+func askSetACL(path string, acl []zk.ACL, version int32) engine.Request[*zk.Stat] {
+	r := proto.SetACLRequest{Path: path, ACL: engine.ProtoACL(acl), Version: version}
+	return engine.Request[*zk.Stat]{Op: proto.OpSetACL, Frame: r.Append(conn.Begin(64 + len(path))), Parse: engine.ParseStat}
+}
+
 // asked is an operation that is one request on one path.
-func asked[T any](ctx context.Context, c *Client, op, path string, q func(real string) question[T]) (T, error) {
+func asked[T any](ctx context.Context, c *Client, op, path string, q func(real string) engine.Request[T]) (T, error) {
 	var none T
 	if err := ValidatePath(path); err != nil {
 		return none, opError(op, path, err)
 	}
-	real := c.real(path)
+	real := c.engine.Real(path)
 	var result T
-	err := c.core.do(ctx, op, path, func(l *link) error {
+	err := c.engine.Do(ctx, op, path, func(l *engine.Connection) error {
 		var err error
-		result, err = askIfKnown(ctx, l, q(real))
+		result, err = engine.Call(ctx, l, q(real))
 		return err
 	})
 	if err != nil {
@@ -151,15 +171,15 @@ type withWatch[T any] struct {
 }
 
 // watched is asked with a watch, which is asked for unless it is there already.
-func watched[T any](ctx context.Context, c *Client, op, path string, kind watchKind, q func(real string, watch bool) question[T]) (withWatch[T], error) {
+func watched[T any](ctx context.Context, c *Client, op, path string, kind engine.WatchKind, q func(real string, watch bool) engine.Request[T]) (withWatch[T], error) {
 	var result withWatch[T]
 	if err := ValidatePath(path); err != nil {
 		return result, opError(op, path, err)
 	}
-	key := watchKey{c.real(path), kind}
-	err := c.core.do(ctx, op, path, func(l *link) error {
-		value, shared, err := askWatched(ctx, l, key, q)
-		result = withWatch[T]{value, &Watch{shared, c}}
+	real := c.engine.Real(path)
+	err := c.engine.Do(ctx, op, path, func(l *engine.Connection) error {
+		value, watch, err := engine.Watched(ctx, c.engine, l, real, kind, q)
+		result = withWatch[T]{value, (*Watch)(watch)}
 		return err
 	})
 	if err != nil {

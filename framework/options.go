@@ -3,7 +3,6 @@ package framework
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"log/slog"
 	"math"
 	"net"
@@ -15,47 +14,23 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/connstate"
-	"github.com/gocurator/curator/internal/clientapi"
-	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/retry"
 )
 
 // Option configures a [Client]. [New] refuses bad values with [ErrBadArgument].
 type Option func(*config) error
 
+// config is what the options of a client add up to.
 type config struct {
-	servers           ServerList
-	sessionTimeout    time.Duration
-	connectionTimeout time.Duration
-	policy            retry.Policy
-	namespace         string
-	acl               ACLProvider
-	auths             []conn.Auth
-	sasl              SASL // nil: none
-	data              []byte
-	containers        bool
-	tracking          bool
-	errorPolicy       connstate.ErrorPolicy
-	expirationPercent int
-	log               *slog.Logger
-	observers         []Observer
-	requests          requests
-	events            clientapi.Events
-	dialing
-}
-
-// dialing is how connections are opened.
-type dialing struct {
-	dial     DialFunc
-	resolve  ResolveFunc // nil: the dialer resolves names
-	tls      *tls.Config // nil: no TLS
-	tlsFiles *tlsFiles   // nil: none
-}
-
-// requests are how a connection sends requests.
-type requests struct {
-	nudges    bool
-	maxLength int
+	engine.Config
+	namespace   string
+	data        []byte
+	errorPolicy connstate.ErrorPolicy
+	observers   []Observer
+	tls         *tls.Config // nil: no TLS
+	tlsFiles    *tlsFiles   // nil: none
 }
 
 // ACLProvider returns the ACL of a node that is created without one. path is the
@@ -73,15 +48,18 @@ func defaults() config {
 		host = "unknown"
 	}
 	return config{
-		sessionTimeout:    60 * time.Second,
-		connectionTimeout: 15 * time.Second,
-		policy:            retry.ExponentialBackoff(100*time.Millisecond, 5),
-		data:              []byte(host + ":" + strconv.Itoa(os.Getpid())),
-		containers:        true,
-		expirationPercent: 100,
-		log:               slog.New(slog.DiscardHandler),
-		requests:          requests{nudges: true, maxLength: 1<<20 - 1},
-		events:            clientapi.Events{State: func(zk.State, string, int64) {}, Node: func(zk.Event) {}},
+		data: []byte(host + ":" + strconv.Itoa(os.Getpid())),
+		Config: engine.Config{
+			SessionTimeout:    60 * time.Second,
+			ConnectionTimeout: 15 * time.Second,
+			Policy:            retry.ExponentialBackoff(100*time.Millisecond, 5),
+			Containers:        true,
+			ExpirationPercent: 100,
+			Log:               slog.New(slog.DiscardHandler),
+			Nudges:            true,
+			MaxRequest:        1<<20 - 1,
+			Events:            engine.Events{State: func(zk.State, string, int64) {}, Node: func(zk.Event) {}},
+		},
 	}
 }
 
@@ -89,26 +67,14 @@ func defaults() config {
 // 20 of their ticks, 4 s to 40 s): see [Session.Timeout]. More than d counts only up to ten minutes. d must be at least a millisecond and less than 2^31
 // of them. The default is 60 s, as in Curator.
 func WithSessionTimeout(d time.Duration) Option {
-	return func(c *config) error {
-		if d < time.Millisecond || d.Milliseconds() > 1<<31-1 {
-			return fmt.Errorf("%w: session timeout %v", ErrBadArgument, d)
-		}
-		c.sessionTimeout = d
-		return nil
-	}
+	return opt.Checked(d >= time.Millisecond && d.Milliseconds() <= 1<<31-1, func(c *config) { c.SessionTimeout = d }, "session timeout %v", d)
 }
 
 // WithConnectionTimeout limits how long each attempt of an operation waits for a
 // connection, when there is none, before it counts as failed. It must be positive.
 // The default is 15 s, as in Curator.
 func WithConnectionTimeout(d time.Duration) Option {
-	return func(c *config) error {
-		if d <= 0 {
-			return fmt.Errorf("%w: connection timeout %v", ErrBadArgument, d)
-		}
-		c.connectionTimeout = d
-		return nil
-	}
+	return opt.Checked(d > 0, func(c *config) { c.ConnectionTimeout = d }, "connection timeout %v", d)
 }
 
 // minMaxRequest leaves room for the requests that keep a session alive.
@@ -119,26 +85,14 @@ const minMaxRequest = 1 << 10
 // and then everything that uses the client loses its connection. It must be at least 1024, and less than 2^31. The default
 // is 0xfffff, 1 MB less one byte, which is that of the servers and of Java's client.
 func WithMaxRequest(bytes int) Option {
-	return func(c *config) error {
-		if bytes < minMaxRequest || bytes > math.MaxInt32 {
-			return fmt.Errorf("%w: max request %d is not in 1024..2^31-1", ErrBadArgument, bytes)
-		}
-		c.requests.maxLength = bytes
-		return nil
-	}
+	return opt.Checked(bytes >= minMaxRequest && bytes <= math.MaxInt32, func(c *config) { c.MaxRequest = bytes }, "max request %d is not in 1024..2^31-1", bytes)
 }
 
 // WithRetryPolicy says how often and with which pauses operations are repeated
 // when [retry.Retryable] allows it. The default is
 // retry.ExponentialBackoff(100*time.Millisecond, 5).
 func WithRetryPolicy(p retry.Policy) Option {
-	return func(c *config) error {
-		if p == nil {
-			return fmt.Errorf("%w: nil retry policy", ErrBadArgument)
-		}
-		c.policy = p
-		return nil
-	}
+	return opt.Checked(p != nil, func(c *config) { c.Policy = p }, "nil retry policy")
 }
 
 // WithNamespace puts all paths of the client below "/"+ns. Paths in results,
@@ -155,13 +109,7 @@ func WithNamespace(ns string) Option {
 // WithACLProvider sets what returns the ACL of nodes that are created
 // without one, parents included. The default gives everyone all rights.
 func WithACLProvider(p ACLProvider) Option {
-	return func(c *config) error {
-		if p == nil {
-			return fmt.Errorf("%w: nil ACL provider", ErrBadArgument)
-		}
-		c.acl = p
-		return nil
-	}
+	return opt.Checked(p != nil, func(c *config) { c.ACL = p }, "nil ACL provider")
 }
 
 // WithDialer sets how connections are opened, such as by [zktest.Server.DialContext] in a test. The default is
@@ -172,13 +120,7 @@ func WithACLProvider(p ACLProvider) Option {
 //
 // [zktest.Server.DialContext]: https://pkg.go.dev/github.com/gocurator/curator/zktest#Server.DialContext
 func WithDialer(dial DialFunc) Option {
-	return func(c *config) error {
-		if dial == nil {
-			return fmt.Errorf("%w: nil dialer", ErrBadArgument)
-		}
-		c.dial = dial
-		return nil
-	}
+	return opt.Checked(dial != nil, func(c *config) { c.Dial = dial }, "nil dialer")
 }
 
 // WithResolver sets how host names of servers are resolved. All addresses of a name are tried, one after the other in random
@@ -188,66 +130,36 @@ func WithDialer(dial DialFunc) Option {
 //
 //	framework.WithResolver(resolver.LookupHost), framework.WithDialer((&net.Dialer{KeepAlive: time.Minute}).DialContext)
 func WithResolver(resolve ResolveFunc) Option {
-	return func(c *config) error {
-		if resolve == nil {
-			return fmt.Errorf("%w: nil resolver", ErrBadArgument)
-		}
-		c.resolve = resolve
-		return nil
-	}
+	return opt.Checked(resolve != nil, func(c *config) { c.Resolve = resolve }, "nil resolver")
 }
 
 // WithTLS speaks TLS on top of the dialer's connections. If conf has no
 // ServerName, the host part of the server's address is used. For files that are renewed see [WithTLSFiles].
 func WithTLS(conf *tls.Config) Option {
-	return func(c *config) error {
-		if conf == nil {
-			return fmt.Errorf("%w: nil TLS configuration", ErrBadArgument)
-		}
-		c.tls = conf.Clone()
-		return nil
-	}
+	return opt.Checked(conf != nil, func(c *config) { c.tls = conf.Clone() }, "nil TLS configuration")
 }
 
 // WithServerList takes the servers from list instead of the fixed list given
 // to [New], which must then be empty. It is Curator's EnsembleProvider.
 func WithServerList(list ServerList) Option {
-	return func(c *config) error {
-		if list == nil {
-			return fmt.Errorf("%w: nil server list", ErrBadArgument)
-		}
-		c.servers = list
-		return nil
-	}
+	return opt.Checked(list != nil, func(c *config) { c.Servers = list }, "nil server list")
 }
 
 // WithDefaultData sets what nodes hold that are created without data of their
 // own. The default is "host:pid", for people who look at a queue.
 func WithDefaultData(data []byte) Option {
-	return func(c *config) error {
-		c.data = slices.Clone(data)
-		return nil
-	}
+	return opt.Set(func(c *config) { c.data = slices.Clone(data) })
 }
 
 // WithoutContainers makes parents persistent nodes even where containers were asked for.
 func WithoutContainers() Option {
-	return func(c *config) error {
-		c.containers = false
-		return nil
-	}
+	return opt.Set(func(c *config) { c.Containers = false })
 }
 
 // WithErrorPolicy sets which connection states end a hold, for recipes that are not
 // given another policy. The default is [connstate.Standard]: a suspended connection does.
 func WithErrorPolicy(p connstate.ErrorPolicy) Option {
-	return func(c *config) error {
-		if p != connstate.Standard && p != connstate.Session {
-			return fmt.Errorf("%w: error policy %v", ErrBadArgument, p)
-		}
-		c.errorPolicy = p
-		return nil
-	}
+	return opt.Checked(p == connstate.Standard || p == connstate.Session, func(c *config) { c.errorPolicy = p }, "error policy %v", p)
 }
 
 // WithExpirationPercent declares the session lost when this part of its timeout has passed without a
@@ -255,33 +167,31 @@ func WithErrorPolicy(p connstate.ErrorPolicy) Option {
 // the time, and more often, so that it is not lost while all is well. It is Curator's
 // simulatedSessionExpirationPercent, which counts from the loss of the connection.
 func WithExpirationPercent(percent int) Option {
-	return func(c *config) error {
-		if percent < 50 || percent > 100 {
-			return fmt.Errorf("%w: expiration percent %d is not in 50..100", ErrBadArgument, percent)
-		}
-		c.expirationPercent = percent
-		return nil
-	}
+	return opt.Checked(percent >= 50 && percent <= 100, func(c *config) { c.ExpirationPercent = percent }, "expiration percent %d is not in 50..100", percent)
 }
 
 // WithLogger sets where the client and its recipes log: states at Info, the loss of a session or of a lock and
 // failures in the background at Warn, a listener or a watch function that panics at Error, servers that cannot be used at Debug. By
 // default nothing is logged.
 func WithLogger(log *slog.Logger) Option {
-	return func(c *config) error {
-		if log == nil {
-			return fmt.Errorf("%w: nil logger", ErrBadArgument)
-		}
-		c.log = log
-		return nil
-	}
+	return opt.Checked(log != nil, func(c *config) { c.Log = log }, "nil logger")
 }
 
 // WithObserver reports to o what the client and its recipes do. It may be given several times: the observers
 // are called one after the other, in the order given. Without it observing costs nothing.
 func WithObserver(o Observer) Option {
-	return func(c *config) error {
-		c.observers = append(c.observers, o)
-		return nil
-	}
+	return opt.Set(func(c *config) { c.observers = append(c.observers, o) })
+}
+
+// WithEnsembleTracking makes the client follow the ensemble when it is reconfigured: it reads the
+// configuration that the servers keep (/zookeeper/config, or /keeper/config of ClickHouse Keeper), watches
+// it, and connects to the servers that it names. If none of those can be used, it tries the servers that
+// it was made with, in turns. The default is off. It is Curator's EnsembleTracker.
+//
+// An address that only says "all interfaces" (0.0.0.0 or [::]) stands for the host of its server.
+// With TLS, and with Keeper, the configuration does not name the port. Then all servers that the client was made
+// with must have the same port, or the configuration is ignored. If the client may not read it, that is logged
+// once a minute.
+func WithEnsembleTracking() Option {
+	return opt.Set(func(c *config) { c.Tracking = true })
 }

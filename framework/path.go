@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/gocurator/curator/internal/engine"
 )
 
 // ValidatePath reports whether path can name a node: absolute, without empty,
@@ -81,18 +83,12 @@ func validateNamespace(ns string) error {
 }
 
 // Join returns the path of a child of parent, which may be the root.
-func Join(parent, child string) string {
-	if parent == "/" {
-		return "/" + child
-	}
-	return parent + "/" + child
-}
+func Join(parent, child string) string { return engine.Join(parent, child) }
 
 // Split returns the parent's path and the last element of an absolute path: the inverse of [Join].
-func Split(path string) (parent, child string) {
-	i := strings.LastIndexByte(path, '/')
-	if i <= 0 {
-		return "/", path[i+1:]
-	}
-	return path[:i], path[i+1:]
-}
+func Split(path string) (parent, child string) { return engine.Split(path) }
+
+// Unprotected splits the name of a [Protected] node into the name that Create was
+// given, and the id, which is a UUID. Any other name is returned as it is, with an
+// empty id.
+func Unprotected(child string) (name, id string) { return engine.Unprotected(child) }

@@ -7,19 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-zookeeper/zk"
-
-	"github.com/gocurator/curator/internal/clientapi"
-	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/proto"
 )
-
-func init() {
-	clientapi.Reconfig = func(ctx context.Context, client any, joining, leaving, members []byte, version int64) (*zk.Stat, error) {
-		r, err := client.(*Client).reconfig(ctx, &proto.ReconfigRequest{Joining: joining, Leaving: leaving, Members: members, Config: version})
-		return r.stat, err
-	}
-}
 
 // EnsembleConfig is the configuration of an ensemble that its servers keep. Groups and weights of servers are not in it.
 type EnsembleConfig struct {
@@ -63,38 +53,38 @@ type Reconfiguration struct {
 // asked.
 func (c *Client) GetConfig(ctx context.Context) (EnsembleConfig, error) {
 	var config EnsembleConfig
-	err := c.core.do(ctx, "getConfig", configPath, func(l *link) error {
+	err := c.engine.Do(ctx, "getConfig", engine.ConfigPath, func(l *engine.Connection) error {
 		if err := withConfig(l); err != nil {
 			return err
 		}
-		r, err := ask(ctx, l, askGet(configPath, false))
+		r, err := engine.Call(ctx, l, engine.AskGet(engine.ConfigPath, false))
 		if err == nil {
-			config, err = parseConfig(string(r.value))
+			config, err = parseConfig(string(r.Value))
 		}
 		return err
 	})
-	return config, opError("getConfig", configPath, err)
+	return config, opError("getConfig", engine.ConfigPath, err)
 }
 
 // GetConfigW is GetConfig, and sets a watch that fires when the configuration changes. The errors are the same.
 func (c *Client) GetConfigW(ctx context.Context) (EnsembleConfig, *Watch, error) {
 	var config EnsembleConfig
 	var watch *Watch
-	root := &Client{core: c.core} // the path of the event is on the real root
-	err := c.core.do(ctx, "getConfig", configPath, func(l *link) error {
+	root := c.engine.In("") // the path of the event is on the real root
+	err := c.engine.Do(ctx, "getConfig", engine.ConfigPath, func(l *engine.Connection) error {
 		if err := withConfig(l); err != nil {
 			return err
 		}
-		r, shared, err := askWatched(ctx, l, watchKey{configPath, watchData}, askGet)
+		r, set, err := engine.Watched(ctx, root, l, engine.ConfigPath, engine.WatchData, engine.AskGet)
 		if err != nil {
 			return err
 		}
-		watch = &Watch{shared, root}
-		config, err = parseConfig(string(r.value))
+		watch = (*Watch)(set)
+		config, err = parseConfig(string(r.Value))
 		return err
 	})
 	if err != nil {
-		return EnsembleConfig{}, nil, opError("getConfig", configPath, err)
+		return EnsembleConfig{}, nil, opError("getConfig", engine.ConfigPath, err)
 	}
 	return config, watch, nil
 }
@@ -110,38 +100,24 @@ func (c *Client) Reconfig(ctx context.Context, change Reconfiguration, version i
 	const op = "reconfig"
 	request, err := change.request(version)
 	if err != nil {
-		return EnsembleConfig{}, opError(op, configPath, err)
+		return EnsembleConfig{}, opError(op, engine.ConfigPath, err)
 	}
-	r, err := c.reconfig(ctx, request)
+	r, err := c.engine.Reconfig(ctx, request)
 	if err != nil {
-		return EnsembleConfig{}, err
+		return EnsembleConfig{}, opError(op, engine.ConfigPath, err)
 	}
-	config, err := parseConfig(string(r.value))
+	config, err := parseConfig(string(r.Value))
 	if err != nil {
-		return EnsembleConfig{}, opError(op, configPath, doubtful{err})
+		return EnsembleConfig{}, opError(op, engine.ConfigPath, engine.Doubtful(err))
 	}
 	return config, nil
 }
 
-// reconfig sends a change.
-func (c *Client) reconfig(ctx context.Context, request *proto.ReconfigRequest) (r withStat[[]byte], err error) {
-	const op = "reconfig"
-	frame := request.Append(conn.Begin(256))
-	err = c.core.do(ctx, op, configPath, func(l *link) error {
-		var err error
-		r, err = askIfKnown(ctx, l, question[withStat[[]byte]]{op: proto.OpReconfig, frame: slices.Clone(frame), parse: func(d *proto.Decoder) withStat[[]byte] {
-			return withStat[[]byte]{d.Bytes(), parseStat(d)}
-		}})
-		return err
-	})
-	return r, opError(op, configPath, err)
-}
-
 // withConfig is the error of a server that has no configuration of ZooKeeper's kind. A Keeper may have an old one, of the
 // ZooKeeper whose data it has taken over.
-func withConfig(l *link) error {
-	if byKeeper(l.conn.Grant) {
-		return fmt.Errorf("a ClickHouse Keeper has no %s: %w", configPath, ErrUnimplemented)
+func withConfig(l *engine.Connection) error {
+	if l.ByKeeper() {
+		return fmt.Errorf("a ClickHouse Keeper has no %s: %w", engine.ConfigPath, ErrUnimplemented)
 	}
 	return nil
 }

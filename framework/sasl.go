@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/internal/sasl"
 )
 
@@ -29,13 +30,8 @@ type SASL interface {
 // Calls then fail with zk.ErrAuthFailed and the mechanism's name. A server that hangs up without an answer counts as one that
 // cannot be reached: ClickHouse Keepers, which know nothing of SASL, and old ZooKeepers after a wrong password.
 func WithSASL(mechanism SASL) Option {
-	return func(c *config) error {
-		if mechanism == nil {
-			return fmt.Errorf("%w: nil SASL mechanism", ErrBadArgument)
-		}
-		c.sasl = mechanism
-		return nil
-	}
+	start := func(ctx context.Context, host string) (*conn.SASL, error) { return startSASL(ctx, mechanism, host) }
+	return opt.Checked(mechanism != nil, func(c *config) { c.SASL = start }, "nil SASL mechanism")
 }
 
 // DigestMD5 is the mechanism DIGEST-MD5, for servers that have users and passwords in a JAAS file (DigestLoginModule). The
@@ -65,12 +61,8 @@ func (d digestMD5) Start(context.Context, string) ([]byte, func([]byte) ([]byte,
 	}, nil
 }
 
-// startSASL begins an exchange with the server at host, or returns nil if the client has no mechanism.
-func (c *core) startSASL(ctx context.Context, host string) (*conn.SASL, error) {
-	mechanism := c.cfg.sasl
-	if mechanism == nil {
-		return nil, nil
-	}
+// startSASL begins an exchange with the server at host.
+func startSASL(ctx context.Context, mechanism SASL, host string) (*conn.SASL, error) {
 	first, next, err := mechanism.Start(ctx, host)
 	switch {
 	case err != nil && ctx.Err() != nil:

@@ -63,14 +63,14 @@ func (f *tlsFiles) read() error {
 }
 
 // tlsConfig is the configuration for a connection to host.
-func (c *core) tlsConfig(host string) *tls.Config {
-	conf := c.cfg.tls.Clone()
+func (c *config) tlsConfig(host string) *tls.Config {
+	conf := c.tls.Clone()
 	if conf.ServerName == "" {
 		conf.ServerName = host
 	}
-	if f := c.cfg.tlsFiles; f != nil {
+	if f := c.tlsFiles; f != nil {
 		if err := f.read(); err != nil {
-			c.cfg.log.Warn("TLS files cannot be used, the last ones are", "reason", err)
+			c.Log.Warn("TLS files cannot be used, the last ones are", "reason", err)
 		}
 		if f.roots != nil {
 			conf.RootCAs = f.roots

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/retry"
 )
@@ -21,7 +22,7 @@ func (c *Client) DeleteTree(ctx context.Context, path string) error {
 	if err := ValidatePath(path); err != nil {
 		return opError("delete", path, err)
 	}
-	if c.real(path) == "/" {
+	if c.engine.Real(path) == "/" {
 		return opError("delete", path, fmt.Errorf("%w: the root cannot be deleted", ErrBadPath))
 	}
 	return c.deleteTree(ctx, path)
@@ -58,26 +59,25 @@ func (c *Client) deleteTree(ctx context.Context, path string) error {
 // create().orSetData().
 func (c *Client) CreateOrSet(ctx context.Context, path string, data []byte, opts ...CreateOption) (created bool, err error) {
 	var o creation
-	if err = opt.Apply(&o, opts); err == nil && (o.protected || o.mode == PersistentSequential || o.mode == EphemeralSequential) {
+	if err = opt.Apply(&o, opts); err == nil && (o.Protected || o.sequential()) {
 		err = fmt.Errorf("%w: nothing can be set with a protected or sequential name", ErrBadArgument)
 	}
 	if err != nil {
 		return false, opError("create", path, err)
 	}
 	if data == nil {
-		data = c.core.cfg.data
+		data = c.common.data
 	}
-	pinned := sessionOf(ctx)
-	pin := o.mode == Ephemeral && (pinned == nil || pinned.core != c.core)
+	pin := Mode(o.Mode) == Ephemeral && c.engine.InAnySession(ctx)
 	var former []int64 // sessions of this call that are over
 	unknown := false
 	for {
-		in, session := ctx, (*Session)(nil)
+		in, session := ctx, (*engine.Session)(nil)
 		if pin { // so that we know in which session the node may have been made
-			if session, err = c.core.inSession(ctx); err != nil {
+			if session, err = c.engine.Session(ctx); err != nil {
 				return false, opError("create", path, orUnknown(err, unknown))
 			}
-			in = InSession(ctx, session)
+			in = engine.InSession(ctx, session)
 		}
 		_, err = c.Create(in, path, data, opts...)
 		if err == nil {
@@ -112,15 +112,6 @@ func (c *Client) setUnlessOf(ctx context.Context, former []int64, path string, d
 	return err == nil || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion), err
 }
 
-// inSession is the session of the connection, for which it waits as an operation does.
-func (c *core) inSession(ctx context.Context) (s *Session, err error) {
-	err = c.repeat(ctx, func(l *link) error {
-		s = l.session
-		return nil
-	}, nil)
-	return s, err
-}
-
 // orUnknown returns err, with [retry.Unknown] true if an earlier request may have been carried out.
 func orUnknown(err error, unknown bool) error {
 	var op *OpError
@@ -128,7 +119,7 @@ func orUnknown(err error, unknown bool) error {
 	case err == nil || !unknown || retry.Unknown(err):
 		return err
 	case errors.As(err, &op):
-		return opError(op.Op, op.Path, doubtful{op.Err})
+		return opError(op.Op, op.Path, engine.Doubtful(op.Err))
 	}
-	return doubtful{err}
+	return engine.Doubtful(err)
 }

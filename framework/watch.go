@@ -2,17 +2,12 @@ package framework
 
 import (
 	"context"
-	"errors"
+	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/gocurator/curator/internal/clientapi"
-	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/internal/engine"
 )
-
-func init() {
-	clientapi.OnFire = func(watch any, f func(event zk.Event, session any)) { watch.(*Watch).shared.onFire(f) }
-}
 
 // Watch tells once that something has happened to a node since it was read. To continue, read again, which sets
 // another watch. Nothing has to be done to give a Watch up: all watches of one kind on one node share one entry,
@@ -24,60 +19,86 @@ func init() {
 // event's Err is nil then.
 //
 // All methods are safe for concurrent use.
-type Watch struct {
-	shared *sharedWatch
-	client *Client
-}
+type Watch engine.Watch
 
 // Done is closed when the watch has fired.
-func (w *Watch) Done() <-chan struct{} { return w.shared.done }
+func (w *Watch) Done() <-chan struct{} { return (*engine.Watch)(w).Done() }
 
 // Event says what happened. It is the zero Event until Done is closed.
-func (w *Watch) Event() zk.Event {
-	if !wait.Closed(w.shared.done) {
-		return zk.Event{}
+func (w *Watch) Event() zk.Event { return (*engine.Watch)(w).Event() }
+
+// ErrWatchUnsupported means that the server has no persistent watches that the client can use: ZooKeeper before 3.6,
+// and every ClickHouse Keeper. Use [Client.GetW] and [Client.ChildrenW] instead. A Keeper is not asked: older ones close the
+// connection, and newer ones report the path of the watch instead of that of the node.
+var ErrWatchUnsupported = engine.ErrWatchUnsupported
+
+// WatchMode says which nodes a persistent watch covers.
+type WatchMode int32
+
+// The modes of ZooKeeper's addWatch.
+const (
+	// WatchPersistent covers one node: its creation, its deletion, changes of its data, and
+	// zk.EventNodeChildrenChanged when a child is created or deleted.
+	WatchPersistent WatchMode = 0
+
+	// WatchRecursive covers a node and all nodes below it: creation, deletion and changes of data, each
+	// with the path of the node concerned. There are no events about lists of children.
+	WatchRecursive WatchMode = 1
+)
+
+// String is the mode in a word: "persistent" or "recursive".
+func (m WatchMode) String() string {
+	switch m {
+	case WatchPersistent:
+		return "persistent"
+	case WatchRecursive:
+		return "recursive"
 	}
-	event := w.shared.event
-	event.Path = w.client.unreal(event.Path)
-	return event
+	return fmt.Sprintf("watch mode %d", int32(m))
 }
 
-// askWatched sends a read that sets a watch, unless the server has one that will tell.
-func askWatched[T any](ctx context.Context, l *link, key watchKey, q func(real string, watch bool) question[T]) (T, *sharedWatch, error) {
-	ws := &l.watches
-	ws.order.Lock()
-	shared, armed, request := ws.begin(key)
-	question := q(key.path, request)
-	if !armed {
-		question.done = func(_ T, err error) { ws.settle(key, shared, err == nil) }
+// PersistentWatch is a watch that stays until it is removed or its connection ends. All methods are
+// safe for concurrent use.
+type PersistentWatch struct{ watch *engine.PersistentWatch }
+
+// AddWatch sets a persistent watch on path, which need not exist. It does not report what is there
+// already: add the watch first, then read. It is Curator's watchers().add().
+//
+// f is called with every event, on the connection's goroutine and in the order of the connection: an
+// event that the server sent before a reply has been given to f before the operation of that
+// reply returns. So f must be quick, must not block and must not call the client. If f panics, the panic is logged, and f is
+// called with the next event. Watches on the same
+// path and with the same mode share one watch on the server. Servers report nothing about nodes that the client is not allowed to read.
+// If the client also has a recursive watch on this path, a [WatchPersistent] gets no event for children that the client
+// may not read.
+//
+// The watch ends with its connection, also if the session lives on: nothing is replayed, so add
+// it again then, and read again. Errors are [ErrWatchUnsupported], [ErrBadPath] and [ErrBadArgument].
+func (c *Client) AddWatch(ctx context.Context, path string, mode WatchMode, f func(zk.Event)) (*PersistentWatch, error) {
+	const op = "addWatch"
+	if err := ValidatePath(path); err != nil {
+		return nil, opError(op, path, err)
 	}
-	x := send(l, question)
-	ws.order.Unlock()
-	value, err := x.wait(ctx, l)
-	return value, shared, err
+	if mode != WatchPersistent && mode != WatchRecursive || f == nil {
+		return nil, opError(op, path, fmt.Errorf("%w: %v, or a nil function", ErrBadArgument, mode))
+	}
+	w, err := c.engine.AddWatch(ctx, path, engine.Mode(mode), f)
+	if err != nil {
+		return nil, opError(op, path, err)
+	}
+	return &PersistentWatch{w}, nil
 }
 
-// askExists is askWatched for an exists: which of two kinds its watch is, the answer tells. stat is nil if
-// there is no such node.
-func (ws *watches) askExists(ctx context.Context, path string) (stat *zk.Stat, shared *sharedWatch, err error) {
-	there, gone := watchKey{path, watchData}, watchKey{path, watchGone}
-	ws.order.Lock()
-	wThere, armedThere, requestThere := ws.begin(there)
-	wGone, armedGone, requestGone := ws.begin(gone)
-	q := askExists(path, requestThere || requestGone)
-	q.done = func(_ *zk.Stat, err error) {
-		if !armedThere {
-			ws.settle(there, wThere, err == nil)
-		}
-		if !armedGone {
-			ws.settle(gone, wGone, errors.Is(err, zk.ErrNoNode))
-		}
-	}
-	x := send(ws.link, q)
-	ws.order.Unlock()
-	stat, err = x.wait(ctx, ws.link)
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, wGone, nil
-	}
-	return stat, wThere, err
-}
+// Done is closed when the watch has ended: its connection ended, or it was removed.
+func (w *PersistentWatch) Done() <-chan struct{} { return w.watch.Done() }
+
+// Err is nil until Done is closed. Then it is zk.ErrConnectionClosed, or [ErrSessionLost] or
+// [ErrClosed] if the session is over as well, or nil if the watch was removed.
+func (w *PersistentWatch) Err() error { return w.watch.Err() }
+
+// Session is the session of the connection that the watch belongs to.
+func (w *PersistentWatch) Session() *Session { return (*Session)(w.watch.Session()) }
+
+// Remove ends the watch. It does not wait: a call of the watch's function may still be under way. The server is
+// told in the background when no other watch shares it.
+func (w *PersistentWatch) Remove() { w.watch.Remove() }

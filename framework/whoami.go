@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/proto"
 )
 
@@ -15,8 +16,8 @@ type Identity struct{ Scheme, User string }
 //
 // The error is [ErrUnimplemented] if the server cannot say: ZooKeeper before 3.7, and a ClickHouse Keeper, which is not asked.
 func (c *Client) WhoAmI(ctx context.Context) ([]Identity, error) {
-	return asked(ctx, c, "whoAmI", "/", func(string) question[[]Identity] {
-		return question[[]Identity]{op: proto.OpWhoAmI, frame: conn.Begin(0), parse: func(d *proto.Decoder) []Identity {
+	return asked(ctx, c, "whoAmI", "/", func(string) engine.Request[[]Identity] {
+		return engine.Request[[]Identity]{Op: proto.OpWhoAmI, Frame: conn.Begin(0), Parse: func(d *proto.Decoder) []Identity {
 			var r proto.WhoAmIResponse
 			r.Decode(d)
 			list := make([]Identity, len(r.Identities))

@@ -44,7 +44,7 @@ type edit struct{ old, new, in string }
 var mutations = []mutation{
 	{
 		name: "a node of an old session is accepted",
-		file: "framework/create.go",
+		file: "internal/engine/create.go",
 		edits: []edit{
 			{old: "if maybe && node.session == l.session {", new: "if maybe {"},
 			{old: "owner != 0 && owner != l.session.ID()", new: "false && owner != 0"},
@@ -206,7 +206,7 @@ var mutations = []mutation{
 	},
 	{
 		name:  "Close deletes nodes before all holders are told",
-		file:  "framework/run.go",
+		file:  "internal/engine/run.go",
 		edits: []edit{{old: "\t\t<-session.told // close", new: "\t\t// close"}},
 		pkg:   "framework", test: "TestCloseTellsEverybodyBeforeTheServers",
 	},
@@ -254,7 +254,7 @@ var mutations = []mutation{
 	},
 	{
 		name:  "a node whose create reply was lost is not deleted",
-		file:  "framework/create.go",
+		file:  "internal/engine/create.go",
 		edits: []edit{{old: "\t\t\tc.sweeper.sweep(node, \"\")\n\t\t} else if node != nil {", new: "\t\t} else if node != nil {"}},
 		pkg:   "recipes/lock", test: "TestCreateThatComesLateIsInNobodysWay",
 	},
@@ -266,13 +266,13 @@ var mutations = []mutation{
 	},
 	{
 		name:  "a server that is behind what events have told need not catch up",
-		file:  "framework/connect.go",
+		file:  "internal/engine/connect.go",
 		edits: []edit{{old: "if session.behind.Load() || session.depended() {", new: "if session.depended() {"}},
 		pkg:   "framework", test: "TestWhatAnEventToldOfIsReadOnTheNextConnection",
 	},
 	{
 		name:  "a reply that the session has expired is ignored",
-		file:  "framework/session.go",
+		file:  "internal/engine/session.go",
 		edits: []edit{{old: "if a.Code == proto.SessionExpired {", new: "if a.Code == -proto.SessionExpired {"}},
 		pkg:   "framework", test: "TestServerThatSaysExpiredEndsTheSession",
 	},
@@ -338,13 +338,13 @@ var mutations = []mutation{
 	},
 	{
 		name:  "a server that closes the connection is tried again at once",
-		file:  "framework/connect.go",
+		file:  "internal/engine/connect.go",
 		edits: []edit{{old: "	_ = wait.Sleep(ctx, f.young.Next())\n", new: "	_ = ctx\n"}},
 		pkg:   "framework", test: "TestNothingThatAServerSaysCrashesUs",
 	},
 	{
 		name: "servers that do not answer use up the session's time",
-		file: "framework/connect.go",
+		file: "internal/engine/connect.go",
 		edits: []edit{
 			{old: "session.left()/time.Duration(n+1), minServerTime", new: "session.left()/time.Duration(n+1), time.Second"},
 			{old: "	slices.SortStableFunc(servers, func(a, b string) int { return f.failed[a].Compare(f.failed[b]) })\n", new: "	_ = slices.Contains(servers, \"\")\n"},
@@ -353,31 +353,31 @@ var mutations = []mutation{
 	},
 	{
 		name:  "an operation is retried in a session that is over",
-		file:  "framework/errors.go",
+		file:  "internal/engine/errors.go",
 		edits: []edit{{old: "func (e *overError) Verdict() retry.Verdict { return retry.Over }", new: "func (e *overError) Verdict() retry.Verdict { return retry.Lost }"}},
 		pkg:   "framework", test: "TestADeadSessionIsNotRetriedIn",
 	},
 	{
 		name:  "a read's watch replaces a persistent one",
-		file:  "framework/watches.go",
+		file:  "internal/engine/watches.go",
 		edits: []edit{{old: "return w, false, ws.requestLocked(key)", new: "return w, false, true"}},
 		pkg:   "framework", test: "TestWatchesOnOnePathDoNotDisturbEachOther",
 	},
 	{
 		name:  "removing a watch removes it for other users too",
-		file:  "framework/watches.go",
+		file:  "internal/engine/watches.go",
 		edits: []edit{{old: "	if !ws.servesLocked(path) && !s.leaving {", new: "	if !s.leaving {"}, {old: "!s.needed() && !ws.servesLocked(s.path)", new: "!s.needed()"}},
 		pkg:   "framework", test: "TestRemovingAWatchTakesNoOtherAway",
 	},
 	{
 		name:  "Close leaves the node of a failed persistent create",
-		file:  "framework/run.go",
+		file:  "internal/engine/run.go",
 		edits: []edit{{old: "		c.sweeper.last(ctx, l)\n", new: ""}},
 		pkg:   "framework", test: "TestCloseRemovesWhatAPersistentProtectedCreateLeaves",
 	},
 	{
 		name:  "a retry does not start early when the connection is back",
-		file:  "framework/attempts.go",
+		file:  "internal/engine/attempts.go",
 		edits: []edit{{old: "		if l := now.link; l != nil && l != used && l.up() {", new: "		if l := now.link; false && l != used {"}},
 		pkg:   "framework", test: "TestAPauseEndsWhenTheConnectionIsBack",
 	},
@@ -419,14 +419,14 @@ var mutations = []mutation{
 	},
 	{
 		name:  "a server that is too busy to catch up is read from",
-		file:  "framework/session.go",
+		file:  "internal/engine/session.go",
 		edits: []edit{{old: "behind && a.Code == proto.Throttled", new: "behind && a.Code == proto.Throttled && false"}},
 		pkg:   "framework", test: "TestAServerThatIsTooBusyToCatchUpIsLeft",
 	},
 	{
 		name:  "a write through zkconn is repeated",
 		file:  "zkconn/conn.go",
-		edits: []edit{{old: "clientapi.Hints{Once: true}", new: "clientapi.Hints{}"}},
+		edits: []edit{{old: "engine.Hints{Once: true}", new: "engine.Hints{}"}},
 		pkg:   "zkconn", test: "TestAWriteIsSentOnce",
 	},
 	{

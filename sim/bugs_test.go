@@ -66,8 +66,8 @@ var bugs = []planted{
 		{"recipes/lock/driver.go", "Watch: children[i-maxLeases : i]", "Watch: children[i-maxLeases : i-maxLeases+1]"},
 	}},
 	{"a node of an old session is accepted", []edit{
-		{"framework/create.go", "if maybe && node.session == l.session {", "if maybe {"},
-		{"framework/create.go", "owner != 0 && owner != l.session.ID()", "false && owner != 0"},
+		{"internal/engine/create.go", "if maybe && node.session == l.session {", "if maybe {"},
+		{"internal/engine/create.go", "owner != 0 && owner != l.session.ID()", "false && owner != 0"},
 	}},
 	{"two writers hold at the same time", []edit{{"recipes/rwlock/rwlock.go", "!(isRead(own) && isRead(child))", "isRead(own) != isRead(child)"}}},
 	{"a reader that was a writer has a token of its own", []edit{
@@ -76,10 +76,10 @@ var bugs = []planted{
 	{"a failed AcquireN keeps some leases", []edit{{"recipes/semaphore/semaphore.go", "func leave(holds []*lock.Hold) { lockapi.Leave(given(holds)...) }", "func leave([]*lock.Hold) {}"}}},
 	{"nobody watches a holder's node", []edit{{leaseFile, "if e.inView() == nil {\n\t\te.watch(watchAfter)", "if false {\n\t\te.watch(watchAfter)"}}},
 	{"a session is counted from the answer to its connect request", []edit{
-		{"framework/session.go", "s.deadline.Attached(g.Timeout, sent)", "s.deadline.Attached(g.Timeout, time.Now())"},
+		{"internal/engine/session.go", "s.deadline.Attached(g.Timeout, sent)", "s.deadline.Attached(g.Timeout, time.Now())"},
 	}},
 	{"a server that is behind what events have told need not catch up", []edit{
-		{"framework/connect.go", "if session.behind.Load() || session.depended() {", "if session.depended() {"},
+		{"internal/engine/connect.go", "if session.behind.Load() || session.depended() {", "if session.depended() {"},
 	}},
 	{"a requeue goes on although its node is gone", []edit{{
 		againFile, "next, err := q.join(hints, session, v, true)\n",
@@ -91,7 +91,7 @@ var bugs = []planted{
 	{"a requeue that fails leaves its node", []edit{{againFile, "return nil, old.notReplaced(ctx, err)", "old.removed()\n\t\treturn nil, err"}}},
 	{"a requeue with a local hand-off takes a suspended lease for a good one", []edit{{againFile, "\tif err := h.Release(); err != nil {\n\t\treturn err\n\t}\n\tl.mu.Lock()\n\tdefer l.mu.Unlock()\n\treturn l.lost\n", "\treturn h.Release()\n"}}},
 	{"the lost delete of an asynchronous release is not repeated", []edit{
-		{"framework/delete.go", "\t\t\tlater(retry.Unknown(err))\n", "\t\t\tf(true, nil)\n"},
+		{"internal/engine/delete.go", "\t\t\tlater(retry.Unknown(err))\n", "\t\t\tf(true, nil)\n"},
 	}},
 	{"a release with a transaction that fails leaves its node", []edit{
 		{againFile, "_ = l.remove(leaving) // the first error is the news", "_ = leaving\n\t\tl.removed()"},

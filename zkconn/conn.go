@@ -13,7 +13,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/clientapi"
+	"github.com/gocurator/curator/internal/engine"
 )
 
 const (
@@ -71,7 +71,7 @@ type Conn struct {
 // once is for operations that are sent once, and repeated for others. They end with the client, as all operations do.
 var (
 	repeated = context.Background()
-	once     = clientapi.WithHints(repeated, clientapi.Hints{Once: true})
+	once     = engine.WithHints(repeated, engine.Hints{Once: true})
 )
 
 // Option configures a Conn, as go-zookeeper's unexported connOption.
@@ -133,7 +133,7 @@ func Connect(servers []string, sessionTimeout time.Duration, options ...Option) 
 		framework.WithErrorPolicy(connstate.Session),
 		framework.WithDialer(c.dial),
 		framework.WithLogger(c.log.slog()),
-		clientapi.WithEvents(clientapi.Events{State: c.onState, Node: c.send}).(framework.Option),
+		engine.Configure[framework.Option](func(cfg *engine.Config) { cfg.Events = engine.Events{State: c.onState, Node: c.send} }),
 	}
 	if c.maxRequest != 0 {
 		opts = append(opts, framework.WithMaxRequest(c.maxRequest))

@@ -10,7 +10,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/clientapi"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/proto"
 )
 
 // AddAuth presents credentials on this connection and on every later one. If the server refuses them, the error is [ErrAuthFailed].
@@ -188,12 +189,17 @@ func (c *Conn) Multi(ops ...any) ([]MultiResponse, error) {
 // those with the ids of leaving, if its configuration has this version; -1 is any. It returns the stat of the new configuration, which is the
 // data of /zookeeper/config.
 func (c *Conn) IncrementalReconfig(joining, leaving []string, version int64) (*Stat, error) {
-	return given(clientapi.Reconfig(once, c.client, listed(joining), listed(leaving), nil, version))
+	return given(c.reconfig(&proto.ReconfigRequest{Joining: listed(joining), Leaving: listed(leaving), Config: version}))
 }
 
 // Reconfig is [Conn.IncrementalReconfig] with all servers that there shall be.
 func (c *Conn) Reconfig(members []string, version int64) (*Stat, error) {
-	return given(clientapi.Reconfig(once, c.client, nil, nil, listed(members), version))
+	return given(c.reconfig(&proto.ReconfigRequest{Members: listed(members), Config: version}))
+}
+
+func (c *Conn) reconfig(change *proto.ReconfigRequest) (*Stat, error) {
+	r, err := engine.Of(c.client).Reconfig(once, change)
+	return r.Stat, err
 }
 
 // listed is never nil: a server takes that for no list at all.

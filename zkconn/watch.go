@@ -8,8 +8,9 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/clientapi"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/retry"
 )
 
 // watchKind says which changes a watch is for.
@@ -50,12 +51,12 @@ func (c *Conn) watch(path string, kind watchKind, stat *Stat, set *framework.Wat
 // wait fires w with set. On the connection's goroutine, so that the event is in the channel before a
 // later answer is returned.
 func (c *Conn) wait(path string, kind watchKind, w *waiter, set *framework.Watch) {
-	clientapi.OnFire(set, func(e zk.Event, session any) {
+	(*engine.Watch)(set).OnFire(func(e zk.Event, session *engine.Session) {
 		if e.Type != EventNotWatching {
 			w.fire(e)
 			return
 		}
-		key := watchKey{session.(*framework.Session), path, kind}
+		key := watchKey{(*framework.Session)(session), path, kind}
 		c.mu.Lock()
 		closed := c.lost == nil
 		if !closed {
@@ -125,11 +126,11 @@ func (c *Conn) renew(key watchKey, waiters []*waiter) {
 				c.end(key, waiters, zk.ErrSessionExpired)
 				return
 			}
-		case !clientapi.MayPass(err):
+		case !retry.MayPass(err):
 			c.end(key, waiters, unwrapped(err))
 			return
 		}
-		_ = wait.Sleep(c.open, clientapi.RefusedPause)
+		_ = wait.Sleep(c.open, engine.RefusedPause)
 	}
 }
 

@@ -21,3 +21,17 @@ func Apply[C any, O ~func(*C) error](cfg *C, opts []O) error {
 	}
 	return nil
 }
+
+// Checked returns an option that has set change the configuration if ok, and otherwise is [ErrBadArgument] with this text.
+func Checked[C any](ok bool, set func(*C), format string, args ...any) func(*C) error {
+	return func(c *C) error {
+		if !ok {
+			return fmt.Errorf("%w: "+format, append([]any{ErrBadArgument}, args...)...)
+		}
+		set(c)
+		return nil
+	}
+}
+
+// Set is Checked of what is always allowed.
+func Set[C any](set func(*C)) func(*C) error { return Checked(true, set, "") }

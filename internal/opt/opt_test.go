@@ -37,3 +37,14 @@ func TestANilOptionIsABadArgument(t *testing.T) {
 	require.ErrorIs(t, err, opt.ErrBadArgument)
 	require.EqualError(t, err, "bad argument: nil option")
 }
+
+func TestCheckedAndSet(t *testing.T) {
+	var n int
+	set := func(n *int) { *n++ }
+	require.NoError(t, opt.Apply(&n, []func(*int) error{opt.Checked(true, set, "bad %d", 7), opt.Set(set)}))
+	require.Equal(t, 2, n)
+	err := opt.Checked(false, set, "bad %d", 7)(&n)
+	require.ErrorIs(t, err, opt.ErrBadArgument)
+	require.EqualError(t, err, "bad argument: bad 7")
+	require.Equal(t, 2, n)
+}

@@ -8,7 +8,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/internal/follow"
@@ -69,8 +68,7 @@ func (o *observation) follow(ctx context.Context, l engine.Link) (<-chan struct{
 		}
 	}
 	// Nothing is asked on the next connection before the loss of this one was shown.
-	within, cancel := context.WithCancel(clientapi.WithHints(
-		framework.InSession(ctx, l.Session().(*framework.Session)), clientapi.Hints{Once: true}))
+	within, cancel := context.WithCancel(engine.WithHints(engine.InSession(ctx, l.Session()), engine.Hints{Once: true}))
 	defer cancel()
 	go func() { // ends with follow
 		select {

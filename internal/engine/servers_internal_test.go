@@ -1,4 +1,4 @@
-package framework
+package engine
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/opt"
 )
 
 // TestANameStandsForAllItsAddresses: those of the preferred family first, each family in random order.
@@ -34,7 +36,7 @@ func TestANameStandsForAllItsAddresses(t *testing.T) {
 	_, err = resolve(t.Context(), lookup, "none")
 	require.ErrorContains(t, err, "no address")
 	_, err = resolve(t.Context(), lookup, "zk:0")
-	require.ErrorIs(t, err, ErrBadArgument)
+	require.ErrorIs(t, err, opt.ErrBadArgument)
 }
 
 // TestAnAddressIsNotResolved, and without a resolver no name is.

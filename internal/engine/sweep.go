@@ -1,4 +1,4 @@
-package framework
+package engine
 
 import (
 	"context"
@@ -153,7 +153,7 @@ func (s *sweeper) look(dir string) {
 	s.mu.Unlock()
 	c := s.core
 	var names []string
-	err := c.persist(c.ctx, func(l *link) error {
+	err := c.persist(c.ctx, func(l *Connection) error {
 		var err error
 		names, err = c.freshChildren(c.ctx, l, dir)
 		return err
@@ -162,7 +162,7 @@ func (s *sweeper) look(dir string) {
 		return
 	}
 	if err != nil {
-		c.cfg.log.Warn("nodes may stay behind", "dir", dir, "count", len(ids), "reason", err)
+		c.cfg.Log.Warn("nodes may stay behind", "dir", dir, "count", len(ids), "reason", err)
 	}
 	for _, name := range names {
 		if _, id := Unprotected(name); ids[id] != nil {
@@ -182,17 +182,17 @@ func (s *sweeper) look(dir string) {
 func (s *sweeper) lookAt(u *unwanted) {
 	c, began := s.core, time.Now()
 	var session *Session // that was asked
-	err := c.persist(c.ctx, func(l *link) error {
+	err := c.persist(c.ctx, func(l *Connection) error {
 		session = l.session
 		// What was asked in this session before has been carried out by now, or is not any more.
-		if _, err := ask(c.ctx, l, askNothing()); retry.MayPass(err) {
+		if _, err := Call(c.ctx, l, askNothing()); retry.MayPass(err) {
 			return err
 		}
-		stat, err := ask(c.ctx, l, askExists(u.fixed, false))
+		stat, err := Call(c.ctx, l, AskExists(u.fixed, false))
 		if err != nil || stat.EphemeralOwner != 0 || u.wanted() {
 			return err
 		}
-		_, err = ask(c.ctx, l, askDelete(u.fixed, stat.Version))
+		_, err = Call(c.ctx, l, askDelete(u.fixed, stat.Version))
 		return err
 	})
 	if c.ctx.Err() != nil {
@@ -208,7 +208,7 @@ func (s *sweeper) lookAt(u *unwanted) {
 		u.next = began.Add(firstSweepPause)
 		return
 	case err != nil && !errors.Is(err, zk.ErrNoNode):
-		c.cfg.log.Warn("node stays behind", "path", u.fixed, "reason", err)
+		c.cfg.Log.Warn("node stays behind", "path", u.fixed, "reason", err)
 	case session != u.session && !u.done(began):
 		return
 	}
@@ -233,13 +233,13 @@ func (u *unwanted) done(now time.Time) bool {
 func (s *sweeper) remove(path string) {
 	c := s.core
 	if _, err := c.remove(c.ctx, path, nil); err != nil && c.ctx.Err() == nil {
-		c.cfg.log.Warn("node stays behind", "path", path, "reason", err)
+		c.cfg.Log.Warn("node stays behind", "path", path, "reason", err)
 	}
 }
 
 // last removes what it can before the session is closed, which does the same for ephemeral nodes. What the
 // connection has sent is answered before these requests, and after Drain nothing else is sent.
-func (s *sweeper) last(ctx context.Context, l *link) {
+func (s *sweeper) last(ctx context.Context, l *Connection) {
 	l.conn.Drain()
 	s.mu.Lock()
 	s.closed = true
@@ -257,17 +257,17 @@ func (s *sweeper) last(ctx context.Context, l *link) {
 	}
 	s.mu.Unlock()
 	for _, u := range fixed {
-		stat, err := send(l, last(askExists(u.fixed, false))).waitOnly(ctx)
+		stat, err := send(l, last(AskExists(u.fixed, false))).waitOnly(ctx)
 		if err == nil && stat.EphemeralOwner == 0 && !u.wanted() {
 			_, _ = send(l, last(askDelete(u.fixed, stat.Version))).waitOnly(ctx)
 		}
 	}
 	for dir, wanted := range ids {
-		list, err := send(l, last(askChildren(dir, false))).waitOnly(ctx)
+		list, err := send(l, last(AskChildren(dir, false))).waitOnly(ctx)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
-			s.core.cfg.log.Warn("nodes may stay behind", "dir", dir, "count", len(wanted), "reason", err)
+			s.core.cfg.Log.Warn("nodes may stay behind", "dir", dir, "count", len(wanted), "reason", err)
 		}
-		for _, name := range list.value {
+		for _, name := range list.Value {
 			if _, id := Unprotected(name); wanted[id] {
 				_, _ = send(l, last(askDelete(Join(dir, name), -1))).waitOnly(ctx)
 			}
@@ -276,20 +276,20 @@ func (s *sweeper) last(ctx context.Context, l *link) {
 }
 
 // last lets a request be sent although the connection drains.
-func last[T any](q question[T]) question[T] {
+func last[T any](q Request[T]) Request[T] {
 	q.last = true
 	return q
 }
 
 // freshChildren lists dir as the leader knows it: after a reconnect the server may
 // lag behind the one that got our request. A missing dir has no children.
-func (c *core) freshChildren(ctx context.Context, l *link, dir string) ([]string, error) {
-	if _, err := ask(ctx, l, askSync(dir)); err != nil {
+func (c *core) freshChildren(ctx context.Context, l *Connection, dir string) ([]string, error) {
+	if _, err := Call(ctx, l, AskSync(dir)); err != nil {
 		return nil, err
 	}
-	r, err := ask(ctx, l, askChildren(dir, false))
+	r, err := Call(ctx, l, AskChildren(dir, false))
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
-	return r.value, err
+	return r.Value, err
 }

@@ -1,4 +1,4 @@
-package framework
+package engine
 
 import (
 	"context"
@@ -15,26 +15,10 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// WithEnsembleTracking makes the client follow the ensemble when it is reconfigured: it reads the
-// configuration that the servers keep (/zookeeper/config, or /keeper/config of ClickHouse Keeper), watches
-// it, and connects to the servers that it names. If none of those can be used, it tries the servers that
-// it was made with, in turns. The default is off. It is Curator's EnsembleTracker.
-//
-// An address that only says "all interfaces" (0.0.0.0 or [::]) stands for the host of its server.
-// With TLS, and with Keeper, the configuration does not name the port. Then all servers that the client was made
-// with must have the same port, or the configuration is ignored. If the client may not read it, that is logged
-// once a minute.
-func WithEnsembleTracking() Option {
-	return func(c *config) error {
-		c.tracking = true
-		return nil
-	}
-}
-
 // tracker follows the configuration of the ensemble.
 type tracker struct {
 	core  *core
-	given ServerList
+	given func(context.Context) ([]string, error)
 
 	mu      sync.Mutex // guards what follows
 	base    []string   // what given said last
@@ -65,7 +49,7 @@ func (t *tracker) servers(ctx context.Context) ([]string, error) {
 // Paths of the configuration, on the real root whatever the client's namespace is, and how long to wait
 // when it cannot be read.
 const (
-	configPath       = "/zookeeper/config"
+	ConfigPath       = "/zookeeper/config"
 	keeperConfigPath = "/keeper/config"
 	trackPause       = time.Minute
 )
@@ -79,15 +63,15 @@ func (t *tracker) run() {
 			_ = wait.Sleep(c.ctx, maxConnectPause)
 			continue
 		}
-		path := configPath
-		data, watch, err := askWatched(c.ctx, l, watchKey{path, watchData}, askGet)
+		path := ConfigPath
+		data, watch, err := askWatched(c.ctx, l, watchKey{path, WatchData}, AskGet)
 		if errors.Is(err, zk.ErrNoNode) {
 			path = keeperConfigPath
-			data, watch, err = askWatched(c.ctx, l, watchKey{path, watchData}, askGet)
+			data, watch, err = askWatched(c.ctx, l, watchKey{path, WatchData}, AskGet)
 		}
 		switch {
 		case err == nil:
-			t.adopt(string(data.value), path == configPath && c.cfg.tls == nil)
+			t.adopt(string(data.Value), path == ConfigPath && c.cfg.TLS == nil)
 			select {
 			case <-watch.done:
 			case <-c.ctx.Done():
@@ -95,7 +79,7 @@ func (t *tracker) run() {
 		case retry.Retryable(err):
 			_ = wait.Sleep(c.ctx, minConnectPause)
 		case c.ctx.Err() == nil:
-			c.cfg.log.Warn("the ensemble's configuration cannot be read", "path", path, "reason", err)
+			c.cfg.Log.Warn("the ensemble's configuration cannot be read", "path", path, "reason", err)
 			_ = wait.Sleep(c.ctx, trackPause)
 		}
 	}
@@ -117,13 +101,13 @@ func (t *tracker) adopt(text string, ports bool) {
 		return
 	}
 	t.tracked = tracked
-	t.core.cfg.log.Info("ensemble configuration", "servers", tracked)
+	t.core.cfg.Log.Info("ensemble configuration", "servers", tracked)
 }
 
 // commonPort is the port that all servers have, or empty.
 func commonPort(servers []string) (port string) {
 	for _, s := range servers {
-		address, err := withPort(s)
+		address, err := WithPort(s)
 		if err != nil {
 			return ""
 		}
@@ -184,7 +168,7 @@ func clientAddress(host, client, port string) string {
 	if host == "" || port == "" {
 		return ""
 	}
-	address, err := withPort(net.JoinHostPort(host, port))
+	address, err := WithPort(net.JoinHostPort(host, port))
 	if err != nil {
 		return ""
 	}

@@ -1,4 +1,4 @@
-package framework
+package engine
 
 import (
 	"context"
@@ -50,15 +50,12 @@ func connectPauses() wait.Pauses {
 
 // connect tries one server after another until a connection has a session: the
 // current one if it lives, otherwise a new one. It fails only when the client is closed.
-func (f *connector) connect() (*link, error) {
+func (f *connector) connect() (*Connection, error) {
 	c := f.core
 	for {
 		// Whatever is waited for here, the end of the session must not wait as well.
-		ctx := c.ctx
-		if session := c.living(); session != nil {
-			ctx = session.Context() // ends with the client, too
-		}
-		servers, err := c.cfg.servers(ctx)
+		ctx, _ := c.living()
+		servers, err := c.cfg.Servers(ctx)
 		if c.ctx.Err() != nil {
 			return nil, ErrClosed
 		}
@@ -70,7 +67,7 @@ func (f *connector) connect() (*link, error) {
 		}
 		if err != nil {
 			c.because(fmt.Errorf("server list: %w", err))
-			c.cfg.log.Warn("no server list", "reason", err)
+			c.cfg.Log.Warn("no server list", "reason", err)
 		}
 		if l, err := f.round(f.ordered(servers)); l != nil || err != nil {
 			f.rounds.Reset()
@@ -81,7 +78,7 @@ func (f *connector) connect() (*link, error) {
 }
 
 // round tries each address of each server once. It returns neither if none can be used.
-func (f *connector) round(servers []string) (*link, error) {
+func (f *connector) round(servers []string) (*Connection, error) {
 	c := f.core
 	for i, server := range servers {
 		l, err := f.connectTo(server, len(servers)-i)
@@ -94,11 +91,11 @@ func (f *connector) round(servers []string) (*link, error) {
 		}
 		f.failed[server] = time.Now()
 		c.because(fmt.Errorf("%s: %w", server, err))
-		c.cfg.log.Debug("cannot use server", "server", server, "reason", err)
+		c.cfg.Log.Debug("cannot use server", "server", server, "reason", err)
 		if !errors.Is(err, zk.ErrAuthFailed) {
 			err = nil // credentials are not why the last server could not be used
 		}
-		c.now.Set(func(n *connection) { n.authErr = err })
+		c.now.Set(func(n *inUse) { n.authErr = err })
 	}
 	return nil, nil
 }
@@ -119,7 +116,7 @@ func (f *connector) ordered(servers []string) []string {
 // ended looks at a connection that has ended, and pauses if it was young: a server that grants
 // sessions and hangs up must not be asked hundreds of times a second. The pauses grow while
 // connections are of no use at all.
-func (f *connector) ended(l *link) {
+func (f *connector) ended(l *Connection) {
 	if errors.Is(l.conn.Err(), conn.ErrSilent) {
 		now := time.Now()
 		f.failed[l.target.server], f.failed[l.target.address] = now, now
@@ -131,20 +128,17 @@ func (f *connector) ended(l *link) {
 	if !young {
 		return
 	}
-	ctx := f.core.ctx
-	if session := f.core.living(); session != nil {
-		ctx = session.Context()
-	}
+	ctx, _ := f.core.living()
 	_ = wait.Sleep(ctx, f.young.Next())
 }
 
-// living returns the session to go on with, if there is one. If it is lost, that becomes known.
-func (c *core) living() *Session {
-	session := c.current().session
-	if session != nil && c.dropIfOver(session) {
-		return nil
+// living returns the session to go on with, or nil, and a context that ends with it and with the client. If the session is lost, that
+// becomes known.
+func (c *core) living() (context.Context, *Session) {
+	if session := c.current().session; session != nil && !c.dropIfOver(session) {
+		return session.Context(), session
 	}
-	return session
+	return c.ctx, nil
 }
 
 // dropIfOver makes the loss of a session known. A session that Close has ended is not lost: finish tells a server.
@@ -153,16 +147,16 @@ func (c *core) dropIfOver(s *Session) bool {
 		return false
 	}
 	<-s.told // dependents before listeners
-	c.now.Set(func(n *connection) { n.session = nil })
-	c.cfg.events.State(zk.StateExpired, "", 0)
-	c.cfg.log.Warn("session lost", "session", sessionText(s.ID()), "reason", s.Err())
+	c.now.Set(func(n *inUse) { n.session = nil })
+	c.cfg.Events.State(zk.StateExpired, "", 0)
+	c.cfg.Log.Warn("session lost", "session", sessionText(s.ID()), "reason", s.Err())
 	c.states.Set(connstate.Lost)
 	return true
 }
 
 // because notes why there is no connection.
 func (c *core) because(why error) {
-	c.now.Set(func(n *connection) { n.why = why })
+	c.now.Set(func(n *inUse) { n.why = why })
 }
 
 // Limits of how long one server may take to grant a session.
@@ -175,21 +169,18 @@ const (
 // every one of them gets its chance before the session's time is up.
 func (c *core) timeFor(session *Session, n int) time.Duration {
 	if session == nil {
-		return min(max(c.cfg.sessionTimeout/time.Duration(n+1), time.Second), maxServerTime)
+		return min(max(c.cfg.SessionTimeout/time.Duration(n+1), time.Second), maxServerTime)
 	}
 	return min(max(session.left()/time.Duration(n+1), minServerTime), maxServerTime)
 }
 
 // connectTo asks a server for a session, at one of its addresses after the other, when n servers are left to be tried.
-func (f *connector) connectTo(server string, n int) (*link, error) {
+func (f *connector) connectTo(server string, n int) (*Connection, error) {
 	c := f.core
-	ctx, session := c.ctx, c.living()
-	if session != nil {
-		ctx = session.Context()
-	}
+	ctx, session := c.living()
 	targets, err := f.targets(ctx, server, c.timeFor(session, n))
 	for i, t := range targets {
-		var l *link
+		var l *Connection
 		if l, err = f.connectAt(t, n+len(targets)-i-1); err == nil {
 			delete(f.failed, t.address)
 			return l, nil
@@ -200,7 +191,7 @@ func (f *connector) connectTo(server string, n int) (*link, error) {
 		f.failed[t.address] = time.Now()
 		if len(targets) > 1 {
 			err = fmt.Errorf("at %s: %w", t.address, err)
-			c.cfg.log.Debug("cannot use address", "server", t.server, "reason", err)
+			c.cfg.Log.Debug("cannot use address", "server", t.server, "reason", err)
 		}
 	}
 	return nil, err
@@ -210,19 +201,15 @@ func (f *connector) connectTo(server string, n int) (*link, error) {
 func (f *connector) targets(ctx context.Context, server string, limit time.Duration) ([]target, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	targets, err := resolve(ctx, f.core.cfg.resolve, server)
+	targets, err := resolve(ctx, f.core.cfg.Resolve, server)
 	slices.SortStableFunc(targets, func(a, b target) int { return f.failed[a.address].Compare(f.failed[b.address]) })
 	return targets, err
 }
 
 // connectAt asks at one address for a session, when n servers and addresses are left to be tried.
-func (f *connector) connectAt(t target, n int) (*link, error) {
+func (f *connector) connectAt(t target, n int) (*Connection, error) {
 	c := f.core
-	session := c.living()
-	ctx := c.ctx
-	if session != nil {
-		ctx = session.Context()
-	}
+	ctx, session := c.living()
 	opened, err := c.open(ctx, t, session, c.timeFor(session, n))
 	if session != nil && (errors.Is(err, conn.ErrExpired) || err == nil && opened.Grant.Session != session.ID()) {
 		session.over(fmt.Errorf("%w: %w", ErrSessionLost, zk.ErrSessionExpired))
@@ -230,7 +217,7 @@ func (f *connector) connectAt(t target, n int) (*link, error) {
 		session = nil
 		// ZooKeeper hangs up. ClickHouse Keeper has made a new session, which will do.
 		if err != nil {
-			c.cfg.events.State(zk.StateDisconnected, t.address, 0)
+			c.cfg.Events.State(zk.StateDisconnected, t.address, 0)
 			opened, err = c.open(c.ctx, t, nil, c.timeFor(nil, n))
 		}
 	}
@@ -239,24 +226,24 @@ func (f *connector) connectAt(t target, n int) (*link, error) {
 	}
 	if session == nil {
 		session = newSession(c, opened.Grant, opened.Sent)
-		c.now.Set(func(n *connection) { n.session = session })
+		c.now.Set(func(n *inUse) { n.session = session })
 		c.wg.Go(session.watch) // ends with the session, which ends with the client
 	} else {
 		session.attach(opened.Grant, opened.Sent)
 	}
 	session.behind.Store(session.unplaced.Load())
-	l := newLink(session, t, opened, c.cfg.requests, c.cfg.events.Node)
+	l := newLink(session, t, opened, &c.cfg)
 	if session.behind.Load() || session.depended() {
-		l.catchUp()
+		post(l, askNothing()) // see Connection.CatchUp
 	}
 	return l, nil
 }
 
 // last makes a connection for the end of a session of a client that is closed. It tries each address of each server once, until
 // ctx is done, and returns nil if none can be used.
-func (f *connector) last(ctx context.Context, session *Session) *link {
+func (f *connector) last(ctx context.Context, session *Session) *Connection {
 	c := f.core
-	servers, _ := c.cfg.servers(ctx)
+	servers, _ := c.cfg.Servers(ctx)
 	until, _ := ctx.Deadline()
 	for i, server := range f.ordered(servers) {
 		share := func(n int) time.Duration { return max(time.Until(until)/time.Duration(n), minServerTime) }
@@ -265,7 +252,7 @@ func (f *connector) last(ctx context.Context, session *Session) *link {
 			opened, err := c.open(ctx, t, session, share(len(servers)-i+len(targets)-j-1))
 			switch {
 			case err == nil && opened.Grant.Session == session.ID():
-				return newLink(session, t, opened, c.cfg.requests, c.cfg.events.Node)
+				return newLink(session, t, opened, &c.cfg)
 			case err == nil:
 				opened.Close(errLeft)
 				return nil // the session was over
@@ -283,33 +270,35 @@ func (c *core) open(ctx context.Context, t target, session *Session, limit time.
 	if session != nil {
 		hello = session.ask()
 	}
-	hello.Timeout, hello.Auths = c.cfg.sessionTimeout, c.auths.all()
+	hello.Timeout, hello.Auths = c.cfg.SessionTimeout, c.auths.all()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var err error
-	if hello.SASL, err = c.startSASL(ctx, t.host); err != nil {
-		return nil, err
+	if c.cfg.SASL != nil {
+		if hello.SASL, err = c.cfg.SASL(ctx, t.host); err != nil {
+			return nil, err
+		}
 	}
-	c.cfg.events.State(zk.StateConnecting, t.address, 0)
+	c.cfg.Events.State(zk.StateConnecting, t.address, 0)
 	nc, err := c.dial(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	c.cfg.events.State(zk.StateConnected, t.address, 0)
+	c.cfg.Events.State(zk.StateConnected, t.address, 0)
 	opened, err := conn.Open(ctx, nc, hello)
 	if err != nil && !errors.Is(err, conn.ErrExpired) { // that is known as StateExpired first
-		c.cfg.events.State(zk.StateDisconnected, t.address, 0)
+		c.cfg.Events.State(zk.StateDisconnected, t.address, 0)
 	}
 	return opened, err
 }
 
 // dial opens a connection, with TLS if it was asked for.
 func (c *core) dial(ctx context.Context, t target) (net.Conn, error) {
-	nc, err := c.cfg.dial(ctx, "tcp", t.address)
-	if err != nil || c.cfg.tls == nil {
+	nc, err := c.cfg.Dial(ctx, "tcp", t.address)
+	if err != nil || c.cfg.TLS == nil {
 		return nc, err
 	}
-	secure := tls.Client(nc, c.tlsConfig(t.host))
+	secure := tls.Client(nc, c.cfg.TLS(t.host))
 	if err := secure.HandshakeContext(ctx); err != nil {
 		nc.Close()
 		return nil, err

@@ -1,4 +1,4 @@
-package framework
+package engine
 
 import (
 	"context"
@@ -6,58 +6,53 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/retry"
 )
 
-// do runs attempt on a connection, and again on the next one as the policy says. With a
-// context from [InSession] it stays in that session. op and path are what the caller
+// Do runs attempt on a connection, and again on the next one as the policy says. With a
+// context of [InSession] it stays in that session. op and path are what the caller
 // asked for.
-func (c *core) do(ctx context.Context, op, path string, attempt func(l *link) error) error {
-	if c.observer == nil {
+func (c *core) Do(ctx context.Context, op, path string, attempt func(l *Connection) error) error {
+	if c.cfg.Operation == nil {
 		return c.repeat(ctx, attempt, nil)
 	}
 	return c.observed(ctx, op, path, func(attempts *int) error { return c.repeat(ctx, attempt, attempts) })
 }
 
-// observed runs an operation that counts its attempts, and tells of it.
-func (c *core) observed(ctx context.Context, op, path string, run func(attempts *int) error) error {
-	e := OperationEvent{Op: op, Path: path, Began: time.Now()}
-	e.Err = run(&e.Attempts)
-	e.Duration = time.Since(e.Began)
-	c.observer.Operation(ctx, e)
-	return e.Err
+// Session is the session of the connection, for which it waits as an operation does, and is not observed.
+func (c *core) Session(ctx context.Context) (s *Session, err error) {
+	err = c.repeat(ctx, func(l *Connection) error {
+		s = l.session
+		return nil
+	}, nil)
+	return s, err
 }
 
-// repeat is do, and counts the attempts unless attempts is nil.
-func (c *core) repeat(ctx context.Context, attempt func(l *link) error, attempts *int) error {
-	pinned := sessionOf(ctx)
-	var used *link // by the last attempt
+// repeat is Do, and counts the attempts unless attempts is nil.
+func (c *core) repeat(ctx context.Context, attempt func(l *Connection) error, attempts *int) error {
+	pinned := c.pinned(ctx)
+	var used *Connection // by the last attempt
 	try := func() error {
 		if attempts != nil {
 			*attempts++
 		}
 		var err error
-		if used, err = c.awaitLink(ctx, pinned, c.cfg.connectionTimeout); err != nil {
+		if used, err = c.awaitLink(ctx, pinned, c.cfg.ConnectionTimeout); err != nil {
 			return err
 		}
 		return attempt(used)
 	}
 	err := try()
-	if !retry.Retryable(err) || clientapi.HintsOf(ctx).Once {
+	if !retry.Retryable(err) || HintsOf(ctx).Once {
 		return err
 	}
-	// From here on it is slow anyway, and may afford a context that also ends
-	// with the client.
-	ctx, cancel := c.untilClosed(ctx)
-	defer cancel()
-	pauses := c.cfg.policy.NewBackOff()
+	pauses := c.cfg.Policy.NewBackOff()
 	unknown := false // an attempt before the last one was lost
 	for tries := 1; retry.Retryable(err); tries++ {
 		unknown = unknown || retry.Unknown(err)
 		d := pauses.NextBackOff()
-		if d < 0 && ctx.Err() == nil {
+		if d < 0 && ctx.Err() == nil && c.ctx.Err() == nil {
 			if tries > 1 {
 				err = fmt.Errorf("%w after %d calls: %w", retry.ErrExhausted, tries, err)
 			}
@@ -80,7 +75,7 @@ func (c *core) repeat(ctx context.Context, attempt func(l *link) error, attempts
 
 // pause waits for d, or until there is another connection than the one that was used. An error means that ctx has
 // ended or the client was closed.
-func (c *core) pause(ctx context.Context, d time.Duration, used *link) error {
+func (c *core) pause(ctx context.Context, d time.Duration, used *Connection) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for {
@@ -104,20 +99,10 @@ func (c *core) pause(ctx context.Context, d time.Duration, used *link) error {
 	}
 }
 
-// untilClosed returns a context that ends with ctx or, with cause ErrClosed, with the client.
-func (c *core) untilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(c.ctx, func() { cancel(ErrClosed) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
-}
-
 // persist repeats attempt, whatever the policy says, until it succeeds, fails for
 // good, ctx is done or the client is closed.
-func (c *core) persist(ctx context.Context, attempt func(l *link) error) error {
-	pinned := sessionOf(ctx)
+func (c *core) persist(ctx context.Context, attempt func(l *Connection) error) error {
+	pinned := c.pinned(ctx)
 	pauses := connectPauses()
 	for {
 		l, err := c.awaitLink(ctx, pinned, 0)

@@ -1,27 +1,26 @@
-package framework
+package engine_test
 
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
 
 // TestARetryThatSucceedsWhileTheClientClosesHasSucceeded: a write that was answered must not count as certainly not carried out.
 func TestARetryThatSucceedsWhileTheClientClosesHasSucceeded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		client, err := New([]string{server.Addr()}, WithDialer(server.DialContext), WithRetryPolicy(retry.NTimes(1, time.Millisecond)))
-		require.NoError(t, err)
-		defer client.Close()
+	testbed.Virtual(t, func(t *testing.T, _ *zktest.Server, newClient func(...framework.Option) *framework.Client) {
+		client := newClient(framework.WithRetryPolicy(retry.NTimes(1, time.Millisecond)))
 		calls := 0
-		err = client.core.do(context.Background(), "set", "/a", func(*link) error {
+		err := engine.Of(client).Do(context.Background(), "set", "/a", func(*engine.Connection) error {
 			if calls++; calls == 1 {
 				return zk.ErrConnectionClosed
 			}

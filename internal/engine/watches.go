@@ -1,4 +1,4 @@
-package framework
+package engine
 
 import (
 	"slices"
@@ -22,7 +22,7 @@ import (
 //
 // Newer servers keep the modes apart, and may tell of a list of children twice.
 type watches struct {
-	link *link
+	link *Connection
 
 	// order is held from the decision what to request until the request has its place in the
 	// connection's order. Nothing that blocks happens meanwhile.
@@ -31,7 +31,7 @@ type watches struct {
 	mu       sync.Mutex // guards what follows; not held while a function of a user is called
 	byNode   map[watchKey]*sharedWatch
 	standing map[string]*standing // by path on the server
-	watched  []*watchedLink
+	standard []*standardWatches
 	ended    bool
 }
 
@@ -48,20 +48,21 @@ type standing struct {
 
 func (s *standing) needed() bool { return len(s.members[0])+len(s.members[1]) > 0 || s.pending > 0 }
 
-// watchKind says which events end a watch. A node can have one of each.
-type watchKind int
+// WatchKind says which events end a watch. A node can have one of each.
+type WatchKind int
 
+// The kinds of watches.
 const (
-	watchData watchKind = iota // set by reading data, and by an exists that found the node
-	watchGone                  // set by an exists that found no node
-	watchChildren
+	WatchData     WatchKind = iota // set by reading data, and by an exists that found the node
+	watchGone                      // set by an exists that found no node
+	WatchChildren                  // set by reading the list of children
 )
 
-var watchKinds = [...]watchKind{watchData, watchGone, watchChildren}
+var watchKinds = [...]WatchKind{WatchData, watchGone, WatchChildren}
 
 type watchKey struct {
 	path string // on the server
-	kind watchKind
+	kind WatchKind
 }
 
 // sharedWatch is what all watches of one kind on one node have in common.
@@ -73,7 +74,7 @@ type sharedWatch struct {
 	// Guarded by watches.mu.
 	armed   bool // the server has it
 	setting int  // calls that are about to arm it
-	funcs   []func(zk.Event, any)
+	funcs   []func(zk.Event, *Session)
 }
 
 // fire ends the watch. in.mu is held, unless nobody else knows of it yet.
@@ -86,8 +87,8 @@ func (w *sharedWatch) fire(event zk.Event) {
 	w.funcs = nil
 }
 
-// onFire is [clientapi.OnFire].
-func (w *sharedWatch) onFire(f func(zk.Event, any)) {
+// onFire is [Watch.OnFire].
+func (w *sharedWatch) onFire(f func(zk.Event, *Session)) {
 	w.in.mu.Lock()
 	defer w.in.mu.Unlock()
 	select {
@@ -131,7 +132,7 @@ func (ws *watches) requestLocked(key watchKey) bool {
 	// A recursive watch tells nothing of children that the client may not read, but the list of children changes
 	// with them. Servers keep watches of lists in a table of their own, where a recursive watch is of no use. As long as it is
 	// not answered the server may have, and keep, one that is not recursive, and that tells of lists.
-	return s == nil || !s.there && s.pending == 0 || key.kind == watchChildren && s.recursive
+	return s == nil || !s.there && s.pending == 0 || key.kind == WatchChildren && s.recursive
 }
 
 // settle says how the call that begin was for has ended, if it was not armed then.
@@ -147,7 +148,7 @@ func (ws *watches) settle(key watchKey, w *sharedWatch, armed bool) {
 }
 
 // join adds a watch to its path's, and returns the mode to request. ws.order is held.
-func (ws *watches) join(w *PersistentWatch) (WatchMode, bool) {
+func (ws *watches) join(w *PersistentWatch) (Mode, bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if ws.ended {
@@ -164,17 +165,17 @@ func (ws *watches) join(w *PersistentWatch) (WatchMode, bool) {
 	old := s.members[w.mode]
 	s.members[w.mode] = append(old[:len(old):len(old)], w)
 	s.pending++
-	if w.mode == WatchRecursive && !s.asked {
+	if w.mode == Tree && !s.asked {
 		s.asked = true
 	}
 	if s.asked {
-		return WatchRecursive, true
+		return Tree, true
 	}
-	return WatchPersistent, true
+	return Node, true
 }
 
 // joined notes how a request that join was for has ended.
-func (ws *watches) joined(path string, mode WatchMode, err error) {
+func (ws *watches) joined(path string, mode Mode, err error) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	s := ws.standing[path]
@@ -185,11 +186,11 @@ func (ws *watches) joined(path string, mode WatchMode, err error) {
 	switch {
 	case err == nil:
 		s.there = true
-		if mode == WatchRecursive {
+		if mode == Tree {
 			s.recursive = true
 			// The server may have forgotten that of the list, and the recursive one tells nothing of children that the client
 			// may not read.
-			ws.fireLocked(replaced(path), watchChildren)
+			ws.fireLocked(replaced(path), WatchChildren)
 		}
 	case s.pending == 0:
 		s.asked = s.recursive
@@ -243,29 +244,7 @@ func (ws *watches) servesLocked(path string) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(ws.watched, func(w *watchedLink) bool { return w.change(path, 0, 0) != 0 })
-}
-
-// forget ends the events of w, and reports whether that is new.
-func (ws *watches) forget(w *watchedLink) bool {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	n := len(ws.watched)
-	ws.watched = slices.DeleteFunc(ws.watched, func(other *watchedLink) bool { return other == w })
-	return len(ws.watched) < n && !ws.ended
-}
-
-// removeStandard takes the watches that fire once from the server, unless somebody needs one. Then it returns nil.
-func (ws *watches) removeStandard(path string) *exchange[nothing] {
-	ws.order.Lock()
-	defer ws.order.Unlock()
-	ws.mu.Lock()
-	needed := ws.standing[path] != nil || ws.servesLocked(path)
-	ws.mu.Unlock()
-	if needed {
-		return nil
-	}
-	return send(ws.link, askRemoveWatch(path))
+	return slices.ContainsFunc(ws.standard, func(w *standardWatches) bool { return w.change(path, 0, 0) != 0 })
 }
 
 // remove takes a persistent watch from the server, unless somebody needs it by now.
@@ -288,16 +267,14 @@ func (ws *watches) remove(s *standing) {
 	_, _ = x.wait(ws.link.session.core.ctx, ws.link)
 }
 
-// notify runs on the connection's goroutine. Those that stay are told first.
+// notify runs on the connection's goroutine. Those that stay are first.
 func (ws *watches) notify(event zk.Event) {
-	told, list := ws.covering(event)
-	for _, w := range told {
+	found, list, parents := ws.covering(event)
+	for _, w := range found {
 		w.notify(event)
 	}
-	if list.Path != "" {
-		for _, w := range ws.members(list.Path) {
-			w.notify(list)
-		}
+	for _, w := range parents {
+		w.notify(list)
 	}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -305,23 +282,23 @@ func (ws *watches) notify(event zk.Event) {
 	case zk.EventNodeCreated:
 		ws.fireLocked(event, watchGone)
 	case zk.EventNodeDataChanged:
-		ws.fireLocked(event, watchData, watchGone)
+		ws.fireLocked(event, WatchData, watchGone)
 	case zk.EventNodeChildrenChanged:
-		ws.fireLocked(event, watchChildren)
+		ws.fireLocked(event, WatchChildren)
 	case zk.EventNodeDeleted:
-		ws.fireLocked(event, watchData, watchGone, watchChildren)
+		ws.fireLocked(event, WatchData, watchGone, WatchChildren)
 	}
 	if list.Path != "" {
-		ws.fireLocked(list, watchChildren)
+		ws.fireLocked(list, WatchChildren)
 	}
 }
 
 // fireLocked ends watches of some kinds on one node. ws.mu is held.
-func (ws *watches) fireLocked(event zk.Event, kinds ...watchKind) {
-	for _, w := range ws.watched {
+func (ws *watches) fireLocked(event zk.Event, kinds ...WatchKind) {
+	for _, w := range ws.standard {
 		w.fire(event, kinds)
 	}
-	if len(ws.watched) > 0 {
+	if len(ws.standard) > 0 {
 		ws.reviewLocked(event.Path)
 	}
 	for _, kind := range kinds {
@@ -334,26 +311,26 @@ func (ws *watches) fireLocked(event zk.Event, kinds ...watchKind) {
 	}
 }
 
-// covering returns the persistent watches that an event concerns, and the event about the
-// parent's list of children that follows from it, if the server does not send that.
-func (ws *watches) covering(event zk.Event) (found []*PersistentWatch, list zk.Event) {
+// covering returns the persistent watches that an event concerns, and, if the server does not send that, the event about the
+// parent's list of children that follows from it, with those that it concerns.
+func (ws *watches) covering(event zk.Event) (found []*PersistentWatch, list zk.Event, parents []*PersistentWatch) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if len(ws.standing) == 0 {
-		return nil, list
+		return nil, list, nil
 	}
 	if s := ws.standing[event.Path]; s != nil && !(event.Type == zk.EventNodeChildrenChanged && s.recursive) {
-		found = s.members[WatchPersistent]
+		found = s.members[Node]
 	}
 	if event.Type == zk.EventNodeChildrenChanged {
-		return found, list
+		return found, list, nil
 	}
 	for path := event.Path; ; path, _ = Split(path) {
 		if s := ws.standing[path]; s != nil {
 			if found == nil {
-				found = s.members[WatchRecursive]
+				found = s.members[Tree]
 			} else {
-				found = append(found[:len(found):len(found)], s.members[WatchRecursive]...)
+				found = append(found[:len(found):len(found)], s.members[Tree]...)
 			}
 		}
 		if path == "/" || path == "" {
@@ -363,18 +340,9 @@ func (ws *watches) covering(event zk.Event) (found []*PersistentWatch, list zk.E
 	parent, _ := Split(event.Path)
 	if s := ws.standing[parent]; s != nil && s.asked && parent != event.Path && event.Type != zk.EventNodeDataChanged {
 		list = zk.Event{Type: zk.EventNodeChildrenChanged, State: event.State, Path: parent}
+		parents = s.members[Node]
 	}
-	return found, list
-}
-
-// members are the watches of one node at path.
-func (ws *watches) members(path string) []*PersistentWatch {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	if s := ws.standing[path]; s != nil {
-		return s.members[WatchPersistent]
-	}
-	return nil
+	return found, list, parents
 }
 
 // end ends all watches, because the connection is gone.

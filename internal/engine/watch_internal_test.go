@@ -1,4 +1,4 @@
-package framework
+package engine
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 
 func TestWatchesThatWereNotSetAreNotKept(t *testing.T) { // CUR-CLI-61, -62
 	var ws watches
-	key := watchKey{"/a", watchData}
+	key := watchKey{"/a", WatchData}
 	first, armed, _ := ws.begin(key)
 	require.False(t, armed)
 	second, armed, _ := ws.begin(key)
@@ -37,7 +37,7 @@ func TestWatchesThatWereNotSetAreNotKept(t *testing.T) { // CUR-CLI-61, -62
 // set the watch: go-zookeeper's loop may be that much faster.
 func TestEventBetweenTheReplyAndItsNews(t *testing.T) { // CURATOR-527, -641
 	var ws watches
-	key := watchKey{"/a", watchChildren}
+	key := watchKey{"/a", WatchChildren}
 	w, _, _ := ws.begin(key)
 	ws.notify(zk.Event{Type: zk.EventNodeDeleted, Path: "/a"})
 	<-w.done
@@ -58,10 +58,10 @@ func TestAWatchAfterARefusalIsAskedFor(t *testing.T) {
 	var ws watches
 	_, alive := ws.join(&PersistentWatch{path: "/a", done: make(chan struct{})})
 	require.True(t, alive)
-	key := watchKey{"/a", watchData}
+	key := watchKey{"/a", WatchData}
 	before, _, request := ws.begin(key)
 	require.False(t, request, "the persistent watch will tell")
-	ws.joined("/a", WatchPersistent, zk.ErrConnectionClosed)
+	ws.joined("/a", Node, zk.ErrConnectionClosed)
 	select {
 	case <-before.done:
 	default:
@@ -74,14 +74,14 @@ func TestAWatchAfterARefusalIsAskedFor(t *testing.T) {
 }
 
 func TestEachEventEndsTheWatchesThatItConcerns(t *testing.T) {
-	for event, ends := range map[zk.EventType][]watchKind{
+	for event, ends := range map[zk.EventType][]WatchKind{
 		zk.EventNodeCreated:         {watchGone},
-		zk.EventNodeDataChanged:     {watchData},
-		zk.EventNodeChildrenChanged: {watchChildren},
-		zk.EventNodeDeleted:         {watchData, watchChildren},
+		zk.EventNodeDataChanged:     {WatchData},
+		zk.EventNodeChildrenChanged: {WatchChildren},
+		zk.EventNodeDeleted:         {WatchData, WatchChildren},
 		zk.EventNotWatching:         nil, // end does that
 	} {
-		for _, kind := range []watchKind{watchData, watchGone, watchChildren} {
+		for _, kind := range []WatchKind{WatchData, watchGone, WatchChildren} {
 			if kind == watchGone && event != zk.EventNodeCreated {
 				continue // cannot be: the node is not there
 			}

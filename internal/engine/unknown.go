@@ -1,7 +1,6 @@
-package framework
+package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/gocurator/curator/internal/conn"
 	"github.com/gocurator/curator/internal/proto"
 )
 
@@ -27,25 +25,27 @@ var optional = []proto.Op{
 	proto.OpGetEphemerals, proto.OpGetChildrenNumber, proto.OpWhoAmI,
 }
 
-// has reports whether the server of l does not know op, as far as the client knows.
-func (u *unknownOps) has(l *link, op proto.Op) bool {
-	if byKeeper(l.conn.Grant) {
-		return slices.Contains(optional, op)
+// Supports returns nil, or why op is not sent: the server does not know it, as far as the client knows. The error wraps
+// [ErrUnimplemented].
+func (l *Connection) Supports(op proto.Op) error {
+	if !slices.Contains(optional, op) {
+		return nil
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.ops[op]
-}
-
-// byKeeper reports whether a ClickHouse Keeper has granted the session: its password is all zeros, since a Keeper restores no
-// session. That of ZooKeeper is random. Keepers of all versions do so, with data from ZooKeeper, too.
-func byKeeper(g conn.Grant) bool {
-	for _, b := range g.Password {
-		if b != 0 {
-			return false
+	if !l.ByKeeper() {
+		u := &l.session.core.unknownOps
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if !u.ops[op] {
+			return nil
 		}
 	}
-	return true
+	return unimplemented(op)
+}
+
+// ByKeeper reports whether a ClickHouse Keeper has granted the session: its password is all zeros, since a Keeper restores no
+// session. That of ZooKeeper is random. Keepers of all versions do so, with data from ZooKeeper, too.
+func (l *Connection) ByKeeper() bool {
+	return !slices.ContainsFunc(l.conn.Grant.Password, func(b byte) bool { return b != 0 })
 }
 
 // note looks at how op has ended, and reports whether the server has answered that it does not know it.
@@ -76,21 +76,4 @@ func unimplemented(op proto.Op) error {
 		return fmt.Errorf("the server runs alone, or has no reconfiguration: %w", ErrUnimplemented)
 	}
 	return fmt.Errorf("the server has no %v: %w", op, ErrUnimplemented)
-}
-
-// askIfKnown is ask, unless the server does not know the operation. The error is [ErrUnimplemented] then.
-func askIfKnown[T any](ctx context.Context, l *link, q question[T]) (T, error) {
-	if !slices.Contains(optional, q.op) {
-		return ask(ctx, l, q)
-	}
-	var none T
-	unknown := &l.session.core.unknownOps
-	if unknown.has(l, q.op) {
-		return none, unimplemented(q.op)
-	}
-	value, err := ask(ctx, l, q)
-	if unknown.note(q.op, err) {
-		return none, unimplemented(q.op)
-	}
-	return value, err
 }

@@ -1,0 +1,68 @@
+package engine
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/retry"
+)
+
+// Config is what a client is made with: what the options of package framework have set. All functions must be safe for concurrent use, and
+// end when their context does.
+type Config struct {
+	Connecting
+	Events
+
+	SessionTimeout    time.Duration
+	ConnectionTimeout time.Duration // how long each attempt of an operation waits for a connection
+	ExpirationPercent int
+	Policy            retry.Policy
+	Containers        bool // parents may be containers
+	Log               *slog.Logger
+
+	ACL        func(path string) []zk.ACL              // nil: everybody may do everything; path is the server's
+	Operation  func(ctx context.Context, op Operation) // is called when an operation has ended; nil: nobody observes
+	Nudges     bool                                    // see "Nudges" in internal/conn; without only for measurements
+	MaxRequest int                                     // bytes
+}
+
+// Connecting is how servers are found, and how connections to them are opened.
+type Connecting struct {
+	Servers  func(ctx context.Context) ([]string, error)
+	Tracking bool // of the ensemble's configuration
+	Dial     func(ctx context.Context, network, address string) (net.Conn, error)
+	Resolve  func(ctx context.Context, host string) ([]string, error)   // nil: Dial resolves names
+	TLS      func(host string) *tls.Config                              // nil: no TLS
+	SASL     func(ctx context.Context, host string) (*conn.SASL, error) // begins an exchange; nil: none
+	Auths    []conn.Auth
+}
+
+// Events are functions that are called with what happens to a client, in its order. They must neither block nor call the client.
+type Events struct {
+	// State is called with each step of a connection, in go-zookeeper's words: zk.StateConnecting before a server is dialed,
+	// StateConnected when it was reached, StateHasSession when it has granted the session and before operations use it,
+	// StateDisconnected when the connection has ended, and StateExpired when the session is over. session is the session's id
+	// with StateHasSession.
+	State func(state zk.State, server string, session int64)
+	// Node is called with each event that a server sends, before the watches that it is for fire.
+	Node func(zk.Event)
+}
+
+// Engine is the Config, for [Configure].
+func (c *Config) Engine() *Config { return c }
+
+// Configure returns a framework.Option that changes the Config, for what users have no option for:
+//
+//	framework.New(servers, engine.Configure[framework.Option](func(c *engine.Config) { c.Nudges = false }))
+func Configure[O ~func(C) error, C interface{ Engine() *Config }](change func(*Config)) O {
+	return func(c C) error {
+		change(c.Engine())
+		return nil
+	}
+}

@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/wait"
+)
+
+// Connection is one connection of one session, with the watches that were set on it. Paths are those of the server.
+// It is made when the session has been agreed on and ends when the connection does.
+type Connection struct {
+	session *Session
+	target  target
+	conn    *conn.Conn
+	down    <-chan struct{} // closed when the connection is of no more use
+	told    chan struct{}   // closed after down, when those who do not trust a session without a connection know
+	began   time.Time
+	useful  atomic.Bool // a request was answered
+	watches watches
+}
+
+// newLink begins to use a connection.
+func newLink(s *Session, t target, c *conn.Conn, cfg *Config) *Connection {
+	l := &Connection{session: s, target: t, conn: c, down: c.Down(), told: make(chan struct{}), began: time.Now()}
+	l.watches.link = l
+	c.Start(conn.Handlers{
+		Answered: func(a conn.Answer) error {
+			err := s.answered(a)
+			if err == nil {
+				l.useful.Store(true)
+			}
+			return err
+		},
+		Event: func(e zk.Event, zxid int64) {
+			s.event(zxid)
+			cfg.Events.Node(e)
+			l.watches.notify(e)
+		},
+		Ended: func() { // whoever learns of it by a request that fails finds that holders were told
+			s.suspend()
+			close(l.told)
+		},
+		Nudge:      cfg.Nudges,
+		MaxRequest: cfg.MaxRequest,
+	})
+	return l
+}
+
+// up reports whether the connection is of use, as far as we know.
+func (l *Connection) up() bool {
+	return !wait.Closed(l.down) && (l.session == nil || l.session.Err() == nil)
+}
+
+var errLeft = errors.New("the connection is not needed any more")
+
+// close ends the connection and everything that waits on it. It returns when all is
+// over; the session goes on.
+func (l *Connection) close() {
+	l.conn.Close(errLeft)
+	<-l.conn.Done()
+	cause := l.session.Err()
+	if cause == nil {
+		cause = zk.ErrConnectionClosed
+	}
+	l.watches.end(cause)
+}
+
+// closeTimeout is how long a server may take to answer that it has ended the session.
+const closeTimeout = time.Second
+
+// closeSession tells the server that the session is over, so that its nodes go
+// at once, and ends the link. ctx limits how long that may take. It reports whether the server has answered.
+func (l *Connection) closeSession(ctx context.Context) (answered bool) {
+	defer l.close()
+	return l.conn.CloseSession(ctx)
+}
+
+// Session is the session of the connection.
+func (l *Connection) Session() *Session { return l.session }
+
+// Down is closed first of all when the connection ends.
+func (l *Connection) Down() <-chan struct{} { return l.down }
+
+// CatchUp sends a write that changes nothing. What was committed anywhere before it was sent has been applied by the
+// server, and its events have come, when it is answered. A refusal is an answer, too: err is not nil only if no
+// answer came.
+//
+// It is sent on each connection that goes on with a session whose last connection brought an event that named no transaction: the next
+// server may know less than the last one did, and what is asked behind it is answered when the server knows as much. It also
+// confirms the session: see [session.Deadline].
+func (l *Connection) CatchUp(done func(err error)) {
+	q := askNothing()
+	q.done = func(_ None, err error) { done(answered(err)) }
+	post(l, q)
+}
+
+// CaughtUp is CatchUp, and waits as [Call] does.
+func (l *Connection) CaughtUp(ctx context.Context) error {
+	_, err := Call(ctx, l, askNothing())
+	return answered(err)
+}
+
+// answered is err, or nil if it is an answer to askNothing, in the order of writes.
+func answered(err error) error {
+	if errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,178 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/internal/session"
+	"github.com/gocurator/curator/internal/wait"
+)
+
+// core is what a client and its namespace views share.
+type core struct {
+	cfg     Config
+	states  *session.Machine
+	ctx     context.Context // ends with Close, cause ErrClosed
+	stop    context.CancelCauseFunc
+	wg      sync.WaitGroup // every goroutine of the client
+	closed  chan struct{}  // closed when Close has done its work
+	reached chan struct{}  // closed by the first connection
+
+	reports    reports
+	unknownOps unknownOps
+	auths      auths
+	sweeper    *sweeper
+	values     sync.Map // what recipes keep: see Client.Values
+
+	now wait.Value[inUse]
+
+	mu      sync.Mutex // guards closing
+	closing bool
+}
+
+// inUse is the session and the connection that a client uses.
+type inUse struct {
+	session *Session    // nil when there is none (yet)
+	link    *Connection // nil while disconnected
+	authErr error       // the last server refused our credentials
+	why     error       // there is no connection, as far as we know
+}
+
+// current is what is in use at this moment.
+func (c *core) current() inUse {
+	now, _ := c.now.Get()
+	return now
+}
+
+// State is the state of the connection. The zero State means not connected yet, or closed.
+func (c *core) State() connstate.State {
+	if c.ctx.Err() != nil {
+		return 0
+	}
+	return c.states.State()
+}
+
+// Listen is [session.Machine.Listen].
+func (c *core) Listen(f func(connstate.State)) (remove func(), err error) {
+	return c.states.Listen(f)
+}
+
+// WaitConnected returns when there is a connection, however long that takes.
+func (c *core) WaitConnected(ctx context.Context) error {
+	_, err := c.awaitLink(ctx, nil, 0)
+	return err
+}
+
+type sessionKey struct{}
+
+// InSession returns a context with which operations of the client of s are carried out in s or not at all.
+func InSession(ctx context.Context, s *Session) context.Context {
+	return context.WithValue(ctx, sessionKey{}, s)
+}
+
+func sessionOf(ctx context.Context) *Session {
+	s, _ := ctx.Value(sessionKey{}).(*Session)
+	return s
+}
+
+// pinned is the session of the client that operations with ctx must be carried out in, or nil.
+func (c *core) pinned(ctx context.Context) *Session {
+	if s := sessionOf(ctx); s != nil && s.core == c {
+		return s
+	}
+	return nil
+}
+
+// InAnySession reports whether operations with ctx may be carried out in any session of the client.
+func (c *core) InAnySession(ctx context.Context) bool { return c.pinned(ctx) == nil }
+
+// awaitLink returns the connection, and waits for one if there is none: until limit has
+// passed (zero: no limit; the error wraps zk.ErrNoServer then), ctx is done (the error wraps both
+// then), or the client is closed. With pinned, it must be a connection of that session.
+func (c *core) awaitLink(ctx context.Context, pinned *Session, limit time.Duration) (*Connection, error) {
+	var expired <-chan time.Time
+	waited := false
+	for {
+		if err := c.ctx.Err(); err != nil {
+			return nil, ErrClosed
+		}
+		if ctx.Err() != nil {
+			if waited {
+				return nil, c.unreachable(wait.Err(ctx))
+			}
+			return nil, wait.Err(ctx)
+		}
+		if pinned != nil && pinned.Err() != nil {
+			return nil, pinned.Err()
+		}
+		now, changed := c.now.Get()
+		if l := now.link; l != nil && l.up() && (pinned == nil || pinned == l.session) {
+			return l, nil
+		}
+		if now.authErr != nil {
+			return nil, now.authErr
+		}
+		waited = true
+		if expired == nil && limit > 0 {
+			timer := time.NewTimer(limit)
+			defer timer.Stop()
+			expired = timer.C
+		}
+		select {
+		case <-changed:
+		case <-expired:
+			return nil, c.unreachable(nil)
+		case <-ctx.Done():
+		case <-c.ctx.Done():
+		}
+	}
+}
+
+// unreachable is why there is no connection. given is the error of the caller's context, or nil.
+func (c *core) unreachable(given error) error {
+	return &unreachable{given, c.current().why}
+}
+
+// background runs f on a goroutine that Close waits for; f must end with c.ctx.
+// It reports whether it could.
+func (c *core) background(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing {
+		return false
+	}
+	c.wg.Go(f)
+	return true
+}
+
+// sessionOver is called when a session is over, perhaps more than once.
+func (c *core) sessionOver() { c.sweeper.wake.Raise() }
+
+// confirm sends a heartbeat. It does not wait: what counts is that it is answered, and the connection notes when. If it is
+// not, the deadline says so.
+func (c *core) confirm(s *Session) {
+	if l := c.current().link; l != nil && l.session == s {
+		post(l, askNothing())
+	}
+}
+
+// everybody is the ACL of nodes that are created without one. It is not changed.
+var everybody = zk.WorldACL(zk.PermAll)
+
+// ACLAt says which ACL a node gets that is created without one. path is the server's.
+func (c *core) ACLAt(path string) []zk.ACL {
+	if c.cfg.ACL != nil {
+		if acl := c.cfg.ACL(path); len(acl) > 0 {
+			return acl
+		}
+	}
+	return everybody
+}
+
+// sessionText is how ZooKeeper's own logs and tools write a session id.
+func sessionText(id int64) string { return fmt.Sprintf("%#x", uint64(id)) }

@@ -1,0 +1,272 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/uuid"
+	"github.com/gocurator/curator/retry"
+)
+
+// Creation says how a node is made.
+type Creation struct {
+	Mode       int32    // flags of go-zookeeper
+	ACL        []zk.ACL // nil: the client's
+	Parents    bool     // make what is missing above it, with ParentMode
+	ParentMode int32
+	Protected  bool
+	TTL        time.Duration
+	Stat       *zk.Stat // of the node is written here; nil: nowhere
+
+	sent     func() // see Hints
+	replaces string // the server's path of a node that goes in the same transaction; empty: none
+}
+
+func (o *Creation) ephemeral() bool {
+	return o.Mode == zk.FlagEphemeral || o.Mode == zk.FlagEphemeralSequential
+}
+
+// Create makes a node and returns its path, which differs from the one asked for if it
+// is sequential or protected. If the parent is the node of the client's
+// namespace and is missing, it is made, too.
+func (c Client) Create(ctx context.Context, path string, data []byte, o Creation) (created string, err error) {
+	real := c.RealNew(path)
+	if o.ACL == nil {
+		o.ACL = c.ACLAt(real)
+	}
+	if dir, _ := Split(real); c.namespace != "" && dir == c.Real("/") && !o.Parents {
+		o.Parents, o.ParentMode = true, zk.FlagContainer // the namespace's own node, as Java's client does
+	}
+	hints := HintsOf(ctx)
+	o.sent = hints.Sent
+	if hints.Replaces != "" {
+		o.replaces = c.Real(hints.Replaces)
+	}
+	if o.Protected {
+		created, err = c.createProtected(ctx, path, real, data, o)
+	} else {
+		err = c.Do(ctx, "create", path, func(l *Connection) error {
+			created, err = c.createOn(ctx, l, real, data, o, nil)
+			return err
+		})
+	}
+	return c.Unreal(created), err
+}
+
+// createProtected finds its node again by the id in its name. Each session gets an id of
+// its own, so a node that an old one left behind is never taken for ours. asked is path as the
+// caller wrote it.
+func (c *core) createProtected(ctx context.Context, asked, path string, data []byte, o Creation) (string, error) {
+	dir, name := Split(path)
+	var (
+		created string
+		node    *unwanted // of the session that its id belongs to
+		maybe   bool      // a create with this id was sent and not answered
+	)
+	err := c.Do(ctx, "create", asked, func(l *Connection) error {
+		if maybe && node.session == l.session {
+			var err error
+			if created, err = c.findOwn(ctx, l, dir, node.id, o.Stat); err != nil || created != "" {
+				return err
+			}
+		}
+		if maybe {
+			// It is not there now, but it may still come: from a server that stood
+			// still, say, with our request in its hands. So each request has an id of
+			// its own, and what bears an old one is not wanted any more.
+			c.sweeper.sweep(node, "")
+		} else if node != nil {
+			c.sweeper.forget(node)
+		}
+		maybe = false
+		node = &unwanted{session: l.session, dir: dir, id: uuid.New(), persistent: !o.ephemeral()}
+		if node.persistent {
+			c.sweeper.expect(node) // the end of the session does not remove it, so Close must
+		}
+		var err error
+		created, err = c.createOn(ctx, l, Join(dir, protectedName(node.id, name)), data, o, c.unwantedLater(node))
+		if err == nil {
+			return nil
+		}
+		// Not ctx.Err(): ctx may have ended just after the connection did, and then nobody
+		// else knows of the node.
+		var given unanswered
+		if maybe = retry.Unknown(err); errors.As(err, &given) {
+			maybe, node = false, nil // unwantedLater sees to it
+		}
+		return err
+	})
+	switch {
+	case node == nil:
+	case err != nil && maybe:
+		c.sweeper.sweep(node, "")
+	case !c.sweeper.forget(node) && err == nil && node.persistent:
+		return "", ErrClosed // Close has removed it, or is about to
+	}
+	return created, err
+}
+
+// unwantedLater returns what gets the answer to a create that nobody waits for any more.
+func (c *core) unwantedLater(node *unwanted) func(string, error) {
+	return func(path string, err error) {
+		switch {
+		case err == nil:
+			c.sweeper.sweep(node, path)
+		case retry.Unknown(err):
+			c.sweeper.sweep(node, "")
+		default:
+			c.sweeper.forget(node)
+		}
+	}
+}
+
+// findOwn looks below dir for the node that this session made with id, and writes its stat to found unless that is nil. It
+// returns "" if there is none.
+func (c *core) findOwn(ctx context.Context, l *Connection, dir, id string, found *zk.Stat) (string, error) {
+	children, err := c.freshChildren(ctx, l, dir)
+	if err != nil {
+		return "", err
+	}
+	for _, child := range children {
+		if !hasID(child, id) {
+			continue
+		}
+		path := Join(dir, child)
+		stat, err := Call(ctx, l, AskExists(path, false))
+		if errors.Is(err, zk.ErrNoNode) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		if owner := stat.EphemeralOwner; owner != 0 && owner != l.session.ID() {
+			c.removeInBackground(path, nil)
+			continue
+		}
+		if found != nil {
+			*found = *stat
+		}
+		return path, nil
+	}
+	return "", nil
+}
+
+// parentTries bounds how often a parent may vanish between its making and the
+// node's: a container is reaped as soon as it is seen to be empty.
+const parentTries = 20
+
+// createOn makes one node, and its parents if asked to.
+func (c *core) createOn(ctx context.Context, l *Connection, path string, data []byte, o Creation, late func(string, error)) (string, error) {
+	if o.replaces != "" {
+		return c.replaceOn(ctx, l, path, data, o, late)
+	}
+	for try := 1; ; try++ {
+		q := askCreate(path, data, o)
+		if late != nil {
+			q.late = func(r WithStat[string], err error) { late(r.Value, err) }
+		}
+		created, err := Call(ctx, l, q)
+		if !o.Parents || try == parentTries || !errors.Is(err, zk.ErrNoNode) {
+			if err == nil && o.Stat != nil {
+				*o.Stat = *created.Stat
+			}
+			return created.Value, err
+		}
+		dir, _ := Split(path)
+		if err := c.makeParent(ctx, l, dir, o.ParentMode); err != nil {
+			var given unanswered
+			if errors.As(err, &given) {
+				err = given.error // the create itself was answered
+			}
+			return "", err
+		}
+	}
+}
+
+// replaceOn makes one node and deletes another in one transaction.
+func (c *core) replaceOn(ctx context.Context, l *Connection, path string, data []byte, o Creation, late func(string, error)) (string, error) {
+	q := Request[[]proto.MultiResult]{Op: proto.OpMulti, Parse: ParseMulti, Frame: (&proto.MultiRequest{Ops: []proto.MultiOp{
+		{Op: proto.OpDelete, Body: &proto.VersionRequest{Path: o.replaces, Version: -1}},
+		{Op: proto.OpCreate, Body: &proto.CreateRequest{Path: path, Data: data, ACL: ProtoACL(o.ACL), Flags: o.Mode}},
+	}}).Append(conn.Begin(128))}
+	created := func(results []proto.MultiResult, err error) (string, error) {
+		if err == nil {
+			_, err = MultiFailure(results, 2)
+		}
+		if err != nil {
+			return "", err
+		}
+		return results[1].Path, nil
+	}
+	q.written = o.sent
+	if late != nil {
+		q.late = func(results []proto.MultiResult, err error) { late(created(results, err)) }
+	}
+	return created(Call(ctx, l, q))
+}
+
+// makeParent makes the node dir, and what is missing above it. That it exists is fine.
+func (c *core) makeParent(ctx context.Context, l *Connection, dir string, mode int32) error {
+	if dir == "/" {
+		return zk.ErrNoNode // the root is always there: chroot is not supported here
+	}
+	if !c.cfg.Containers {
+		mode = zk.FlagPersistent
+	}
+	for try := 1; ; try++ {
+		if mode == zk.FlagContainer && l.Supports(proto.OpCreateContainer) != nil {
+			mode = zk.FlagPersistent
+		}
+		_, err := c.createOn(ctx, l, dir, []byte{}, Creation{Mode: mode, ACL: c.ACLAt(dir)}, nil)
+		switch {
+		case errors.Is(err, zk.ErrNodeExists):
+			return nil
+		case mode == zk.FlagContainer && errors.Is(err, ErrUnimplemented): // it is known now
+		case errors.Is(err, zk.ErrNoNode) && try < parentTries:
+			above, _ := Split(dir)
+			if err := c.makeParent(ctx, l, above, mode); err != nil {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+}
+
+// op is the operation that makes the node.
+func (o *Creation) op() proto.Op {
+	switch {
+	case o.TTL > 0:
+		return proto.OpCreateTTL
+	case o.Mode == zk.FlagContainer:
+		return proto.OpCreateContainer
+	case o.Stat != nil:
+		return proto.OpCreate2
+	}
+	return proto.OpCreate
+}
+
+// askCreate makes a node. The stat of the result is nil unless the creation has room for it.
+func askCreate(path string, data []byte, o Creation) Request[WithStat[string]] {
+	r := proto.CreateRequest{Path: path, Data: data, ACL: ProtoACL(o.ACL), Flags: int32(o.Mode)}
+	q := Request[WithStat[string]]{Op: o.op(), written: o.sent, Parse: func(d *proto.Decoder) WithStat[string] {
+		created := WithStat[string]{Value: d.String()}
+		if o.Stat != nil {
+			created.Stat = ParseStat(d)
+		}
+		return created
+	}}
+	if o.TTL > 0 {
+		r.WithTTL, r.TTL, r.Flags = true, o.TTL.Milliseconds(), proto.FlagTTL
+		if o.Mode == zk.FlagSequence {
+			r.Flags = proto.FlagPersistentSequentialTTL
+		}
+	}
+	q.Frame = r.Append(conn.Begin(64 + len(path) + len(data)))
+	return q
+}

@@ -1,0 +1,172 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/internal/session"
+	"github.com/gocurator/curator/internal/wait"
+)
+
+// New makes a client, which has to be started and closed.
+func New(cfg Config) Client {
+	c := &core{
+		cfg:     cfg,
+		states:  session.NewMachine(cfg.Log),
+		closed:  make(chan struct{}),
+		reached: make(chan struct{}),
+	}
+	for _, auth := range cfg.Auths {
+		c.auths.add(auth)
+	}
+	c.sweeper = newSweeper(c)
+	c.ctx, c.stop = context.WithCancelCause(context.Background())
+	return Client{core: c}
+}
+
+// Start begins to connect.
+func (c *core) Start() {
+	if c.cfg.Tracking {
+		t := &tracker{core: c, given: c.cfg.Servers}
+		c.cfg.Servers = t.servers
+		c.wg.Go(t.run) // ends with c.ctx
+	}
+	c.wg.Go(c.run)    // ends with c.ctx
+	c.wg.Go(c.absent) // ends with the first connection, or with c.ctx
+}
+
+// run keeps the client connected. It is the one place where sessions and links begin
+// and end.
+func (c *core) run() {
+	servers := newConnector(c)
+	for {
+		l, err := servers.connect()
+		if err != nil {
+			break // closed
+		}
+		if !c.attach(l) {
+			l.close() // the session ended meanwhile
+			c.cfg.Events.State(zk.StateDisconnected, l.target.address, 0)
+			servers.ended(l)
+			continue
+		}
+		select {
+		case <-l.down:
+		case <-l.session.Done():
+		case <-c.ctx.Done():
+		}
+		if c.ctx.Err() != nil {
+			break
+		}
+		c.detach(l)
+		servers.ended(l)
+	}
+	c.finish(servers)
+	c.cfg.Events.State(zk.StateDisconnected, "", 0)
+}
+
+// absent makes known that a client does not reach any server at first.
+func (c *core) absent() {
+	for _, step := range []struct {
+		after time.Duration
+		to    connstate.State
+	}{
+		{c.cfg.ConnectionTimeout, connstate.Suspended},
+		{max(c.cfg.SessionTimeout-c.cfg.ConnectionTimeout, 0), connstate.Lost},
+	} {
+		timer := time.NewTimer(step.after)
+		select {
+		case <-timer.C:
+		case <-c.reached:
+		case <-c.ctx.Done():
+		}
+		timer.Stop()
+		if c.ctx.Err() != nil || !c.states.Absent(step.to) {
+			return
+		}
+		c.cfg.Log.Warn("no server reached yet", "reason", c.unreachable(nil))
+	}
+}
+
+// attach makes l the connection in use.
+func (c *core) attach(l *Connection) bool {
+	if !l.session.resume() {
+		return false
+	}
+	c.cfg.Log.Info("connected", "server", l.target.server, "session", sessionText(l.session.ID()), "timeout", l.session.Timeout())
+	// Before the link is there for all: whoever has waited for it finds the state
+	// that goes with it.
+	c.states.Set(connstate.Connected)
+	c.cfg.Events.State(zk.StateHasSession, l.target.address, l.session.ID())
+	if !wait.Closed(c.reached) {
+		close(c.reached)
+	}
+	c.now.Set(func(n *inUse) { n.link, n.authErr, n.why = l, nil, nil })
+	return true
+}
+
+// detach takes l out of use: because it broke, or because its session is over.
+func (c *core) detach(l *Connection) {
+	c.now.Set(func(n *inUse) { n.link = nil })
+	// Holders first: what follows may take its time.
+	l.session.suspend()
+	if wait.Closed(l.down) {
+		<-l.told // its goroutine may be telling holders at this moment
+	}
+	if l.session.Err() == nil {
+		c.because(fmt.Errorf("%s: %w", l.target.server, l.conn.Err()))
+		c.cfg.Log.Info("connection suspended", "server", l.target.server, "session", sessionText(l.session.ID()), "reason", l.conn.Err())
+	}
+	c.states.Set(connstate.Suspended)
+	c.cfg.Events.State(zk.StateDisconnected, l.target.address, 0)
+	c.dropIfOver(l.session)
+	l.close()
+}
+
+// Close ends the session, and waits for every goroutine of the client. It may be called any number of times.
+func (c *core) Close() {
+	c.mu.Lock()
+	first := !c.closing
+	c.closing = true
+	c.mu.Unlock()
+	if !first {
+		<-c.closed
+		return
+	}
+	c.stop(ErrClosed)
+	if session := c.current().session; session != nil {
+		session.over(ErrClosed) // holders notice before the servers do
+	}
+	c.wg.Wait()
+	c.states.Close()
+	close(c.closed)
+}
+
+// finish is the end of run.
+func (c *core) finish(servers *connector) {
+	now := c.current()
+	l, session := now.link, now.session
+	c.now.Set(func(n *inUse) { n.link, n.session = nil, nil })
+	if session != nil {
+		session.over(ErrClosed)
+		<-session.told // close may be telling dependents at this moment
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	end := func(l *Connection) (ended bool) {
+		c.sweeper.last(ctx, l)
+		return l.closeSession(ctx)
+	}
+	if l != nil && end(l) || session == nil || !errors.Is(session.Err(), ErrClosed) {
+		return
+	}
+	// The connection was lost, perhaps just now, while the session lives on.
+	if l = servers.last(ctx, session); l != nil {
+		end(l)
+	}
+}

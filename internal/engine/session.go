@@ -1,0 +1,302 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/session"
+	"github.com/gocurator/curator/internal/wait"
+)
+
+// Session is a framework.Session: one ZooKeeper session of a client, from its beginning until it is over.
+type Session struct {
+	core     *core
+	deadline *session.Deadline
+	ctx      context.Context // done when the session is over
+	end      context.CancelCauseFunc
+	told     chan struct{} // closed when all dependents know that it is over
+	kick     wait.Signal   // makes watch look at the clock again
+	lastZxid atomic.Int64
+	unplaced atomic.Bool // an event has come since the last answer: of a transaction that may be later than lastZxid
+	behind   atomic.Bool // the server need not know that transaction: it has not caught up yet, see Connection.CatchUp
+
+	mu         sync.Mutex // guards what follows
+	grant      conn.Grant // the timeout may change at each reconnect
+	suspended  bool
+	dependents map[*dependent]struct{}
+	telling    int        // calls that tell dependents at this moment
+	calm       *sync.Cond // telling is 0
+	nextLook   time.Time  // when watch looks at the clock again
+	beat       time.Time  // when the last heartbeat was due and sent, if there was a connection
+}
+
+// dependent is somebody who has to know when the session is in trouble.
+type dependent struct {
+	policy connstate.ErrorPolicy
+	tell   func(cause error)
+}
+
+// newSession takes a grant that a server gave in answer to a connect request that was
+// sent at sent.
+func newSession(c *core, g conn.Grant, sent time.Time) *Session {
+	s := &Session{
+		core:       c,
+		deadline:   session.NewDeadline(g.Timeout, sent, c.cfg.ExpirationPercent),
+		told:       make(chan struct{}),
+		grant:      g,
+		suspended:  true, // until there is a link
+		dependents: make(map[*dependent]struct{}),
+	}
+	s.ctx, s.end = context.WithCancelCause(context.Background())
+	s.calm = sync.NewCond(&s.mu)
+	return s
+}
+
+// ID is the server's name for the session: the ephemeralOwner of its nodes.
+func (s *Session) ID() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.grant.Session
+}
+
+// Timeout is what the servers granted, which may differ from what was asked for.
+func (s *Session) Timeout() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.grant.Timeout
+}
+
+// Done is closed when the session is over.
+func (s *Session) Done() <-chan struct{} { return s.ctx.Done() }
+
+// Err is nil until the session is over, and then [ErrSessionLost] or [ErrClosed].
+func (s *Session) Err() error { return context.Cause(s.ctx) }
+
+// Context is done when the session is over, with Err as its cause.
+func (s *Session) Context() context.Context { return s.ctx }
+
+// Depend calls tell, once, as soon as nobody may depend on the session any more: see framework.Session.
+func (s *Session) Depend(policy connstate.ErrorPolicy, tell func(cause error)) (stop func() bool, err error) {
+	d := &dependent{policy, tell}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.Err(); err != nil {
+		return nil, err
+	}
+	// Also when nobody has looked at the clock yet: the process may have been
+	// stopped a moment ago, for longer than the session.
+	due := s.deadline.At(true)
+	// And when it is about to be over, for all we know: our dependence would end it before a write can confirm it.
+	if !time.Now().Add(s.part(3)).Before(due) {
+		s.kick.Raise()
+		return nil, ErrSessionLost
+	}
+	if s.suspended && policy.IsError(connstate.Suspended) {
+		return nil, ErrSuspended
+	}
+	s.dependents[d] = struct{}{}
+	if due.Before(s.nextLook) || s.nextBeat().Before(s.nextLook) {
+		s.kick.Raise()
+	}
+	return func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		_, found := s.dependents[d]
+		delete(s.dependents, d)
+		return found
+	}, nil
+}
+
+// part is a number of 32nds of the time after which the session counts as lost. s.mu is held.
+func (s *Session) part(n time.Duration) time.Duration {
+	return s.grant.Timeout * n / 32 * time.Duration(s.core.cfg.ExpirationPercent) / 100
+}
+
+// nextBeat is when the next heartbeat is due, a write that changes nothing: when it proves the last one, see
+// [session.Deadline]. If the session counts as lost before its timeout, they are more frequent: six times at half of it.
+// s.mu is held.
+func (s *Session) nextBeat() time.Time {
+	return s.deadline.Provable(s.beat).Add(-s.grant.Timeout * 9 / 32 * time.Duration(100-s.core.cfg.ExpirationPercent) / 60)
+}
+
+// attach notes that a server granted the session (again) on a connection.
+func (s *Session) attach(g conn.Grant, sent time.Time) {
+	s.deadline.Attached(g.Timeout, sent)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.grant = g
+	s.kick.Raise()
+}
+
+// left is how long the session lives on if nothing is heard.
+func (s *Session) left() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Until(s.deadline.At(s.confirmed()))
+}
+
+// confirmed reports whether the session is confirmed again and again. s.mu is held.
+func (s *Session) confirmed() bool {
+	return len(s.dependents) > 0 || s.core.cfg.ExpirationPercent < 100
+}
+
+// depended is confirmed for a caller that does not hold s.mu.
+func (s *Session) depended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.confirmed()
+}
+
+// ask returns what to say to the next server, to go on with the session there.
+func (s *Session) ask() conn.Hello {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return conn.Hello{Session: s.grant.Session, Password: s.grant.Password, LastZxid: s.lastZxid.Load()}
+}
+
+// answered notes a reply on the session's connection. There is one connection at
+// a time, and it calls from one goroutine. An error means that the connection is of no use.
+func (s *Session) answered(a conn.Answer) error {
+	// A server that says so need not hang up: it answers pings and reads of a session that has
+	// ended, if the client came back to it at that very moment.
+	if a.Code == proto.SessionExpired {
+		s.over(fmt.Errorf("%w: %w", ErrSessionLost, zk.ErrSessionExpired))
+		<-s.told // another goroutine may be telling holders at this moment, and our request fails now
+		return nil
+	}
+	behind := s.behind.Load()
+	if behind && a.Code == proto.Throttled {
+		return errors.New("the server is too busy to catch up")
+	}
+	if a.Zxid > 0 && (!behind || a.Committed) {
+		s.unplaced.Store(false) // the server has applied that of the event as well
+		s.behind.Store(false)
+	}
+	s.seen(a.Zxid)
+	s.deadline.Answered(a.Sent, a.Received, a.Committed)
+	return nil
+}
+
+// event notes an event on the session's connection.
+func (s *Session) event(zxid int64) {
+	if zxid <= 0 { // before ZooKeeper 3.9
+		s.unplaced.Store(true)
+	}
+	s.seen(zxid)
+}
+
+// seen notes a transaction that the server has applied.
+func (s *Session) seen(zxid int64) {
+	if zxid > s.lastZxid.Load() {
+		s.lastZxid.Store(zxid)
+	}
+}
+
+// resume ends a suspension. It reports whether the session still lives.
+func (s *Session) resume() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.suspended = false
+	return s.Err() == nil
+}
+
+// suspend tells those who do not trust a session without a connection. It also waits for other goroutines that tell
+// dependents at this moment: its callers go on to fail requests and to tell listeners.
+func (s *Session) suspend() {
+	s.mu.Lock()
+	s.suspended = true
+	var tell []*dependent
+	for d := range s.dependents {
+		if d.policy.IsError(connstate.Suspended) {
+			tell = append(tell, d)
+			delete(s.dependents, d)
+		}
+	}
+	s.telling++
+	s.mu.Unlock()
+	for _, d := range tell {
+		d.tell(ErrSuspended)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.toldSome()
+	for s.telling > 0 {
+		s.calm.Wait()
+	}
+}
+
+// toldSome notes that a call that has raised telling has told its dependents. s.mu is held.
+func (s *Session) toldSome() {
+	if s.telling--; s.telling == 0 {
+		s.calm.Broadcast()
+	}
+}
+
+// over ends the session, unless it is over already, and tells everybody.
+func (s *Session) over(cause error) {
+	s.mu.Lock()
+	first := s.Err() == nil
+	s.end(cause)
+	tell := s.dependents
+	s.dependents = make(map[*dependent]struct{})
+	s.telling++
+	s.mu.Unlock()
+	for d := range tell {
+		d.tell(s.Err())
+	}
+	s.mu.Lock()
+	s.toldSome()
+	s.mu.Unlock()
+	if first {
+		close(s.told)
+	}
+	s.core.sessionOver()
+}
+
+// watch ends the session at its deadline and, while somebody depends on it, has it
+// confirmed. It returns when the session is over.
+func (s *Session) watch() {
+	timer := time.NewTimer(s.Timeout())
+	defer timer.Stop()
+	for {
+		now := time.Now()
+		s.mu.Lock()
+		needed := s.confirmed()
+		due := s.deadline.At(needed)
+		look := due
+		next := s.nextBeat()
+		beat := needed && !now.Before(next)
+		if beat {
+			s.beat = now
+			next = s.nextBeat()
+		}
+		if now.Before(next) && next.Before(due) {
+			look = next // also when nobody depends on the session now: the next one to do so need not wake us then
+		}
+		s.nextLook = look
+		s.mu.Unlock()
+		if !now.Before(due) {
+			s.over(fmt.Errorf("%w: no server has confirmed it in time", ErrSessionLost))
+			return
+		}
+		if beat {
+			s.core.confirm(s)
+		}
+		timer.Reset(look.Sub(now))
+		select {
+		case <-s.Done():
+			return
+		case <-s.kick.C():
+		case <-timer.C:
+		}
+	}
+}
