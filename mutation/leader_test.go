@@ -36,8 +36,8 @@ var elections = []mutation{
 	},
 	{
 		name:  "an observer may go back in time in a new session",
-		file:  "internal/engine/engine.go",
-		edits: []edit{{old: "if err == nil && l != last && last != nil {", new: "if err == nil && l != last && last != nil && false {"}},
+		file:  "internal/engine/follow.go",
+		edits: []edit{{old: "if err == nil && l != last && last != (Link{}) {", new: "if err == nil && l != last && last != (Link{}) && false {"}},
 		pkg:   "recipes/leader", test: "TestObserverCatchesUpInANewSession",
 	},
 	{
