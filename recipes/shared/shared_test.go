@@ -33,6 +33,7 @@ func TestShared(t *testing.T) {
 		{Name: "a set stores without looking", Test: setsWithoutLooking},                      // CUR-VAL-09
 		{Name: "increments of many clients are all counted", Test: increments},                // CUR-VAL-10
 		{Name: "data of another kind are an error, and repaired by a set", Test: badValues},   // KZ-VAL-02
+		{Name: "a watch fires at a change, also if there was no node", Test: watchFires},
 		{Name: "bytes and JSON", Test: bytesAndJSON},
 		{Name: "a value that is deleted and made again has another version", Test: madeAgain}, // CURATOR-688
 	})
@@ -106,6 +107,26 @@ func setAndRead(t *testing.T, bed *testbed.Bed) {
 	err = testbed.Receive(t, ended, "the end")
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, err, "changes "+v.Path())
+}
+
+func watchFires(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	client := bed.Client(t)
+	v, err := shared.Int32(client, testbed.Path(t))
+	require.NoError(t, err)
+	for n := range int32(3) {
+		x, version, watch, err := v.GetW(ctx)
+		require.NoError(t, err)
+		require.Equal(t, n, x)
+		require.Equal(t, n > 0, version.Exists())
+		require.NoError(t, v.Set(ctx, n+1))
+		testbed.Receive(t, watch.Done(), "the watch")
+	}
+	_, err = client.Set(ctx, v.Path(), nil, -1)
+	require.NoError(t, err)
+	_, _, _, err = v.GetW(ctx)
+	require.ErrorIs(t, err, shared.ErrBadValue)
+	testbed.OneOp(t, err, "get", v.Path())
 }
 
 func eachValueInOrder(t *testing.T, bed *testbed.Bed) {

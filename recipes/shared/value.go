@@ -46,6 +46,22 @@ func (v *Value[T]) Get(ctx context.Context) (T, Version, error) {
 	return x, version, follow.OpError("get", v.path, err)
 }
 
+// GetW is Get, and sets a watch that fires when the value has changed. With a context of [framework.InSession] it reads in that session: so
+// it can be the read of a [framework.Client.Follow].
+func (v *Value[T]) GetW(ctx context.Context) (T, Version, *framework.Watch, error) {
+	for {
+		data, version, watch, err := v.watch(ctx)
+		if err == nil && watch == nil {
+			continue
+		}
+		var x T
+		if err == nil {
+			x, err = v.decode(data, version)
+		}
+		return x, version, watch, follow.OpError("get", v.path, err)
+	}
+}
+
 // Set writes a value, whatever there is; a missing node is created, with its parents. Errors are those of [framework.Client.Multi];
 // if [retry.Unknown] is true of one, the value may have been set.
 func (v *Value[T]) Set(ctx context.Context, x T) error {
