@@ -78,11 +78,9 @@ func Example_recipes() {
 		pool, err := semaphore.New(client, "/db/connections", 10)
 		try("semaphore", func() error { return pool.Do(ctx, nothing) }, err)
 	}
-	count, err := semaphore.NewCount(client, "/db/limit", 10)
-	if err != nil {
-		log.Fatal(err)
-	}
-	pool, err := semaphore.NewShared(client, "/db/connections", count)
+	limit, err := shared.Int32(client, "/db/limit")
+	try("the limit", func() error { return limit.Set(ctx, 10) }, err)
+	pool, err := semaphore.NewShared(client, "/db/connections", "/db/limit")
 	try("shared", func() error { return pool.Do(ctx, nothing) }, err)
 	from, to := l.Read(), m
 	both, err := multilock.New(from, to)
@@ -123,6 +121,7 @@ func Example_recipes() {
 	// mutex <nil>
 	// rwlock <nil>
 	// semaphore <nil>
+	// the limit <nil>
 	// shared <nil>
 	// multilock <nil>
 	// revocable <nil>

@@ -27,6 +27,7 @@ import (
 	"github.com/gocurator/curator/recipes/revocable"
 	"github.com/gocurator/curator/recipes/rwlock"
 	"github.com/gocurator/curator/recipes/semaphore"
+	"github.com/gocurator/curator/recipes/shared"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
@@ -312,12 +313,12 @@ func TestRowsOfLocks(t *testing.T) {
 	group, err = s.AcquireN(ctx, 2)
 	require.NoError(t, err)
 	require.NoError(t, group.Release())
-	count, err := semaphore.NewCount(client, "/count", 2)
+	count, err := shared.Int32(client, "/count")
 	require.NoError(t, err)
-	shared, err := semaphore.NewShared(client, "/shared", count)
+	pool, err := semaphore.NewShared(client, "/shared", count.Path())
 	require.NoError(t, err)
 	require.NoError(t, count.Set(ctx, 5))
-	n, err := shared.Max(ctx)
+	n, err := pool.Max(ctx)
 	require.NoError(t, err)
 	require.Equal(t, 5, n)
 
@@ -510,13 +511,14 @@ func TestTraps(t *testing.T) {
 		require.NoError(t, hold.Release(), "the node was still there")
 	})
 	t.Run("shared count", func(t *testing.T) {
-		count, err := semaphore.NewCount(client, "/count", 7)
+		count, err := shared.Int32(client, "/count")
 		require.NoError(t, err)
-		n, err := count.Get(ctx)
+		require.NoError(t, count.Swap(ctx, shared.Version{}, 7))
+		n, _, err := count.Get(ctx)
 		require.NoError(t, err)
 		data, stat, watch, err := client.GetW(ctx, "/count")
 		require.NoError(t, err)
-		require.Equal(t, n, int(binary.BigEndian.Uint32(data)))
+		require.Equal(t, n, int32(binary.BigEndian.Uint32(data)))
 		more := slices.Clone(data)
 		binary.BigEndian.PutUint32(more, 8)
 		_, err = client.Set(ctx, "/count", more, stat.Version)
@@ -524,9 +526,9 @@ func TestTraps(t *testing.T) {
 		<-watch.Done()
 		_, err = client.Set(ctx, "/count", more, stat.Version)
 		require.ErrorIs(t, err, zk.ErrBadVersion)
-		n, err = count.Get(ctx)
+		n, _, err = count.Get(ctx)
 		require.NoError(t, err)
-		require.Equal(t, 8, n)
+		require.EqualValues(t, 8, n)
 	})
 	t.Run("no server", func(t *testing.T) {
 		lonely, err := framework.New([]string{"127.0.0.1:1"}, framework.WithConnectionTimeout(50*time.Millisecond), framework.WithRetryPolicy(retry.NTimes(1, time.Millisecond)))

@@ -21,6 +21,7 @@ import (
 	"github.com/gocurator/curator/recipes/revocable"
 	"github.com/gocurator/curator/recipes/rwlock"
 	"github.com/gocurator/curator/recipes/semaphore"
+	"github.com/gocurator/curator/recipes/shared"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -203,7 +204,7 @@ func javaSharedMaximum(t *testing.T, s stage) {
 	const most = 4
 	c := s.newScene(t)
 	ctx := s.context(t)
-	count, err := semaphore.NewCount(c.client, c.path+"-max", 1)
+	count, err := shared.Int32(c.client, c.path+"-max")
 	require.NoError(t, err)
 	require.NoError(t, count.Set(ctx, 1))
 	var peers []*peer
@@ -216,7 +217,7 @@ func javaSharedMaximum(t *testing.T, s stage) {
 	over := make(chan struct{})
 	var changing sync.WaitGroup
 	changing.Go(func() {
-		for n := 1; ; n = n%most + 1 {
+		for n := int32(1); ; n = n%most + 1 {
 			assert.NoError(t, count.Set(ctx, n))
 			select {
 			case <-over:
@@ -226,11 +227,7 @@ func javaSharedMaximum(t *testing.T, s stage) {
 		}
 	})
 	wg := s.contend(t, func(client *framework.Client) (func(context.Context, int) error, error) {
-		shared, err := semaphore.NewCount(client, count.Path(), 1)
-		if err != nil {
-			return nil, err
-		}
-		pool, err := semaphore.NewShared(client, c.path, shared)
+		pool, err := semaphore.NewShared(client, c.path, count.Path())
 		return func(ctx context.Context, _ int) error {
 			return pool.Do(ctx, func(ctx context.Context) error { return c.mark(ctx, client, most) })
 		}, err

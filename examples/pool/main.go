@@ -24,6 +24,7 @@ import (
 	"github.com/gocurator/curator/examples/internal/demo"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/semaphore"
+	"github.com/gocurator/curator/recipes/shared"
 )
 
 func main() {
@@ -65,11 +66,11 @@ func (j job) run(ctx context.Context, servers []string) error {
 		return err
 	}
 	defer client.Close()
-	count, err := j.count(client)
+	count, err := shared.Int32(client, framework.Join(j.path, "limit"))
 	if err != nil {
 		return err
 	}
-	if err := count.Set(ctx, j.limit); err != nil { // also where an earlier run left another
+	if err := count.Set(ctx, int32(j.limit)); err != nil { // also where an earlier run left another
 		return err
 	}
 
@@ -97,10 +98,6 @@ func (j job) run(ctx context.Context, servers []string) error {
 	return db.summary(j.out, j.services*j.queries, time.Since(began))
 }
 
-func (j job) count(client *framework.Client) (*semaphore.Count, error) {
-	return semaphore.NewCount(client, framework.Join(j.path, "limit"), j.limit)
-}
-
 // serve is one service: a session, and its queries.
 func (j job) serve(ctx context.Context, servers []string, service int, db *database) error {
 	client, err := framework.New(servers)
@@ -108,11 +105,7 @@ func (j job) serve(ctx context.Context, servers []string, service int, db *datab
 		return err
 	}
 	defer client.Close()
-	count, err := j.count(client)
-	if err != nil {
-		return err
-	}
-	pool, err := semaphore.NewShared(client, framework.Join(j.path, "connections"), count)
+	pool, err := semaphore.NewShared(client, framework.Join(j.path, "connections"), framework.Join(j.path, "limit"))
 	if err != nil {
 		return err
 	}
@@ -141,12 +134,12 @@ func (j job) serve(ctx context.Context, servers []string, service int, db *datab
 }
 
 // administer raises the limit half-way: first where it is enforced, then where it is shared.
-func (j job) administer(ctx context.Context, db *database, count *semaphore.Count) error {
+func (j job) administer(ctx context.Context, db *database, count *shared.Value[int32]) error {
 	if err := db.served(ctx, j.services*j.queries/2); err != nil {
 		return err
 	}
 	db.setLimit(j.raise)
-	if err := count.Set(ctx, j.raise); err != nil {
+	if err := count.Set(ctx, int32(j.raise)); err != nil {
 		return err
 	}
 	fmt.Fprintf(j.out, "administrator: %d connections from now on\n", j.raise)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/semaphore"
+	"github.com/gocurator/curator/recipes/shared"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -70,12 +71,17 @@ func ExampleNewShared() {
 	defer client.Close()
 
 	ctx := context.Background()
-	count, err := semaphore.NewCount(client, "/billing/connections-max", 10)
+	count, err := shared.Int32(client, "/billing/connections-max")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	pool, err := semaphore.NewShared(client, "/billing/connections", count)
+	// Whoever comes first sets it.
+	if err := count.Swap(ctx, shared.Version{}, 10); err != nil && !errors.Is(err, shared.ErrChanged) {
+		fmt.Println(err)
+		return
+	}
+	pool, err := semaphore.NewShared(client, "/billing/connections", count.Path())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -118,45 +124,4 @@ func ExampleSemaphore_AcquireN() {
 	// Output:
 	// got 3
 	// three more: false
-}
-
-// A SharedCount with a listener: the node is watched, and read again after each change.
-func ExampleCount_listener() {
-	server, err := zktest.Start() // a ZooKeeper server in this process
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	client, err := framework.New(server.Servers())
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
-	ctx := context.Background()
-
-	count, err := semaphore.NewCount(client, "/limit", 10)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := count.Set(ctx, 10); err != nil {
-		log.Fatal(err)
-	}
-	for range 2 { // in a service: until ctx is done
-		_, _, watch, err := client.GetW(ctx, count.Path()) // first the watch: no change is missed
-		if err != nil {
-			log.Fatal(err)
-		}
-		n, err := count.Get(ctx)
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Println("the count is", n)
-		if err := count.Set(ctx, n+10); err != nil { // somebody else does that
-			log.Fatal(err)
-		}
-		<-watch.Done()
-	}
-	// Output:
-	// the count is 10
-	// the count is 20
 }

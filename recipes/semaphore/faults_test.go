@@ -46,10 +46,7 @@ func contender(t *testing.T, client *framework.Client, shared bool) *semaphore.S
 		require.NoError(t, err)
 		return s
 	}
-	count, err := semaphore.NewCount(client, faultPath+"-max", 2)
-	require.NoError(t, err)
-	s, err := semaphore.NewShared(client, faultPath, count)
-	require.NoError(t, err)
+	s, _ := sharedOn(t, client, faultPath, faultPath+"-max", 2)
 	return s
 }
 

@@ -1,5 +1,5 @@
-// Package semaphore limits the number of holders at a time, across all processes that use the same path of a
-// ZooKeeper ensemble. It is Curator's InterProcessSemaphoreV2.
+// Package semaphore limits the number of holders at a time, across all processes that use the same path of a ZooKeeper ensemble.
+// It is Curator's InterProcessSemaphoreV2.
 //
 // # On the wire
 //
@@ -8,14 +8,13 @@
 //	<path>/locks/_c_<uuid>-lock-<sequence>
 //	<path>/leases/_c_<uuid>-lease-<sequence>
 //
-// The queue is a mutex. Its holder creates a lease node, waits until fewer than max nodes are ahead of that
-// node, and releases the mutex. So one waiter at a time waits for a lease, and the others wait for the mutex.
-// Deleting the lease node releases the lease. Java and Go share one semaphore in this way.
+// The queue is a mutex. Its holder creates a lease node, waits until fewer than max nodes are ahead of that node, and releases
+// the mutex. So one waiter at a time waits for a lease, and the others wait for the mutex. Deleting the lease node releases the
+// lease. Java and Go share one semaphore in this way.
 //
-// If nobody is in the queue and a lease is free, the mutex is not needed. The client creates a lease node. If
-// the node is among the first max, and nobody is in the queue then, it is a lease; otherwise it is deleted at
-// once. Every holder had fewer than max nodes ahead at one instant, and that number only falls. So there are
-// never more than max leases.
+// If nobody is in the queue and a lease is free, the mutex is not needed. The client creates a lease node. If the node is among
+// the first max, and nobody is in the queue then, it is a lease; otherwise it is deleted at once. Every holder had fewer than max
+// nodes ahead at one instant, and that number only falls. So there are never more than max leases.
 //
 // # What it promises
 //
@@ -26,9 +25,9 @@
 //
 // # What it cannot promise
 //
-// See package lock for what no lock can promise. And Java's clients acquire several leases one after the other:
-// two of them that each hold one lease of two, and need both, wait for each other for ever. A client may overtake
-// waiters whose nodes it may not read.
+// See package lock for what no lock can promise. And Java's clients acquire several leases one after the other: two of them that
+// each hold one lease of two, and need both, wait for each other for ever. A client may overtake waiters whose nodes it may not
+// read.
 package semaphore
 
 import (
@@ -36,24 +35,22 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/cenkalti/backoff/v4"
-	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/lockapi"
+	"github.com/gocurator/curator/recipes/internal/follow"
 	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/shared"
 )
 
-// ErrNotAcquired is [lock.ErrNotAcquired]: what the Try methods return if not enough leases are free, or if
-// others wait.
+// ErrNotAcquired is [lock.ErrNotAcquired]: what the Try methods return if not enough leases are free, or if others wait.
 var ErrNotAcquired = lock.ErrNotAcquired
 
-// ErrTooMany means that AcquireN or TryAcquireN was called for more leases than the maximum, which can never
-// succeed.
+// ErrTooMany means that AcquireN or TryAcquireN was called for more leases than the maximum, which can never succeed.
 var ErrTooMany = errors.New("more leases than there are")
 
 // Curator's names for the nodes of an InterProcessSemaphoreV2.
@@ -64,8 +61,8 @@ const (
 	leaseName = "lease-"
 )
 
-// Semaphore is a semaphore at one path. A holder has a [lock.Hold] for each lease; the Semaphore itself has no
-// state, except what it has read of a shared count. It is safe for concurrent use.
+// Semaphore is a semaphore at one path. A holder has a [lock.Hold] for each lease; the Semaphore itself has no state, except what
+// it has read of a shared count. It is safe for concurrent use.
 //
 // It is not re-entrant: with the context of a hold, Acquire acquires another lease.
 type Semaphore struct {
@@ -73,87 +70,87 @@ type Semaphore struct {
 	path   string
 	queue  *lock.Queue
 	leases *lock.Queue
-	count  *Count // nil: max is fixed
-
-	mu     sync.Mutex // guards what follows
-	latest reading    // of the count that was adopted
-	falls  int        // how often a lower number was adopted
+	count  *count // nil: the number of leases is fixed
 }
 
-// New makes a semaphore at path with max leases, which must be at least 1. All that use the path must give the
-// same max. With a max of 1 it is Curator's InterProcessSemaphoreMutex, a mutex that is not re-entrant. Nothing
-// is sent. Errors are [lock.ErrBadPath] and [lock.ErrBadArgument]; [lock.WithMaxLeases] is not allowed.
+// New makes a semaphore at path with max leases, which must be at least 1. All that use the path must give the same max. With a
+// max of 1 it is Curator's InterProcessSemaphoreMutex, a mutex that is not re-entrant. Nothing is sent. Errors are
+// [framework.ErrBadPath] and [framework.ErrBadArgument]; [lock.WithMaxLeases] is not allowed.
 //
 // Options apply to the leases. The queue's nodes have the client's default data, as in Curator.
 func New(client *framework.Client, path string, max int, opts ...lock.Option) (*Semaphore, error) {
-	if max < 1 {
-		return nil, fmt.Errorf("semaphore: %w: %d leases", lock.ErrBadArgument, max)
-	}
-	return newSemaphore(client, path, max, nil, opts)
+	return newSemaphore(client, path, max, opts)
 }
 
-// NewShared makes a semaphore at path whose number of leases is count, now and after every change: in all
-// processes, including Java processes that use the same SharedCount. If the number rises, waiters wake. If it
-// falls, no holder loses its lease; a released lease is granted again only when fewer than the new number are
-// held. Nothing is sent. Errors are those of [New].
-func NewShared(client *framework.Client, path string, count *Count, opts ...lock.Option) (*Semaphore, error) {
-	if count == nil {
-		return nil, fmt.Errorf("semaphore: %w: nil count", lock.ErrBadArgument)
+// NewShared makes a semaphore at path whose number of leases is the [shared.Int32] at countPath, now and after every change: in
+// all processes, including Java processes that use it as a SharedCount. countPath should not be below path. If the number rises,
+// waiters wake. If it falls, no holder loses its lease; a released lease is granted again only when fewer than the new number are
+// held. At 0, also if nobody has set it yet, the semaphore is drained: nobody acquires another lease. A negative number is
+// [shared.ErrBadValue]. Nothing is sent. Errors are those of [New].
+func NewShared(client *framework.Client, path, countPath string, opts ...lock.Option) (*Semaphore, error) {
+	s, err := newSemaphore(client, path, 1, opts)
+	if err != nil {
+		return nil, err
 	}
-	return newSemaphore(client, path, 1, count, opts)
+	value, err := shared.Int32(client, countPath)
+	if err != nil {
+		return nil, err
+	}
+	s.count = &count{client: client, value: value, leases: s.leases}
+	return s, nil
 }
 
-func newSemaphore(client *framework.Client, path string, max int, count *Count, opts []lock.Option) (*Semaphore, error) {
+func newSemaphore(client *framework.Client, path string, max int, opts []lock.Option) (s *Semaphore, err error) {
+	defer func() { err = follow.OpError("semaphore", path, err) }()
 	leases, err := lock.New(client, path, leaseName, lock.Standard{}, opts...) // as the caller wrote it
 	if err != nil {
-		return nil, fmt.Errorf("semaphore: %w", err)
+		return nil, err
 	}
 	if n := leases.MaxLeases(); n != 1 {
-		return nil, fmt.Errorf("semaphore: %w: both a max and WithMaxLeases(%d)", lock.ErrBadArgument, n)
+		return nil, fmt.Errorf("%w: both a max and WithMaxLeases(%d)", framework.ErrBadArgument, n)
 	}
 	// A suspended connection does not end a wait: the node exists as long as the session.
 	queue, err := lock.New(client, framework.Join(path, queueDir), queueName, lock.Standard{},
 		lock.WithoutReentry(), lock.WithErrorPolicy(connstate.Session))
 	if err != nil {
-		return nil, fmt.Errorf("semaphore: %w", err)
+		return nil, err
 	}
 	if leases, err = lock.New(client, framework.Join(path, leaseDir), leaseName, lock.Standard{},
 		slices.Concat(opts, []lock.Option{lock.WithoutReentry(), lock.WithMaxLeases(max), lock.WithQueueAhead(queue)})...); err != nil {
-		return nil, fmt.Errorf("semaphore: %w", err)
+		return nil, err
 	}
 	lockapi.Silence(queue) // what is waited for is a lease
-	return &Semaphore{client: client, path: path, queue: queue, leases: leases, count: count}, nil
+	return &Semaphore{client: client, path: path, queue: queue, leases: leases}, nil
 }
 
-// Acquire waits until it holds a lease, until ctx is done, or until no server could be reached for as long as the
-// client's retry policy allows: about 90 s by default, and then the error wraps retry.ErrExhausted. After an error
-// no node of ours stays. Other errors are [ErrBadCount], and those of [lock.Queue.Acquire].
+// Acquire waits until it holds a lease, until ctx is done, or until no server could be reached for as long as the client's retry
+// policy allows: about 90 s by default, and then the error wraps retry.ErrExhausted. After an error no node of ours stays. Other
+// errors are [shared.ErrBadValue], and those of [lock.Queue.Acquire].
 func (s *Semaphore) Acquire(ctx context.Context) (*lock.Hold, error) {
 	return one(s.acquire(ctx, "acquire", 1, true))
 }
 
-// AcquireN waits until it holds n leases, all or none. The error is [ErrTooMany] if the maximum is less than n,
-// also if it falls below n while AcquireN waits, and [lock.ErrBadArgument] if n is less than 1. Other errors are
-// those of [Semaphore.Acquire]. The time of [lock.WithMaxHold] counts for each lease from when it was acquired,
-// also while AcquireN waits for the others.
+// AcquireN waits until it holds n leases, all or none. The error is [ErrTooMany] if the maximum is less than n, also if it falls
+// below n while AcquireN waits, and [framework.ErrBadArgument] if n is less than 1. Other errors are those of
+// [Semaphore.Acquire]. The time of [lock.WithMaxHold] counts for each lease from when it was acquired, also while AcquireN waits
+// for the others.
 func (s *Semaphore) AcquireN(ctx context.Context, n int) (*lock.Group, error) {
 	return group(s.acquire(ctx, "acquire", n, true))
 }
 
-// TryAcquire is Acquire without waiting: the error is [ErrNotAcquired] if no lease is free, or if others wait
-// for one.
+// TryAcquire is Acquire without waiting: the error is [ErrNotAcquired] if no lease is free, or if others wait for one.
 func (s *Semaphore) TryAcquire(ctx context.Context) (*lock.Hold, error) {
 	return one(s.acquire(ctx, "try", 1, false))
 }
 
-// TryAcquireN is [Semaphore.AcquireN] without waiting: the error is [ErrNotAcquired] if fewer than n leases are
-// free, or if others wait.
+// TryAcquireN is [Semaphore.AcquireN] without waiting: the error is [ErrNotAcquired] if fewer than n leases are free, or if
+// others wait.
 func (s *Semaphore) TryAcquireN(ctx context.Context, n int) (*lock.Group, error) {
 	return group(s.acquire(ctx, "try", n, false))
 }
 
-// Do acquires a lease, calls f and releases. f's context ends when the lease may no longer be ours, and when
-// ctx ends. The error is Acquire's, or f's and Release's joined. If f panics, the lease is released.
+// Do acquires a lease, calls f and releases. f's context ends when the lease may no longer be ours, and when ctx ends. The error
+// is Acquire's, or f's and Release's joined. If f panics, the lease is released.
 func (s *Semaphore) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	hold, err := s.Acquire(ctx)
 	if err != nil {
@@ -162,20 +159,20 @@ func (s *Semaphore) Do(ctx context.Context, f func(ctx context.Context) error) e
 	return hold.Do(ctx, f)
 }
 
-// Participants lists the holders in the order of the leases, and then the waiters in the order of the queue. If
-// a shared count is below the number of holders, only so many are listed: the nodes of the others look like those
-// of waiters. Errors are those of [lock.Queue.Participants] and [Count.Get].
+// Participants lists the holders in the order of the leases, and then the waiters in the order of the queue. If a shared count is
+// below the number of holders, only so many are listed: the nodes of the others look like those of waiters. Errors are those of
+// [lock.Queue.Participants] and [Semaphore.Max].
 func (s *Semaphore) Participants(ctx context.Context) ([]lock.Participant, error) {
-	if err := s.refresh(ctx, 1); err != nil && !errors.Is(err, ErrTooMany) {
+	var leases, waiters []lock.Participant
+	_, err := s.Max(ctx)
+	if err == nil {
+		leases, err = s.leases.Participants(ctx)
+	}
+	if err == nil {
+		waiters, err = s.queue.Participants(ctx)
+	}
+	if err != nil {
 		return nil, s.opError("participants", err)
-	}
-	leases, err := s.leases.Participants(ctx)
-	if err != nil {
-		return nil, err
-	}
-	waiters, err := s.queue.Participants(ctx)
-	if err != nil {
-		return nil, err
 	}
 	var all []lock.Participant
 	for _, p := range leases {
@@ -193,21 +190,25 @@ func (s *Semaphore) Participants(ctx context.Context) ([]lock.Participant, error
 // Path is the path of the semaphore.
 func (s *Semaphore) Path() string { return s.path }
 
-// Max is the number of leases. It reads a shared count from the servers: errors are those of [Count.Get].
+// Max is the number of leases. It reads a shared count from the servers: errors are [shared.ErrBadValue] and those of
+// [framework.Client.Get].
 func (s *Semaphore) Max(ctx context.Context) (int, error) {
-	if s.count == nil {
-		return s.leases.MaxLeases(), nil
+	if s.count != nil {
+		if _, err := s.count.read(ctx); err != nil {
+			return 0, s.opError("max", err)
+		}
 	}
-	return s.count.Get(ctx)
+	return s.leases.MaxLeases(), nil
 }
 
-// acquire acquires n leases, and tells the observer.
+// acquire acquires n leases, and has the observer know.
 func (s *Semaphore) acquire(ctx context.Context, op string, n int, mayWait bool) (holds []*lock.Hold, err error) {
 	if n < 1 {
-		return nil, s.opError(op, fmt.Errorf("%w: %d leases", lock.ErrBadArgument, n))
+		return nil, s.opError(op, fmt.Errorf("%w: %d leases", framework.ErrBadArgument, n))
 	}
 	err = lockapi.Observed(ctx, s.leases, func(ctx context.Context) ([]any, error) {
-		holds, err = s.obtain(ctx, op, n, mayWait)
+		holds, err = s.obtain(ctx, n, mayWait)
+		err = s.opError(op, err)
 		return given(holds), err
 	})
 	if err != nil {
@@ -216,15 +217,15 @@ func (s *Semaphore) acquire(ctx context.Context, op string, n int, mayWait bool)
 	return holds, nil
 }
 
-// obtain tries the leases first, and queues if it may wait.
-func (s *Semaphore) obtain(ctx context.Context, op string, n int, mayWait bool) ([]*lock.Hold, error) {
+// obtain tries the leases first, and queues if it may wait. If a node is lost before it has all leases, it begins again.
+func (s *Semaphore) obtain(ctx context.Context, n int, mayWait bool) ([]*lock.Hold, error) {
 	var pauses backoff.BackOff
 	for {
-		holds, err := s.try(ctx, op, n)
+		holds, err := s.try(ctx, n)
 		if mayWait && errors.Is(err, ErrNotAcquired) {
-			holds, err = s.wait(ctx, op, n)
+			holds, err = s.wait(ctx, n)
 		}
-		var lost *entryLost
+		var lost *lostNode
 		if !errors.As(err, &lost) {
 			return holds, err
 		}
@@ -233,83 +234,102 @@ func (s *Semaphore) obtain(ctx context.Context, op string, n int, mayWait bool) 
 		}
 		pause := pauses.NextBackOff()
 		if pause == backoff.Stop {
-			return nil, err
+			return nil, lost.error
 		}
-		if err := engine.Sleep(ctx, engine.Of(s.client), pause); err != nil {
-			if !s.client.State().IsConnected() { // nobody knows whether a lease is free
-				err = fmt.Errorf("%w: %w", err, zk.ErrNoServer)
-			}
-			return nil, s.opError(op, err)
+		if engine.Sleep(ctx, engine.Of(s.client), pause) != nil {
+			return nil, engine.Of(s.client).GaveUp(ctx, nil)
 		}
 	}
 }
 
 // try acquires n leases if they are free and nobody waits.
-func (s *Semaphore) try(ctx context.Context, op string, n int) ([]*lock.Hold, error) {
-	if err := s.refresh(ctx, n); err != nil {
-		return nil, s.opError(op, err)
+func (s *Semaphore) try(ctx context.Context, n int) ([]*lock.Hold, error) {
+	if _, err := s.Max(ctx); err != nil {
+		return nil, err
 	}
-	holds, err := s.take(ctx, n, s.leases.TryAcquire)
-	return holds, s.opError(op, err)
+	if err := s.admit(n); err != nil {
+		return nil, err
+	}
+	return s.take(ctx, n, s.leases.TryAcquire)
 }
 
-// entryLost means that the queue's node or a lease's node was deleted before we had all leases, by the end of
-// the session or by somebody else. We may begin again.
-type entryLost struct{ error }
+// admit fails if n is more than there are. A drained semaphore has none at present, which says nothing.
+func (s *Semaphore) admit(n int) error {
+	if max := s.leases.MaxLeases(); max > 0 && n > max {
+		return fmt.Errorf("%w: %d of %d", ErrTooMany, n, max)
+	}
+	return nil
+}
 
-func (e *entryLost) Unwrap() error { return e.error }
+// lostNode means that the node in the queue or that of a lease was deleted before we had all leases, by the end of the session or
+// by somebody else.
+type lostNode struct{ error }
+
+func (l *lostNode) Unwrap() error { return l.error }
 
 // useless is why we gave up waiting by ourselves.
 type useless struct{ error }
 
-func (u *useless) Unwrap() error { return u.error }
-
 // wait queues. The first in the queue acquires all of its n leases before the next one may acquire any.
-func (s *Semaphore) wait(ctx context.Context, op string, n int) ([]*lock.Hold, error) {
+func (s *Semaphore) wait(ctx context.Context, n int) ([]*lock.Hold, error) {
 	front, err := s.queue.Acquire(ctx)
 	if err != nil {
-		return nil, s.opError(op, err)
+		return nil, err
 	}
 	first, cancel := context.WithCancelCause(ctx)
-	defer context.AfterFunc(front.Context(), func() { cancel(&useless{&entryLost{front.Err()}}) })()
+	defer context.AfterFunc(front.Context(), func() { cancel(useless{&lostNode{front.Err()}}) })()
 	followed := make(chan struct{})
 	go func() { // ends with first
 		defer close(followed)
-		if err := s.follow(first, n); err != nil {
-			cancel(&useless{err})
+		if s.count == nil {
+			return
+		}
+		if err := s.count.follow(first, func() error { return s.admit(n) }); err != nil {
+			cancel(useless{err})
 		}
 	}()
 	holds, err := s.take(first, n, s.leases.Acquire)
-	var lost *entryLost
+	var lost *lostNode
 	if errors.As(err, &lost) && first.Err() == nil {
 		// It is still our turn: what we have just given back is free, and nobody overtakes us.
 		holds, err = s.take(first, n, s.leases.Acquire)
 	}
-	var ours *useless
-	errors.As(context.Cause(first), &ours)
+	ours, given := context.Cause(first).(useless)
 	cancel(nil)
 	<-followed
 	lockapi.Leave(front) // it may wait for the servers
 	if err == nil {
 		holds, err = alive(holds)
 	}
-	if err != nil && ours != nil {
+	if err != nil && given {
 		err = ours.error // ctx had not ended then
 	}
-	return holds, s.opError(op, err)
+	return holds, err
 }
 
 // take acquires n leases, or none. If a shared count falls meanwhile, or has fallen since it was read, it begins again: they may
 // have been granted by the higher number.
 func (s *Semaphore) take(ctx context.Context, n int, acquire func(context.Context) (*lock.Hold, error)) ([]*lock.Hold, error) {
-	for {
-		_, falls := s.known()
+	if s.count == nil {
 		holds, err := each(ctx, n, acquire)
 		if err != nil {
 			return nil, err
 		}
-		err = s.confirm(ctx, n)
-		if _, now := s.known(); err == nil && now == falls {
+		return alive(holds)
+	}
+	for {
+		_, falls := s.count.known()
+		holds, err := each(ctx, n, acquire)
+		if err != nil {
+			return nil, err
+		}
+		// What the connection has told of the count is newer than the leases.
+		if current, _ := s.count.known(); !current {
+			if _, err = s.count.read(ctx); err == nil {
+				err = s.admit(n)
+			}
+		}
+		if _, now := s.count.known(); err == nil && now == falls {
 			return alive(holds)
 		}
 		leave(holds)
@@ -337,7 +357,7 @@ func alive(holds []*lock.Hold) ([]*lock.Hold, error) {
 	for _, h := range holds {
 		if err := h.Err(); err != nil {
 			leave(holds)
-			return nil, &entryLost{err}
+			return nil, &lostNode{err}
 		}
 	}
 	return holds, nil
@@ -367,13 +387,5 @@ func group(holds []*lock.Hold, err error) (*lock.Group, error) {
 	return lock.NewGroup(holds...)
 }
 
-// opError replaces the operation and path of the inner queues by those of the semaphore.
-func (s *Semaphore) opError(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if inner, ok := err.(*framework.OpError); ok && inner.Op == op {
-		err = inner.Err
-	}
-	return &framework.OpError{Op: op, Path: s.path, Err: err}
-}
+// opError names the semaphore in place of its queues.
+func (s *Semaphore) opError(op string, err error) error { return follow.OpError(op, s.path, err) }

@@ -17,6 +17,7 @@ import (
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/semaphore"
+	"github.com/gocurator/curator/recipes/shared"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -67,13 +68,12 @@ func (w *sharedWorld) client(t *testing.T, opts ...framework.Option) *framework.
 }
 
 func (w *sharedWorld) run(t *testing.T) {
-	setter, err := semaphore.NewCount(w.client(t), "/max", w.count)
-	require.NoError(t, err)
+	_, setter := sharedOn(t, w.client(t), "/pool", "/max", int32(w.count))
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var users sync.WaitGroup
-	for i := range 4 {
-		s := w.semaphore(t, i == 0)
+	for range 4 {
+		s := w.semaphore(t)
 		for range 3 {
 			random := rand.New(rand.NewPCG(w.rand.Uint64(), 0))
 			users.Go(func() { w.use(ctx, t, s, random) })
@@ -102,20 +102,14 @@ func (w *sharedWorld) run(t *testing.T) {
 	}
 }
 
-// semaphore is one of a new client. The count may have a client of its own.
-func (w *sharedWorld) semaphore(t *testing.T, apart bool) *semaphore.Semaphore {
+// semaphore is one of a new client.
+func (w *sharedWorld) semaphore(t *testing.T) *semaphore.Semaphore {
 	policies := []connstate.ErrorPolicy{connstate.Standard, connstate.Session}
 	client := w.client(t, framework.WithErrorPolicy(policies[w.rand.IntN(len(policies))]))
 	session, err := client.Session(t.Context())
 	require.NoError(t, err)
 	w.sessions = append(w.sessions, session.ID())
-	counts := client
-	if apart {
-		counts = w.client(t)
-	}
-	count, err := semaphore.NewCount(counts, "/max", w.count)
-	require.NoError(t, err)
-	s, err := semaphore.NewShared(client, "/pool", count)
+	s, err := semaphore.NewShared(client, "/pool", "/max")
 	require.NoError(t, err)
 	return s
 }
@@ -167,12 +161,12 @@ func (w *sharedWorld) granted(t *testing.T, group *lock.Group) {
 }
 
 // set changes the count to least or more, and reports whether it has. Until Set has returned, the larger number may be in force, and after an error either.
-func (w *sharedWorld) set(t *testing.T, setter *semaphore.Count, least int) bool {
+func (w *sharedWorld) set(t *testing.T, setter *shared.Value[int32], least int) bool {
 	n := least + w.rand.IntN(5-least)
 	w.mu.Lock()
 	w.count, w.since = max(w.count, n), time.Now()
 	w.mu.Unlock()
-	if setter.Set(t.Context(), n) != nil {
+	if setter.Set(t.Context(), int32(n)) != nil {
 		return false
 	}
 	w.mu.Lock()

@@ -14,6 +14,7 @@ import (
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/semaphore"
+	"github.com/gocurator/curator/recipes/shared"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 	"github.com/stretchr/testify/assert"
@@ -62,17 +63,13 @@ func TestWaiterDoesNotHurryABusyServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		bed := testbed.On(server)
-		shared := func(policy retry.Policy) (*semaphore.Semaphore, *semaphore.Count) {
+		counted := func(policy retry.Policy) (*semaphore.Semaphore, *shared.Value[int32]) {
 			client := bed.Client(t, framework.WithDialer(server.DialContext), framework.WithRetryPolicy(policy))
-			count, err := semaphore.NewCount(client, "/max", 1)
-			require.NoError(t, err)
-			s, err := semaphore.NewShared(client, "/pool", count)
-			require.NoError(t, err)
-			return s, count
+			return sharedOn(t, client, "/pool", "/max", 1)
 		}
-		other, count := shared(retry.OneTime(time.Second))
+		other, count := counted(retry.OneTime(time.Second))
 		hold := acquire(t, other)
-		s, _ := shared(retry.Never())
+		s, _ := counted(retry.Never())
 		waiter := start(t, t.Context(), s, 1, 1)
 		synctest.Wait()
 		idle := testbed.Busy(server)
@@ -85,35 +82,6 @@ func TestWaiterDoesNotHurryABusyServer(t *testing.T) {
 		require.NoError(t, got.err)
 		release(t, got.group)
 		release(t, hold)
-	})
-}
-
-// TestAServerThatRefusesCredentialsEndsNoWait has it refuse those of the client that reads the count, for a while.
-func TestAServerThatRefusesCredentialsEndsNoWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		bed := testbed.On(server)
-		dial := framework.WithDialer(server.DialContext)
-		client := bed.Client(t, dial, framework.WithErrorPolicy(connstate.Session))
-		refuses := testbed.RefuseCredentials(server)
-		counting := bed.Client(t, dial, framework.WithAuth("digest", []byte("user:password")))
-		count, err := semaphore.NewCount(counting, "/max", 1)
-		require.NoError(t, err)
-		s, err := semaphore.NewShared(client, "/pool", count)
-		require.NoError(t, err)
-		hold := acquire(t, s)
-		waiter := start(t, t.Context(), s, 1, 1)
-		synctest.Wait()
-		refuses.Store(true)
-		server.CutConnections()
-		time.Sleep(4 * time.Second) // virtual time: the refusal lasts that long
-		undecided(t, waiter)
-		refuses.Store(false)
-		testbed.Eventually(t, func() bool { return counting.WaitConnected(t.Context()) == nil }, "the client of the count connects again")
-		release(t, hold)
-		got := testbed.Receive(t, waiter, "the lease")
-		require.NoError(t, got.err)
-		release(t, got.group)
 	})
 }
 
@@ -155,16 +123,9 @@ func TestWhyWaitingWasUselessIsTold(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		bed := testbed.On(server)
 		dial := framework.WithDialer(server.DialContext)
-		shared := func() (*semaphore.Semaphore, *semaphore.Count, *framework.Client) {
-			client := bed.Client(t, dial)
-			count, err := semaphore.NewCount(client, "/max", 3)
-			require.NoError(t, err)
-			s, err := semaphore.NewShared(client, "/pool", count)
-			require.NoError(t, err)
-			return s, count, client
-		}
-		s, _, client := shared()
-		other, count, _ := shared()
+		client := bed.Client(t, dial)
+		s, _ := sharedOn(t, client, "/pool", "/max", 3)
+		other, count := sharedOn(t, bed.Client(t, dial), "/pool", "/max", 3)
 		hold := acquire(t, other)
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
