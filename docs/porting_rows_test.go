@@ -358,12 +358,15 @@ func TestRowsOfRevocation(t *testing.T) {
 			return revocable.Revoke(ctx, client, path, revocable.WithForce(time.Hour))
 		},
 	} {
-		r, err := revocable.New(m, revocable.OnRevoke(func(h *revocable.Hold) { _ = h.Release() }))
+		r, err := revocable.New(m)
 		require.NoError(t, err)
 		hold, err := r.Acquire(ctx)
 		require.NoError(t, err)
+		go func() { // ends with the revocation
+			<-hold.Revoked()
+			_ = hold.Release()
+		}()
 		require.NoError(t, ask(hold.Path()), name)
-		<-hold.Revoked()
 		<-hold.Done()
 		require.ErrorIs(t, hold.Err(), lock.ErrReleased, name)
 	}

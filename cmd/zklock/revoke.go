@@ -59,7 +59,7 @@ func (r *revoke) main(t *tool, args []string) error {
 
 // ask asks the holder whose node this is, or all that hold the lock at this path.
 func (r *revoke) ask(ctx context.Context, client *framework.Client, path string) (int, error) {
-	var opts []revocable.RevokeOption
+	var opts []revocable.Option
 	if r.force >= 0 {
 		opts = append(opts, revocable.WithForce(r.force))
 	}

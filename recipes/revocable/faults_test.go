@@ -61,7 +61,7 @@ func lost(t *testing.T, hold *revocable.Hold, err error) {
 
 // Whatever fails, one call is enough to ask, and to see to it.
 func TestAskerWithAnyRequestFailing(t *testing.T) {
-	for name, opts := range map[string][]revocable.RevokeOption{
+	for name, opts := range map[string][]revocable.Option{
 		"asks":   nil,
 		"forces": {revocable.WithForce(10 * time.Millisecond)},
 	} {

@@ -1,5 +1,5 @@
-// Package revocable asks holders of a lock to release it: the revocable shared locks of the ZooKeeper
-// documentation, and Curator's Revocable, RevocationListener and Revoker.
+// Package revocable asks holders of a lock to release it: the revocable shared locks of the ZooKeeper documentation, and
+// Curator's Revocable, RevocationListener and Revoker.
 //
 // # On the wire
 //
@@ -7,27 +7,25 @@
 //
 //	<lock's path>/_c_<uuid>-lock-<sequence>  "__REVOKE__"
 //
-// Holders understand "__REVOKE__" (Curator's message, which this package sends) and "unlock" (that of the
-// documentation). The message replaces the node's data and stays, so a holder also sees a message that was
-// written before it began to watch.
+// Holders understand "__REVOKE__" (Curator's message, which this package sends) and "unlock" (that of the documentation). The
+// message replaces the node's data and stays, so a holder also sees a message that was written before it began to watch.
 //
 // # Several locks
 //
-// A message goes to one node, and the holder of a multilock.Lock has several. So a multilock.Lock is not a
-// [Locker]: call [Watch] with each of [lock.Group.Holds]. Do the same for several leases of a semaphore.
+// A message goes to one node, and the holder of a multilock.Lock has several. So a multilock.Lock is not a [Locker]: call [Watch]
+// with each of [lock.Group.Holds]. Do the same for several leases of a semaphore.
 //
 // # What it promises
 //
-//   - A holder that can reach a server is told once, also if the message was written while it waited for the
+//   - A holder that can reach a server notices, also if the message was written while it waited for the
 //     lock. (Not for a lease of a semaphore.Semaphore: its waiters have another node than its holders.)
 //   - A revocation does not end a hold: the holder releases when it wants to.
 //   - WithForce ends a hold: its node is deleted, and its context ends with [ErrRevoked].
 //
 // # What it cannot promise
 //
-// A holder need not release. And WithForce deletes the holder's node, as an operator might: the next one may
-// acquire shortly before the holder is told. What must never happen twice needs a check at the place where it
-// happens: [lock.Hold.Guard].
+// A holder need not release. And WithForce deletes the holder's node, as an operator might: the next one may acquire shortly
+// before the holder notices. What must never happen twice needs a check at the place where it happens: [lock.Hold.Guard].
 package revocable
 
 import (
@@ -39,7 +37,6 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/lockapi"
-	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
@@ -49,75 +46,44 @@ const (
 	MessageUnlock = "unlock"     // of the ZooKeeper documentation
 )
 
-// ErrRevoked is the cause of a hold's end if the holder was asked to release, did not, and its node was
-// deleted. errors.Is finds [lock.ErrNodeDeleted] in it. If the node is deleted before the holder has read the
-// message, the cause is lock.ErrNodeDeleted alone.
+// ErrRevoked is the cause of a hold's end if the holder was asked to release, did not, and its node was deleted. errors.Is finds
+// [lock.ErrNodeDeleted] in it. If the node is deleted before the holder has read the message, the cause is lock.ErrNodeDeleted
+// alone.
 var ErrRevoked = fmt.Errorf("revoked: %w", lock.ErrNodeDeleted)
 
-// Locker is a lock that can be made revocable: a mutex.Mutex, either side of an rwlock.Lock, a
-// semaphore.Semaphore or a lock.Queue.
+// Locker is a lock that can be made revocable: a mutex.Mutex, either side of an rwlock.Lock, a semaphore.Semaphore or a
+// lock.Queue.
 type Locker interface {
 	Acquire(ctx context.Context) (*lock.Hold, error)
 	TryAcquire(ctx context.Context) (*lock.Hold, error)
 }
 
-// Option configures a [Lock] or a [Hold].
-type Option func(*config) error
-
-type config struct {
-	told func(*Hold)
-}
-
-// OnRevoke calls f when a holder is asked to release, at most once for each hold, after the hold's Revoked
-// channel was closed. f runs on a goroutine of its own. It may block, and may release. By default nothing is
-// called.
-func OnRevoke(f func(*Hold)) Option {
-	return func(c *config) error {
-		if f == nil {
-			return fmt.Errorf("%w: nil function", lock.ErrBadArgument)
-		}
-		c.told = f
-		return nil
-	}
-}
-
 // Lock is a lock whose holders can be asked to release. It has no state and is safe for concurrent use.
-type Lock struct {
-	locker Locker
-	opts   []Option
-}
+type Lock struct{ locker Locker }
 
-// New makes a lock revocable. Nothing is sent. The error is [lock.ErrBadArgument].
+// New makes a lock revocable. Nothing is sent. The error is [framework.ErrBadArgument].
 //
-// The lock itself does not change. Contenders that use it without this package are in the same queue, but are
-// not told of a revocation.
-func New(locker Locker, opts ...Option) (*Lock, error) {
+// The lock itself does not change. Contenders that use it without this package are in the same queue, but do not notice a
+// revocation.
+func New(locker Locker) (*Lock, error) {
 	if locker == nil {
-		return nil, fmt.Errorf("revocable: %w: nil lock", lock.ErrBadArgument)
+		return nil, badArgument("nil lock")
 	}
-	if _, err := configure(opts); err != nil {
-		return nil, err
-	}
-	return &Lock{locker, opts}, nil
+	return &Lock{locker}, nil
 }
 
-func configure(opts []Option) (config, error) {
-	var c config
-	if err := opt.Apply(&c, opts); err != nil {
-		return c, fmt.Errorf("revocable: %w", err)
-	}
-	return c, nil
+func badArgument(what string) error {
+	return &framework.OpError{Op: "revocable", Err: fmt.Errorf("%w: %s", framework.ErrBadArgument, what)}
 }
 
-// Acquire waits until it holds the lock, until ctx is done, or until that lock gives up in an outage. Errors are
-// those of the lock given to New. With the context of a hold it re-enters, if that lock does. A revocation is for
-// all holds of a lease.
+// Acquire waits until it holds the lock, until ctx is done, or until that lock gives up in an outage. Errors are those of the
+// lock given to New. With the context of a hold it re-enters, if that lock does. A revocation is for all holds of a lease.
 func (l *Lock) Acquire(ctx context.Context) (*Hold, error) {
 	hold, err := l.locker.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return Watch(hold, l.opts...)
+	return Watch(hold)
 }
 
 // TryAcquire is [Lock.Acquire] without waiting: the error is [lock.ErrNotAcquired] if it would have to wait.
@@ -126,12 +92,12 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Hold, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Watch(hold, l.opts...)
+	return Watch(hold)
 }
 
-// Do acquires, calls f and releases. f should return soon after revoked is closed. Its context ends when the
-// lock may no longer be ours, and when ctx ends. A revocation does not end it, so f can finish its work. The
-// error is Acquire's, or f's and Release's joined. If f panics, the lock is released.
+// Do acquires, calls f and releases. f should return soon after revoked is closed. Its context ends when the lock may no longer
+// be ours, and when ctx ends. A revocation does not end it, so f can finish its work. The error is Acquire's, or f's and
+// Release's joined. If f panics, the lock is released.
 func (l *Lock) Do(ctx context.Context, f func(ctx context.Context, revoked <-chan struct{}) error) error {
 	hold, err := l.Acquire(ctx)
 	if err != nil {
@@ -146,30 +112,26 @@ type Hold struct {
 	revoked chan struct{}
 }
 
-// Watch makes an existing hold revocable. It returns at once; one request is sent in the background. A message
-// that was written before the call is seen too. The error is [lock.ErrBadArgument].
+// Watch makes an existing hold revocable. It returns at once; one request is sent in the background. A message that was written
+// before the call is seen too. The error is [framework.ErrBadArgument].
 //
 // Releasing hold or the returned Hold is the same. Both end with the context of hold.
-func Watch(hold *lock.Hold, opts ...Option) (*Hold, error) {
+func Watch(hold *lock.Hold) (*Hold, error) {
 	if hold == nil {
-		return nil, fmt.Errorf("revocable: %w: nil hold", lock.ErrBadArgument)
-	}
-	c, err := configure(opts)
-	if err != nil {
-		return nil, err
+		return nil, badArgument("nil hold")
 	}
 	h := &Hold{Hold: hold, revoked: make(chan struct{})}
-	go h.watch(c.told) // ends with the hold, or when told has been called
+	go h.watch() // ends with the hold, or when revoked is closed
 	return h, nil
 }
 
-// Revoked is closed when somebody asks the holder to release. It is never closed if the hold ends without that:
-// select on Done as well.
+// Revoked is closed when somebody asks the holder to release. It is never closed if the hold ends without that: select on Done as
+// well.
 func (h *Hold) Revoked() <-chan struct{} { return h.revoked }
 
-// watch is the holder's side of the protocol. It reads before it waits, so it sees a message that was written
-// between the node's creation and the first read.
-func (h *Hold) watch(told func(*Hold)) {
+// watch is the holder's side of the protocol. It reads before it waits, so it sees a message that was written between the node's
+// creation and the first read.
+func (h *Hold) watch() {
 	ctx := framework.InSession(h.Context(), h.Session())
 	err := h.Client().Follow(ctx, func(ctx context.Context) (<-chan struct{}, error) {
 		data, stat, watch, err := h.Client().GetW(ctx, h.Path())
@@ -183,9 +145,6 @@ func (h *Hold) watch(told func(*Hold)) {
 		// Before anyone hears of it: a deletion from here on is a revocation.
 		lockapi.ExpectDeletion(h.Hold, ErrRevoked)
 		close(h.revoked)
-		if told != nil {
-			told(h)
-		}
 		return nil, nil
 	})
 	if err != nil && h.Err() == nil && !errors.Is(err, zk.ErrNoNode) { // the hold's own watch finds that

@@ -12,6 +12,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/recipes/internal/follow"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
@@ -21,8 +22,8 @@ type Participants interface {
 	Participants(ctx context.Context) ([]lock.Participant, error)
 }
 
-// RevokeOption configures a revocation.
-type RevokeOption func(*request) error
+// Option configures a revocation.
+type Option func(*request) error
 
 // request is a revocation.
 type request struct {
@@ -32,93 +33,91 @@ type request struct {
 }
 
 // WithMessage sets the message: [MessageRevoke], which is the default, or [MessageUnlock]. Any other is
-// [lock.ErrBadArgument], since no holder would understand it.
-func WithMessage(message string) RevokeOption {
+// [framework.ErrBadArgument], since no holder would understand it.
+func WithMessage(message string) Option {
 	return func(r *request) error {
 		if !understood(message) {
-			return fmt.Errorf("%w: message %q", lock.ErrBadArgument, message)
+			return fmt.Errorf("%w: message %q", framework.ErrBadArgument, message)
 		}
 		r.message = message
 		return nil
 	}
 }
 
-// WithForce deletes the nodes that are still there when grace has passed after the message. The call then
-// returns when all are deleted. grace must not be negative. If it is very short, the holder may be told of the
-// deletion only, see [ErrRevoked].
+// WithForce deletes the nodes that are still there when grace has passed after the message. The call then returns when all are
+// deleted. grace must not be negative. If it is very short, the holder may notice the deletion only, see [ErrRevoked].
 //
-// A waiter whose node is deleted queues again, at the end, when it next checks the queue. The default is no
-// force.
-func WithForce(grace time.Duration) RevokeOption {
+// A waiter whose node is deleted queues again, at the end, when it next checks the queue. The default is no force.
+func WithForce(grace time.Duration) Option {
 	return func(r *request) error {
 		if grace < 0 {
-			return fmt.Errorf("%w: grace %v is negative", lock.ErrBadArgument, grace)
+			return fmt.Errorf("%w: grace %v is negative", framework.ErrBadArgument, grace)
 		}
 		r.force, r.grace = true, grace
 		return nil
 	}
 }
 
-// Revoke asks the holder with this node to release. The path is that of [lock.Hold.Path] and of a
-// [lock.Participant]. Revoke returns when the message is written; it does not wait for a release. A waiter is
-// told when it holds, unless it waits for a semaphore.Semaphore, whose leases have other nodes. The message
-// replaces the node's data.
+// Revoke asks the holder with this node to release. The path is that of [lock.Hold.Path] and of a [lock.Participant]. Revoke
+// returns when the message is written; it does not wait for a release. A waiter notices when it holds, unless it waits for a
+// semaphore.Semaphore, whose leases have other nodes. The message replaces the node's data.
 //
-// Errors are zk.ErrNoNode if the node does not exist, [lock.ErrBadPath], [lock.ErrBadArgument], also for a node
-// that is not ephemeral and so not a lock's, and those of ctx and ZooKeeper. With WithForce, the message may
-// have been written although there is an error.
-func Revoke(ctx context.Context, client *framework.Client, nodePath string, opts ...RevokeOption) error {
+// Errors are zk.ErrNoNode if the node does not exist, [framework.ErrBadPath], [framework.ErrBadArgument], also for a node that is
+// not ephemeral and so not a lock's, and those of ctx and ZooKeeper. With WithForce, the message may have been written although
+// there is an error.
+func Revoke(ctx context.Context, client *framework.Client, nodePath string, opts ...Option) error {
 	r, err := newRequest(client, opts)
-	if err != nil {
-		return err
+	if err == nil {
+		err = r.ask(ctx, client, nodePath)
 	}
-	if err = r.ask(ctx, client, nodePath); err == nil {
-		err = r.insist(ctx, client, []string{nodePath})
+	if err == nil {
+		patient, cancel := context.WithTimeout(ctx, r.grace)
+		defer cancel()
+		err = r.insist(ctx, patient, client, nodePath)
 	}
-	if err != nil {
-		return fmt.Errorf("revoke %s: %w", nodePath, err)
-	}
-	return nil
+	return opError(nodePath, err)
 }
 
-// RevokeHolders asks all holders of a lock to release, and returns how many it asked. It is no error if there
-// is none, or if one has released meanwhile. The paths that p lists must be paths of client. If one cannot be
-// asked, the others are asked nevertheless, and the errors are joined.
-func RevokeHolders(ctx context.Context, client *framework.Client, p Participants, opts ...RevokeOption) (int, error) {
+func opError(path string, err error) error { return follow.OpError("revoke", path, err) }
+
+// RevokeHolders asks all holders of a lock to release, and returns how many it asked. It is no error if there is none, or if one
+// has released meanwhile. The paths that p lists must be paths of client. If one cannot be asked, the others are asked
+// nevertheless, and the errors are joined.
+func RevokeHolders(ctx context.Context, client *framework.Client, p Participants, opts ...Option) (int, error) {
 	return revokeSome(ctx, client, p, opts, func(all []lock.Participant) ([]lock.Participant, error) {
 		return slices.DeleteFunc(all, func(p lock.Participant) bool { return !p.Holds }), nil
 	})
 }
 
-// RevokeAll asks all holders and waiters of a lock, also the caller if it is one of them: all that a new writer
-// would wait for. Otherwise it is like [RevokeHolders].
+// RevokeAll asks all holders and waiters of a lock, also the caller if it is one of them: all that a new writer would wait for.
+// Otherwise it is like [RevokeHolders].
 //
 // The Participants of an rwlock.Lock are those of both sides.
-func RevokeAll(ctx context.Context, client *framework.Client, p Participants, opts ...RevokeOption) (int, error) {
+func RevokeAll(ctx context.Context, client *framework.Client, p Participants, opts ...Option) (int, error) {
 	return revokeSome(ctx, client, p, opts, func(all []lock.Participant) ([]lock.Participant, error) { return all, nil })
 }
 
-// RevokeAhead asks all that are ahead of a node in the queue: all that a writer with this node waits for. If
-// the node is not in the queue, the error is zk.ErrNoNode. Otherwise it is like [RevokeHolders].
-func RevokeAhead(ctx context.Context, client *framework.Client, p Participants, nodePath string, opts ...RevokeOption) (int, error) {
+// RevokeAhead asks all that are ahead of a node in the queue: all that a writer with this node waits for. If the node is not in
+// the queue, the error is zk.ErrNoNode. Otherwise it is like [RevokeHolders].
+func RevokeAhead(ctx context.Context, client *framework.Client, p Participants, nodePath string, opts ...Option) (int, error) {
 	return revokeSome(ctx, client, p, opts, func(all []lock.Participant) ([]lock.Participant, error) {
 		i := slices.IndexFunc(all, func(p lock.Participant) bool { return p.Path == nodePath })
 		if i < 0 {
-			return nil, fmt.Errorf("revoke ahead of %s: %w", nodePath, zk.ErrNoNode)
+			return nil, opError(nodePath, zk.ErrNoNode)
 		}
 		return all[:i], nil
 	})
 }
 
-func revokeSome(ctx context.Context, client *framework.Client, p Participants, opts []RevokeOption,
+func revokeSome(ctx context.Context, client *framework.Client, p Participants, opts []Option,
 	choose func([]lock.Participant) ([]lock.Participant, error),
 ) (int, error) {
 	r, err := newRequest(client, opts)
-	if err != nil {
-		return 0, err
+	if err == nil && p == nil {
+		err = fmt.Errorf("%w: nil lock", framework.ErrBadArgument)
 	}
-	if p == nil {
-		return 0, fmt.Errorf("revocable: %w: nil lock", lock.ErrBadArgument)
+	if err != nil {
+		return 0, opError("", err)
 	}
 	all, err := p.Participants(ctx)
 	if err != nil {
@@ -130,35 +129,38 @@ func revokeSome(ctx context.Context, client *framework.Client, p Participants, o
 	}
 	var asked []string
 	var failed []error
-	for _, p := range chosen {
-		switch err := r.ask(ctx, client, p.Path); {
-		case err == nil:
-			asked = append(asked, p.Path)
-		case !errors.Is(err, zk.ErrNoNode):
-			failed = append(failed, fmt.Errorf("revoke %s: %w", p.Path, err))
+	note := func(path string, err error) {
+		if err != nil && !errors.Is(err, zk.ErrNoNode) { // it has released
+			failed = append(failed, opError(path, err))
 		}
 	}
-	if err := r.insist(ctx, client, asked); err != nil {
-		failed = append(failed, fmt.Errorf("revoke: %w", err))
+	for _, p := range chosen {
+		err := r.ask(ctx, client, p.Path)
+		if err == nil {
+			asked = append(asked, p.Path)
+		}
+		note(p.Path, err)
+	}
+	patient, cancel := context.WithTimeout(ctx, r.grace)
+	defer cancel()
+	for _, path := range asked {
+		note(path, r.insist(ctx, patient, client, path))
 	}
 	return len(asked), errors.Join(failed...)
 }
 
-func newRequest(client *framework.Client, opts []RevokeOption) (request, error) {
+func newRequest(client *framework.Client, opts []Option) (request, error) {
 	r := request{message: MessageRevoke}
 	if client == nil {
-		return r, fmt.Errorf("revocable: %w: nil client", lock.ErrBadArgument)
+		return r, fmt.Errorf("%w: nil client", framework.ErrBadArgument)
 	}
-	if err := opt.Apply(&r, opts); err != nil {
-		return r, fmt.Errorf("revocable: %w", err)
-	}
-	return r, nil
+	return r, opt.Apply(&r, opts)
 }
 
 // ask writes the message.
 func (r request) ask(ctx context.Context, client *framework.Client, path string) error {
-	// The caller may know of the node from a server that is ahead of ours. A sync is not enough: the leader
-	// answers its own clients before its followers have applied the write.
+	// The caller may know of the node from a server that is ahead of ours. A sync is not enough: the leader answers its own
+	// clients before its followers have applied the write.
 	if _, err := client.Multi(ctx, &zk.CheckVersionRequest{Path: path, Version: -1}); err != nil {
 		return err
 	}
@@ -170,34 +172,29 @@ func (r request) ask(ctx context.Context, client *framework.Client, path string)
 		return zk.ErrNoNode
 	case stat.EphemeralOwner == 0:
 		// Most likely the path of the lock itself, whose data must stay.
-		return fmt.Errorf("%w: not the node of a lock", lock.ErrBadArgument)
+		return fmt.Errorf("%w: not the node of a lock", framework.ErrBadArgument)
 	}
 	_, err = client.Set(ctx, path, []byte(r.message), -1)
 	return err
 }
 
-// insist deletes the nodes after the grace, if WithForce is given.
-func (r request) insist(ctx context.Context, client *framework.Client, paths []string) error {
+// insist deletes the node after the grace, when patient ends, if WithForce is given.
+func (r request) insist(ctx, patient context.Context, client *framework.Client, path string) error {
 	if !r.force {
 		return nil
 	}
-	patient, cancel := context.WithTimeout(ctx, r.grace)
-	defer cancel()
-	var failed []error
-	for _, path := range paths {
-		err := awaitGone(patient, client, path)
-		switch {
-		case ctx.Err() != nil:
-			return wait.Err(ctx)
-		case patient.Err() != nil:
-			// The name contains an id, so this cannot delete a later holder's node.
-			err = client.Delete(ctx, path, -1)
-		}
-		if err != nil && !errors.Is(err, zk.ErrNoNode) {
-			failed = append(failed, err)
-		}
+	err := awaitGone(patient, client, path)
+	switch {
+	case ctx.Err() != nil:
+		return wait.Err(ctx)
+	case patient.Err() != nil:
+		// The name contains an id, so this cannot delete a later holder's node.
+		err = client.Delete(ctx, path, -1)
 	}
-	return errors.Join(failed...)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	return err
 }
 
 // awaitGone returns when a node is deleted, or when ctx is done.
