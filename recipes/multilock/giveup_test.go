@@ -92,6 +92,7 @@ func TestLossThatEndedTheWaitingIsTold(t *testing.T) {
 		require.NoError(t, other.Delete(t.Context(), first.hold.Path(), -1))
 		err = testbed.Receive(t, done, "the end")
 		require.ErrorIs(t, err, lock.ErrNodeDeleted)
+		testbed.OneOp(t, err, "acquire", first.hold.Path())
 		require.NotErrorIs(t, err, context.Canceled)
 		require.NotErrorIs(t, err, lock.ErrNotAcquired)
 		require.NoError(t, hold.Release())

@@ -20,13 +20,13 @@
 package multilock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/lockapi"
 	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/lock"
@@ -45,38 +45,42 @@ type Lock struct {
 }
 
 // New combines locks, which may be of any kind and of different clients. Nothing is sent. It needs at least one
-// lock, none nil, and none twice: otherwise the error is [lock.ErrBadArgument].
+// lock, none nil, and none twice: otherwise the error is [framework.ErrBadArgument].
 func New(locks ...Locker) (*Lock, error) {
 	if len(locks) == 0 {
-		return nil, fmt.Errorf("multilock: %w: no locks", lock.ErrBadArgument)
+		return nil, badArgument("no locks")
 	}
 	seen := make(map[Locker]bool)
 	for i, l := range locks {
 		if l == nil {
-			return nil, fmt.Errorf("multilock: %w: lock %d is nil", lock.ErrBadArgument, i)
+			return nil, badArgument("lock %d is nil", i)
 		}
 		if !reflect.ValueOf(l).Comparable() {
 			continue // it cannot be told from another
 		}
 		if seen[l] {
-			return nil, fmt.Errorf("multilock: %w: lock %d is there twice", lock.ErrBadArgument, i)
+			return nil, badArgument("lock %d is there twice", i)
 		}
 		seen[l] = true
 	}
-	return &Lock{append([]Locker(nil), locks...)}, nil
+	return &Lock{slices.Clone(locks)}, nil
+}
+
+func badArgument(format string, args ...any) error {
+	return &framework.OpError{Op: "multilock", Err: fmt.Errorf("%w: "+format, append([]any{framework.ErrBadArgument}, args...)...)}
 }
 
 // Acquire waits until it holds all locks, until ctx is done, or until one of them gives up in an outage (see
 // [lock.Queue.Acquire]). Errors are those of the locks. If a lock is lost while Acquire waits for another, the error is
-// the cause of that loss. With the context of a hold of some of the locks, it re-enters those that allow it.
+// the cause of that loss, with the path of the lost node. With the context of a hold of some of the locks, it re-enters those that allow it.
 func (l *Lock) Acquire(ctx context.Context) (*lock.Group, error) {
-	return l.all(ctx, Locker.Acquire)
+	return l.all(ctx, "acquire", Locker.Acquire)
 }
 
 // TryAcquire is Acquire without waiting: the error is [lock.ErrNotAcquired] if somebody else holds one of the
 // locks.
 func (l *Lock) TryAcquire(ctx context.Context) (*lock.Group, error) {
-	return l.all(ctx, Locker.TryAcquire)
+	return l.all(ctx, "try", Locker.TryAcquire)
 }
 
 // Do acquires, calls f and releases. f's context ends when one of the locks may no longer be ours, and when ctx
@@ -90,9 +94,10 @@ func (l *Lock) Do(ctx context.Context, f func(ctx context.Context) error) error 
 }
 
 // all acquires one lock after the other.
-func (l *Lock) all(ctx context.Context, acquire func(Locker, context.Context) (*lock.Hold, error)) (*lock.Group, error) {
+func (l *Lock) all(ctx context.Context, op string, acquire func(Locker, context.Context) (*lock.Hold, error)) (*lock.Group, error) {
 	waiting, lost := context.WithCancelCause(ctx)
 	defer lost(nil)
+	lossOf := func(h *lock.Hold) error { return &framework.OpError{Op: op, Path: h.Path(), Err: h.Err()} }
 	var holds []*lock.Hold
 	var err error
 	next := waiting
@@ -101,7 +106,7 @@ func (l *Lock) all(ctx context.Context, acquire func(Locker, context.Context) (*
 		if h, err = acquire(locker, next); err != nil {
 			break
 		}
-		defer context.AfterFunc(h.Context(), func() { lost(&loss{h.Err()}) })()
+		defer context.AfterFunc(h.Context(), func() { lost(&loss{lossOf(h)}) })()
 		holds = append(holds, h)
 		// Each hold's context needs the values of those before, so that the last one re-enters all. It has them from the
 		// context that it was acquired with: if next had them as well, each hold would double the time of a look-up. They
@@ -112,8 +117,10 @@ func (l *Lock) all(ctx context.Context, acquire func(Locker, context.Context) (*
 	if errors.As(context.Cause(waiting), &first) {
 		err = first.error // that is why the waiting ended, and not ctx
 	}
-	for _, h := range holds { // the waiting may have ended by itself before it was told of a loss
-		err = cmp.Or(err, h.Err())
+	for _, h := range holds {
+		if err == nil && h.Err() != nil { // the waiting ended by itself before
+			err = lossOf(h)
+		}
 	}
 	if err == nil {
 		return lock.NewGroup(holds...)
@@ -123,7 +130,7 @@ func (l *Lock) all(ctx context.Context, acquire func(Locker, context.Context) (*
 		given = append(given, h)
 	}
 	lockapi.Leave(given...)
-	return nil, fmt.Errorf("multilock: %w", err)
+	return nil, err
 }
 
 // loss is that of a lock while we wait for the next.

@@ -232,6 +232,7 @@ func TestBadArguments(t *testing.T) {
 	} {
 		_, err := multilock.New(locks...)
 		assert.ErrorIs(t, err, lock.ErrBadArgument, name)
+		testbed.OneOp(t, err, "multilock", "")
 	}
 }
 
@@ -340,6 +341,7 @@ func TestLockThatIsLostAtTheEndIsNotReturned(t *testing.T) {
 	for range 100 {
 		_, err := l.Acquire(ctx)
 		require.ErrorIs(t, err, lock.ErrNodeDeleted)
+		testbed.OneOp(t, err, "acquire", first.hold.Path())
 	}
 	free(t, []multilock.Locker{a, b})
 }

@@ -38,6 +38,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/lockapi"
+	"github.com/gocurator/curator/recipes/internal/follow"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
@@ -57,19 +58,21 @@ type Lock struct {
 	readers, writers Side
 }
 
-// New makes a read/write lock at path. Nothing is sent. Errors are [lock.ErrBadPath] and
-// [lock.ErrBadArgument]; it cannot have [lock.WithMaxLeases] other than 1.
+// New makes a read/write lock at path. Nothing is sent. Errors are [framework.ErrBadPath] and
+// [framework.ErrBadArgument]; it cannot have [lock.WithMaxLeases] other than 1.
 func New(client *framework.Client, path string, opts ...lock.Option) (*Lock, error) {
 	l := &Lock{}
 	var err error
-	if l.write, err = lock.New(client, path, writeName, writer{lock: l}, opts...); err != nil {
-		return nil, err
+	if l.write, err = lock.New(client, path, writeName, writer{lock: l}, opts...); err == nil {
+		if n := l.write.MaxLeases(); n != 1 {
+			err = fmt.Errorf("%w: %d leases", framework.ErrBadArgument, n)
+		}
 	}
-	if n := l.write.MaxLeases(); n != 1 {
-		return nil, fmt.Errorf("rwlock: %w: %d leases", lock.ErrBadArgument, n)
+	if err == nil {
+		l.read, err = lock.New(client, path, readName, reader{write: l.write}, opts...)
 	}
-	if l.read, err = lock.New(client, path, readName, reader{write: l.write}, opts...); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, follow.OpError("rwlock", path, err)
 	}
 	l.readers, l.writers = Side{l, l.read}, Side{l, l.write}
 	return l, nil
@@ -83,7 +86,8 @@ func (l *Lock) Write() *Side { return &l.writers }
 
 // Participants lists holders and waiters of both sides, in the order of the queue: see [lock.Queue.Participants].
 func (l *Lock) Participants(ctx context.Context) ([]lock.Participant, error) {
-	return l.write.Participants(ctx) // the queue is the same for both
+	ps, err := l.write.Participants(ctx) // the queue is the same for both
+	return ps, follow.OpError("participants", l.Path(), err)
 }
 
 // Path is the path of the lock.
@@ -101,33 +105,36 @@ type Side struct {
 // alone, the write side returns [ErrUpgrade]. If the hold that ctx comes from was released or lost, the error is the
 // cause of its end. After an error no node of ours stays. [lock.Queue.Acquire] has all errors.
 func (s *Side) Acquire(ctx context.Context) (*lock.Hold, error) {
-	ctx, err := s.admit(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("acquire %s: %w", s.Path(), err)
-	}
-	return s.queue.Acquire(ctx)
+	hold, err := s.acquire(ctx, s.queue.Acquire)
+	return hold, follow.OpError("acquire", s.Path(), err)
 }
 
 // TryAcquire is [Side.Acquire] without waiting: the error is [lock.ErrNotAcquired] if it would have to wait.
 func (s *Side) TryAcquire(ctx context.Context) (*lock.Hold, error) {
+	acquire := s.queue.TryAcquire
+	if s.queue == s.lock.read && s.lock.write.HeldIn(ctx) != nil {
+		acquire = s.queue.Acquire // nobody but ourselves can be in the way
+	}
+	hold, err := s.acquire(ctx, acquire)
+	return hold, follow.OpError("try", s.Path(), err)
+}
+
+func (s *Side) acquire(ctx context.Context, acquire func(context.Context) (*lock.Hold, error)) (*lock.Hold, error) {
 	ctx, err := s.admit(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("try %s: %w", s.Path(), err)
+		return nil, err
 	}
-	if s.queue == s.lock.read && s.lock.write.HeldIn(ctx) != nil {
-		return s.queue.Acquire(ctx) // nobody but ourselves can be in the way
-	}
-	return s.queue.TryAcquire(ctx)
+	return acquire(ctx)
 }
 
 // Do acquires, calls f and releases. f's context ends when the lock may no longer be ours, and when ctx ends.
 // The error is Acquire's, or f's and Release's joined. If f panics, the lock is released.
 func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	ctx, err := s.admit(ctx)
+	hold, err := s.Acquire(ctx)
 	if err != nil {
-		return fmt.Errorf("acquire %s: %w", s.Path(), err)
+		return err
 	}
-	return s.queue.Do(ctx, f)
+	return hold.Do(ctx, f)
 }
 
 // Participants lists holders and waiters of this side, in the order of the queue: see [lock.Queue.Participants].
@@ -135,7 +142,7 @@ func (s *Side) Participants(ctx context.Context) ([]lock.Participant, error) {
 	ps, err := s.queue.Participants(ctx)
 	return slices.DeleteFunc(ps, func(p lock.Participant) bool {
 		return isRead(p.Path) != (s.queue == s.lock.read)
-	}), err
+	}), follow.OpError("participants", s.Path(), err)
 }
 
 // Path is the path of the lock.

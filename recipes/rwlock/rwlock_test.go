@@ -329,11 +329,13 @@ func upgrade(t *testing.T, bed *testbed.Bed) {
 	hold := acquire(t, l.Read())
 	_, err := l.Write().Acquire(hold.Context())
 	require.ErrorIs(t, err, rwlock.ErrUpgrade)
-	require.ErrorContains(t, err, l.Path())
+	testbed.OneOp(t, err, "acquire", l.Path())
 	_, err = l.Write().TryAcquire(hold.Context())
 	require.ErrorIs(t, err, rwlock.ErrUpgrade)
+	testbed.OneOp(t, err, "try", l.Path())
 	err = l.Write().Do(hold.Context(), func(context.Context) error { panic("not called") })
 	require.ErrorIs(t, err, rwlock.ErrUpgrade)
+	testbed.OneOp(t, err, "acquire", l.Path())
 	queued(t, l, 1)
 
 	inner := acquireIn(t, hold.Context(), l.Read())
@@ -723,6 +725,7 @@ func TestBadArgumentsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	for _, path := range []string{"", "a/b", "/", "/a/", "/a//b", "/a/../b", "/a\x00"} {
 		_, err := rwlock.New(client, path)
 		assert.ErrorIs(t, err, lock.ErrBadPath, "%q", path)
+		testbed.OneOp(t, err, "rwlock", path)
 	}
 	_, err := rwlock.New(nil, "/a")
 	assert.ErrorIs(t, err, lock.ErrBadArgument)

@@ -57,7 +57,7 @@ func (c *count) adopt(max int, watch *framework.Watch) bool {
 	return true
 }
 
-// known reports whether the number that was adopted is the count, as far as the connection has told, and how often it fell.
+// known reports whether the number that was adopted is the count, as far as the connection has brought it, and how often it fell.
 func (c *count) known() (current bool, falls int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

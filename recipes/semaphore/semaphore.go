@@ -323,7 +323,7 @@ func (s *Semaphore) take(ctx context.Context, n int, acquire func(context.Contex
 		if err != nil {
 			return nil, err
 		}
-		// What the connection has told of the count is newer than the leases.
+		// What the connection has brought of the count is newer than the leases.
 		if current, _ := s.count.known(); !current {
 			if _, err = s.count.read(ctx); err == nil {
 				err = s.admit(n)
