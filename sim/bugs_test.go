@@ -106,10 +106,10 @@ var bugs = []planted{
 	{"a cache takes whatever it reads", []edit{{cacheFile, "if n != nil && n.value.compare(&v.stat) > 0 {", "if n != nil && false {"}}},
 	{"a cache applies events about what the load has not reached", []edit{
 		{cacheFile, "	case !l.reached(n): // the load will come to it\n", ""},
-		{cacheFile, "!root && !l.reached(l.c.tree.parent(m.path))", "!root && l.c.tree.parent(m.path) == nil"},
+		{cacheFile, "!root && !l.reached(l.c.nodes.find(dir))", "!root && l.c.nodes.find(dir) == nil"},
 	}},
-	{"a cache reads without catching up", []edit{{cacheFile, "if err = engine.Ask(c.ctx, link.CatchUp); err != nil {", "if err != nil {"}}},
-	{"a cache does not read again on a new connection", []edit{{cacheFile, "number: c.loops,", "number: 1,"}}},
+	{"a cache reads without catching up", []edit{{cacheFile, "if err := engine.Ask(l.c.ctx, l.link.CatchUp); err != nil {", "if err != nil {"}}},
+	{"a cache does not read again on a new connection", []edit{{"recipes/cache/cache.go", "number: number,", "number: min(number, 1),"}}},
 	{"a node of an old session is taken for the kept one", []edit{
 		{nodeFile, "owner):\n\t\treturn left\n", "owner):\n\t\treturn ours\n"},
 	}},

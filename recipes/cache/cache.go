@@ -1,10 +1,12 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,26 +29,32 @@ type Node struct {
 	Stat zk.Stat // see the package's comment on Aversion, Cversion, Pzxid and NumChildren
 }
 
+// value is what is known of a node. It is never changed once it is in the copy.
+type value struct {
+	data []byte
+	stat zk.Stat
+	loop uint32 // the number of the loop in which the node was last found
+}
+
+func (v *value) node(path string) Node { return Node{Path: path, Data: v.data, Stat: v.stat} }
+
+// compare orders two states of one path by age.
+func (v *value) compare(s *zk.Stat) int {
+	return cmp.Or(cmp.Compare(v.stat.Czxid, s.Czxid), cmp.Compare(v.stat.Mzxid, s.Mzxid))
+}
+
 // Cache is a copy of a tree. All methods are safe for concurrent use.
 type Cache struct {
 	client engine.Client
-	path   string
 	cfg    config
+	nodes  store[value]
+	now    wait.Value[status]
+	counts struct{ reads, resyncs, bytes atomic.Int64 }
 
-	ctx     context.Context // ends with Close or with the client
-	stop    context.CancelCauseFunc
-	wg      sync.WaitGroup // every goroutine of the cache
-	reads   atomic.Int64
-	loops   uint32 // that there have been; for run only
-	session any    // of the last loop that has loaded all; for run only
-
-	now wait.Value[status]
-
-	mu      sync.RWMutex // guards what follows
-	tree    tree
-	feed    feed[value]
-	resyncs int64
-	closing bool
+	ctx  context.Context // ends with Close or with the client
+	stop context.CancelCauseFunc
+	mu   sync.Mutex     // held while a goroutine is added to wg
+	wg   sync.WaitGroup // every goroutine of the cache
 }
 
 // status is how the cache follows the ensemble.
@@ -67,14 +75,14 @@ func (s status) up() bool { return s.loop != nil && !wait.Closed(s.loop.link.Dow
 // Whoever makes a cache must [Cache.Close] it. It also ends with its client.
 func New(client *framework.Client, path string, opts ...Option) (*Cache, error) {
 	if client == nil {
-		return nil, fmt.Errorf("cache: %w: nil client", framework.ErrBadArgument)
+		return nil, opError("cache", path, fmt.Errorf("%w: nil client", framework.ErrBadArgument))
 	}
 	if err := framework.ValidatePath(path); err != nil {
-		return nil, fmt.Errorf("cache: %w", err)
+		return nil, opError("cache", path, err)
 	}
-	c := &Cache{client: engine.Of(client), path: path, cfg: config{depth: -1}, tree: tree{path: path}}
+	c := &Cache{client: engine.Of(client), cfg: config{depth: -1}, nodes: store[value]{path: path}}
 	if err := opt.Apply(&c.cfg, opts); err != nil {
-		return nil, fmt.Errorf("cache: %w", err)
+		return nil, opError("cache", path, err)
 	}
 	c.now.Set(func(s *status) { s.since = time.Now() })
 	c.ctx, c.stop = context.WithCancelCause(context.Background())
@@ -82,17 +90,29 @@ func New(client *framework.Client, path string, opts ...Option) (*Cache, error) 
 	return c, nil
 }
 
+// opError names the operation and path of the cache instead of those of a request. It returns nil for nil.
+func opError(op, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if inner, ok := err.(*framework.OpError); ok { // not one that is wrapped: what wraps it says that a context is done
+		err = inner.Err
+	}
+	return &framework.OpError{Op: op, Path: path, Err: err}
+}
+
 // run follows one connection after the other until the cache or its client is closed.
 func (c *Cache) run() {
 	defer c.show(nil, nil, false, false) // whoever waits with the channel of Current looks again
 	pauses := wait.Pauses{First: minFailed, Last: maxFailed}
-	for c.ctx.Err() == nil {
-		l, err := c.begin()
+	var session any // of the last loop that has loaded all
+	for number := uint32(1); c.ctx.Err() == nil; number++ {
+		link, err := c.client.Link(c.ctx)
 		if err == nil {
-			c.show(l, nil, false, false)
-			l.run()
+			l := &loop{c: c, link: link, number: number, newSession: link.Session() != session, marks: newMarks()}
+			err = l.run()
 			if l.loaded {
-				c.session = l.link.Session()
+				session = link.Session()
 				pauses.Reset()
 			}
 		}
@@ -114,23 +134,13 @@ func (c *Cache) show(l *loop, err error, loaded, current bool) {
 	})
 }
 
-// endLoad notes that everything was read on one more connection.
-func (c *Cache) endLoad() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.resyncs++; c.resyncs == 1 {
-		c.feed.publish("", nil, nil)
-	}
-}
-
 // Close ends the cache, and with it all Changes and Sync calls, and waits for its goroutines. The copy stays as
 // it was and can still be read. It may be called any number of times, but not from a Filter or a decoder. It always
 // returns nil.
 func (c *Cache) Close() error {
 	c.mu.Lock()
-	c.closing = true
-	c.mu.Unlock()
 	c.stop(ErrClosed)
+	c.mu.Unlock()
 	c.wg.Wait()
 	return nil
 }
@@ -139,7 +149,7 @@ func (c *Cache) Close() error {
 func (c *Cache) background(f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closing || c.ctx.Err() != nil {
+	if c.ctx.Err() != nil {
 		return false
 	}
 	c.wg.Go(f)
@@ -150,50 +160,33 @@ func (c *Cache) background(f func()) bool {
 func (c *Cache) Err() error { return context.Cause(c.ctx) }
 
 // Path is the path of the cache's root.
-func (c *Cache) Path() string { return c.path }
+func (c *Cache) Path() string { return c.nodes.path }
 
 // Get returns the node at path, as far as it is known. It never waits and never asks a server. A path outside
 // the cache is not found.
 func (c *Cache) Get(path string) (Node, bool) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	n := c.tree.find(path)
-	if n == nil {
+	v := c.nodes.get(path)
+	if v == nil {
 		return Node{}, false
 	}
-	return n.value.node(path), true
+	return v.node(path), true
 }
 
 // Children iterates over the children of path, in order of their names, as they are when the iteration begins. It
 // never asks a server.
 func (c *Cache) Children(path string) iter.Seq[Node] {
-	return func(yield func(Node) bool) {
-		var list []placed
-		c.mu.RLock()
-		if n := c.tree.find(path); n != nil {
-			for name, child := range n.children {
-				list = append(list, placed{framework.Join(path, name), child.value})
-			}
-		}
-		c.mu.RUnlock()
-		each(list, yield)
-	}
+	return func(yield func(Node) bool) { each(c.nodes.children(path), yield) }
 }
 
 // All iterates over all nodes as they are when the iteration begins: each before its children, siblings in order of
 // their names. It never asks a server.
 func (c *Cache) All() iter.Seq[Node] {
-	return func(yield func(Node) bool) {
-		c.mu.RLock()
-		list := c.tree.all()
-		c.mu.RUnlock()
-		each(list, yield)
-	}
+	return func(yield func(Node) bool) { each(c.nodes.all(), yield) }
 }
 
-func each(list []placed, yield func(Node) bool) {
-	for _, n := range sorted(list) {
-		if !yield(n.value.node(n.path)) {
+func each(list []placed[value], yield func(Node) bool) {
+	for _, p := range list {
+		if !yield(p.value.node(p.path)) {
 			return
 		}
 	}
@@ -216,15 +209,7 @@ func (c *Cache) Current() (ok bool, changed <-chan struct{}) {
 //
 // It costs a write that changes nothing, since that is the only request that certainly makes a server
 // catch up: see [framework.Client.CatchUp].
-func (c *Cache) Sync(ctx context.Context) error {
-	if err := c.sync(ctx); err != nil {
-		if op, ok := err.(*framework.OpError); ok { // not one that is wrapped: what wraps it says that ctx is done
-			err = op.Err
-		}
-		return &framework.OpError{Op: "sync cache", Path: c.path, Err: err}
-	}
-	return nil
-}
+func (c *Cache) Sync(ctx context.Context) error { return opError("sync cache", c.Path(), c.sync(ctx)) }
 
 func (c *Cache) sync(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx) // ends with the cache, too
@@ -264,9 +249,7 @@ type Stats struct {
 // Stats returns the numbers of this moment.
 func (c *Cache) Stats() Stats {
 	now, _ := c.now.Get()
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	s := Stats{Nodes: c.tree.nodes, Bytes: c.tree.bytes, Reads: c.reads.Load(), Resyncs: c.resyncs,
+	s := Stats{Nodes: c.nodes.len(), Bytes: c.counts.bytes.Load(), Reads: c.counts.reads.Load(), Resyncs: c.counts.resyncs.Load(),
 		StandardWatches: now.loop != nil && now.loop.oneShot}
 	if !now.loaded {
 		s.Age = time.Since(now.since)
@@ -276,7 +259,7 @@ func (c *Cache) Stats() Stats {
 
 // covers reports whether path belongs into the copy, by its place, the depth limit and the filter.
 func (c *Cache) covers(path string) bool {
-	rel, ok := relative(c.path, path)
+	rel, ok := c.nodes.below(path)
 	if !ok || c.cfg.depth >= 0 && depth(rel) > c.cfg.depth {
 		return false
 	}
@@ -296,6 +279,14 @@ func (c *Cache) keeps(path string) bool {
 
 // lists reports whether the children of path belong into the copy, as far as the depth says.
 func (c *Cache) lists(path string) bool {
-	rel, _ := relative(c.path, path)
+	rel, _ := c.nodes.below(path)
 	return c.cfg.depth < 0 || depth(rel) < c.cfg.depth
+}
+
+// depth is the level of a path below the root.
+func depth(rel string) int {
+	if rel == "" {
+		return 0
+	}
+	return strings.Count(rel, "/") + 1
 }

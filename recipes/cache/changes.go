@@ -51,72 +51,24 @@ type Change struct {
 // created and deleted meanwhile is left out. So at most two changes of each path wait for a reader.
 func (c *Cache) Changes(ctx context.Context) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
-		r := c.subscribe()
-		defer c.feed.unsubscribe(r)
-		for i := range r.items(ctx, c.ctx) {
-			if !yield(change(i)) {
+		for i := range c.nodes.items(c.nodes.subscribe(), ctx, c.ctx) {
+			if !yield(change(i, (*value).node)) {
 				return
 			}
 		}
 	}
 }
 
-// subscribe makes a reader of what there is and of all changes from now on.
-func (c *Cache) subscribe() *reader[value] {
-	r := newReader[value]()
-	c.mu.RLock() // nothing is published meanwhile
-	c.feed.subscribe(r)
-	nodes, loaded := c.tree.all(), c.resyncs > 0
-	c.mu.RUnlock()
-	for _, n := range sorted(nodes) {
-		r.first = append(r.first, &item[value]{path: n.path, new: n.value})
-	}
-	if loaded {
-		r.first = append(r.first, &item[value]{})
-	}
-	return r
-}
-
-func change(i *item[value]) Change {
+// change is what an item says to users.
+func change[V any](i *item[V], node func(v *V, path string) Node) Change {
 	ch := Change{Path: i.path, Kind: i.kind()}
 	if i.old != nil {
-		ch.Old = i.old.node(i.path)
+		ch.Old = node(i.old, i.path)
 	}
 	if i.new != nil {
-		ch.New = i.new.node(i.path)
+		ch.New = node(i.new, i.path)
 	}
 	return ch
-}
-
-// feed has readers of changes. V is what there is at a path. It is safe for concurrent use.
-type feed[V any] struct {
-	mu      sync.Mutex // guards readers
-	readers map[*reader[V]]struct{}
-}
-
-func (f *feed[V]) subscribe(r *reader[V]) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.readers == nil {
-		f.readers = make(map[*reader[V]]struct{})
-	}
-	f.readers[r] = struct{}{}
-}
-
-func (f *feed[V]) unsubscribe(r *reader[V]) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.readers, r)
-}
-
-// publish adds to what all readers get that there is now v at path instead of old; nil stands for nothing. Without a path,
-// all that was there has been published.
-func (f *feed[V]) publish(path string, old, v *V) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for r := range f.readers {
-		r.push(&item[V]{path: path, old: old, new: v})
-	}
 }
 
 // reader is what waits for one iteration over changes: a queue with at most two items for each path, a deletion
@@ -125,18 +77,17 @@ type reader[V any] struct {
 	first []*item[V] // what comes before the queue; for the goroutine that iterates
 	wake  wait.Signal
 
-	mu    sync.Mutex // guards what follows
-	queue list.List  // of *item[V]
-	last  map[string]*list.Element
+	mu    sync.Mutex               // guards what follows
+	queue list.List                // of *item[V]
+	open  map[string]*list.Element // by path, what a later change is merged with
 }
 
-func newReader[V any]() *reader[V] { return &reader[V]{last: make(map[string]*list.Element)} }
+func newReader[V any]() *reader[V] { return &reader[V]{open: make(map[string]*list.Element)} }
 
 // item is a change. One without a path is about no node.
 type item[V any] struct {
 	path     string
 	old, new *V
-	before   *list.Element // the deletion of the same path that waits, too
 	taken    chan struct{} // nil, or closed by the reader
 }
 
@@ -152,45 +103,35 @@ func (i *item[V]) kind() Kind {
 	return Changed
 }
 
-// push adds a change, or merges it with what waits.
+// push adds a change, or merges it with what waits. Nothing is merged with a deletion: what follows it is a creation.
 func (r *reader[V]) push(i *item[V]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer r.wake.Raise()
-	last := r.last[i.path]
-	if last == nil || i.old == nil { // the first one, or one after a deletion
-		i.before = last
-		r.append(i)
-		return
+	if e := r.open[i.path]; e != nil {
+		waits := e.Value.(*item[V])
+		if i.new != nil {
+			waits.new = i.new
+			return
+		}
+		r.remove(e)
+		if waits.old == nil {
+			return // it was created and deleted before the reader saw it
+		}
 	}
-	merged := last.Value.(*item[V])
+	e := r.queue.PushBack(i) // a deletion comes behind those of its children
 	if i.new != nil {
-		merged.new = i.new
-		return
-	}
-	r.unlink(last)
-	if merged.old != nil { // otherwise it was created and deleted before the reader saw it
-		r.append(i) // to the end, behind the deletions of its children
+		r.open[i.path] = e
 	}
 }
 
-func (r *reader[V]) append(i *item[V]) {
-	e := r.queue.PushBack(i)
-	if i.path != "" {
-		r.last[i.path] = e
-	}
-}
-
-// unlink takes an item out of the queue.
-func (r *reader[V]) unlink(e *list.Element) {
+// remove takes an item out of the queue.
+func (r *reader[V]) remove(e *list.Element) *item[V] {
 	i := r.queue.Remove(e).(*item[V])
-	switch {
-	case r.last[i.path] != e: // not the last one: the later one was told of it
-	case i.before != nil:
-		r.last[i.path] = i.before
-	default:
-		delete(r.last, i.path)
+	if r.open[i.path] == e {
+		delete(r.open, i.path)
 	}
+	return i
 }
 
 // pop takes the first item, or returns nil.
@@ -202,21 +143,16 @@ func (r *reader[V]) pop() *item[V] {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e := r.queue.Front()
-	if e == nil {
-		return nil
+	if e := r.queue.Front(); e != nil {
+		return r.remove(e)
 	}
-	i := e.Value.(*item[V])
-	if later := r.last[i.path]; later != nil && later != e {
-		later.Value.(*item[V]).before = nil
-	}
-	r.unlink(e)
-	return i
+	return nil
 }
 
-// items iterates over what waits and what comes, until one of the contexts is done.
-func (r *reader[V]) items(ctx, ended context.Context) iter.Seq[*item[V]] {
+// items iterates over what waits for a reader and what comes, until one of the contexts is done. After that nothing comes any more.
+func (s *store[V]) items(r *reader[V], ctx, ended context.Context) iter.Seq[*item[V]] {
 	return func(yield func(*item[V]) bool) {
+		defer s.readers.Delete(r)
 		for ctx.Err() == nil && ended.Err() == nil {
 			if i := r.pop(); i == nil {
 				select {

@@ -3,7 +3,6 @@ package cache
 import (
 	"fmt"
 	"maps"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -19,7 +18,7 @@ func at(czxid, mzxid int64) *value {
 // drain takes all that waits for a reader, written as "created /a 1".
 func drain(r *reader[value]) (all []string) {
 	for i := r.pop(); i != nil; i = r.pop() {
-		ch := change(i)
+		ch := change(i, (*value).node)
 		s := fmt.Sprintf("%v %s", ch.Kind, ch.Path)
 		if ch.Kind != Created {
 			s += fmt.Sprintf(" %s", ch.Old.Data)
@@ -83,7 +82,7 @@ func TestSlowReaderGetsTheNewestOfEachPath(t *testing.T) {
 			r := newReader[value]()
 			c.push(r)
 			require.Equal(t, c.want, drain(r))
-			require.Empty(t, r.last)
+			require.Empty(t, r.open)
 			require.Zero(t, r.queue.Len())
 		})
 	}
@@ -164,23 +163,4 @@ func TestPathsAreInTheOrderOfTheTree(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestValueOfAnEarlierNodeIsNotKept has a node be made again with bad data.
-func TestValueOfAnEarlierNodeIsNotKept(t *testing.T) {
-	v := &Values[int]{known: make(map[string]*Value[int]), decode: func(n Node) (int, error) { return strconv.Atoi(string(n.Data)) }}
-	data := func(s string) *value { return &value{data: []byte(s)} }
-	read := func(old, new *value) Value[int] {
-		v.take(&item[value]{path: "/a", old: old, new: new})
-		got, _ := v.Get("/a")
-		return got
-	}
-	require.Equal(t, 7, read(nil, data("7")).Value)
-	bad := read(data("7"), data("x"))
-	require.True(t, bad.good)
-	require.Equal(t, 7, bad.Value)
-	read(data("x"), nil)
-	bad = read(nil, data("x"))
-	require.False(t, bad.good)
-	require.Zero(t, bad.Value)
 }

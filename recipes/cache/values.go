@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
-	"slices"
-	"sync"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/wait"
@@ -24,11 +21,7 @@ type Values[T any] struct {
 	cache  *Cache
 	decode func(n Node) (T, error)
 	source *reader[value]
-	feed   feed[Value[T]]
-
-	mu     sync.RWMutex // guards what follows; not held while decode runs
-	known  map[string]*Value[T]
-	loaded bool
+	known  store[Value[T]] // not locked while decode runs
 }
 
 // Value is the value of a node.
@@ -42,27 +35,23 @@ type Value[T any] struct {
 	good bool // there is a value
 }
 
-// NewValues makes values of what a cache holds, which it decodes before it returns. decode is called with each version, unless
-// it is replaced by a newer one before, by one goroutine at a time, and not under a lock. It must not change the node's data, and
+func (v *Value[T]) node(string) Node { return v.Node }
+
+// NewValues makes values of what a cache holds, and returns when that is decoded. decode is called with each version, unless
+// it is replaced by a newer one before, on one goroutine, and not under a lock. It must not change the node's data, and
 // must not close the cache. [JSON] is one. The error is [framework.ErrBadArgument] if an argument is nil or the cache
 // is one [WithoutData], or that of [Cache.Err]. Values ends with its cache.
 func NewValues[T any](c *Cache, decode func(n Node) (T, error)) (*Values[T], error) {
 	if c == nil || decode == nil || c.cfg.withoutData {
-		return nil, fmt.Errorf("values: %w: no cache, no decoder, or a cache without data", framework.ErrBadArgument)
+		return nil, opError("values", "", fmt.Errorf("%w: no cache, no decoder, or a cache without data", framework.ErrBadArgument))
 	}
-	source := c.subscribe()
-	v := &Values[T]{cache: c, decode: decode, source: source, known: make(map[string]*Value[T])}
-	for len(source.first) > 0 {
-		v.take(source.pop())
+	v := &Values[T]{cache: c, decode: decode, source: c.nodes.subscribe(), known: store[Value[T]]{path: c.Path()}}
+	if c.background(v.run) {
+		_ = v.wait(context.Background()) // fails only if the cache has ended
 	}
-	if !c.background(func() { // ends with the cache
-		defer c.feed.unsubscribe(source)
-		for i := range source.items(c.ctx, c.ctx) {
-			v.take(i)
-		}
-	}) {
-		c.feed.unsubscribe(source)
-		return nil, fmt.Errorf("values: %w", c.Err())
+	if err := c.Err(); err != nil {
+		c.nodes.readers.Delete(v.source)
+		return nil, opError("values", c.Path(), err)
 	}
 	return v, nil
 }
@@ -77,36 +66,33 @@ func JSON[T any](n Node) (T, error) {
 	return v, err
 }
 
-// take decodes what a change brings. It is not called concurrently.
-func (v *Values[T]) take(i *item[value]) {
-	if i.taken != nil {
-		close(i.taken)
-		return
-	}
-	old := v.known[i.path]
-	var now *Value[T]
-	if i.new != nil {
-		now = &Value[T]{Node: i.new.node(i.path)}
-		now.Value, now.Err = v.decode(now.Node)
-		if now.good = now.Err == nil; !now.good {
-			var none T
-			now.Value = none
-		}
-		if old != nil && !now.good && !errors.Is(now.Err, ErrNoValue) {
-			now.Value, now.good = old.Value, old.good
+// run decodes what changes until the cache ends.
+func (v *Values[T]) run() {
+	for i := range v.cache.nodes.items(v.source, v.cache.ctx, v.cache.ctx) {
+		switch {
+		case i.taken != nil:
+			close(i.taken)
+		case i.path == "":
+			v.known.endLoad()
+		case i.new == nil:
+			v.known.remove(i.path)
+		default:
+			v.known.put(i.path, v.value(i.new.node(i.path), v.known.get(i.path)), true)
 		}
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
+}
+
+// value decodes a node, whose value was old before, or nil.
+func (v *Values[T]) value(n Node, old *Value[T]) *Value[T] {
+	x, err := v.decode(n)
+	now := &Value[T]{Node: n, Err: err}
 	switch {
-	case i.path == "":
-		v.loaded = true
-	case now == nil:
-		delete(v.known, i.path)
-	default:
-		v.known[i.path] = now
+	case err == nil:
+		now.Value, now.good = x, true
+	case old != nil && !errors.Is(err, ErrNoValue):
+		now.Value, now.good = old.Value, old.good
 	}
-	v.feed.publish(i.path, old, now)
+	return now
 }
 
 // Sync is [Cache.Sync], and then waits until what the cache holds has been decoded.
@@ -114,25 +100,27 @@ func (v *Values[T]) Sync(ctx context.Context) error {
 	if err := v.cache.Sync(ctx); err != nil {
 		return err
 	}
-	taken, err := make(chan struct{}), error(nil)
+	return opError("sync values", v.cache.Path(), v.wait(ctx))
+}
+
+// wait returns when all that the cache holds now has been decoded.
+func (v *Values[T]) wait(ctx context.Context) error {
+	taken := make(chan struct{})
 	v.source.push(&item[value]{taken: taken})
 	select {
 	case <-taken:
 		return nil
 	case <-v.cache.ctx.Done():
-		err = v.cache.Err()
+		return v.cache.Err()
 	case <-ctx.Done():
-		err = wait.Err(ctx)
+		return wait.Err(ctx)
 	}
-	return &framework.OpError{Op: "sync values", Path: v.cache.path, Err: err}
 }
 
 // Get returns the value of the node at path, and whether there is one: ok is false if the node is not in the cache, or
 // no version of it could be decoded. It never asks a server. It may be behind [Cache.Get] by what is being decoded: see [Values.Sync].
 func (v *Values[T]) Get(path string) (value Value[T], ok bool) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	if known := v.known[path]; known != nil {
+	if known := v.known.get(path); known != nil {
 		return *known, known.good
 	}
 	return Value[T]{}, false
@@ -141,32 +129,12 @@ func (v *Values[T]) Get(path string) (value Value[T], ok bool) {
 // All iterates over all nodes that have a value, in the order of [Cache.All], as they are when the iteration begins.
 func (v *Values[T]) All() iter.Seq[Value[T]] {
 	return func(yield func(Value[T]) bool) {
-		for _, value := range v.subscribe(nil) {
-			if value.good && !yield(*value) {
+		for _, p := range v.known.all() {
+			if p.value.good && !yield(*p.value) {
 				return
 			}
 		}
 	}
-}
-
-// subscribe returns what is known, in order. A reader, if it is not nil, gets that and all changes from now on.
-func (v *Values[T]) subscribe(r *reader[Value[T]]) []*Value[T] {
-	v.mu.RLock() // nothing is published meanwhile
-	known, loaded := slices.Collect(maps.Values(v.known)), v.loaded
-	if r != nil {
-		v.feed.subscribe(r)
-	}
-	v.mu.RUnlock()
-	slices.SortFunc(known, func(a, b *Value[T]) int { return comparePaths(a.Node.Path, b.Node.Path) })
-	for _, value := range known {
-		if r != nil {
-			r.first = append(r.first, &item[Value[T]]{path: value.Node.Path, new: value})
-		}
-	}
-	if r != nil && loaded {
-		r.first = append(r.first, &item[Value[T]]{})
-	}
-	return known
 }
 
 // ValueChange is a [Change] with the value of New, which is zero if Kind is Deleted or Loaded. Its Err reports data that could not be
@@ -180,16 +148,10 @@ type ValueChange[T any] struct {
 // Value.Err.
 func (v *Values[T]) Changes(ctx context.Context) iter.Seq[ValueChange[T]] {
 	return func(yield func(ValueChange[T]) bool) {
-		r := newReader[Value[T]]()
-		v.subscribe(r)
-		defer v.feed.unsubscribe(r)
-		for i := range r.items(ctx, v.cache.ctx) {
-			ch := ValueChange[T]{Change: Change{Path: i.path, Kind: i.kind()}}
-			if i.old != nil {
-				ch.Old = i.old.Node
-			}
+		for i := range v.known.items(v.known.subscribe(), ctx, v.cache.ctx) {
+			ch := ValueChange[T]{Change: change(i, (*Value[T]).node)}
 			if i.new != nil {
-				ch.New, ch.Value = i.new.Node, *i.new
+				ch.Value = *i.new
 			}
 			if !yield(ch) {
 				return

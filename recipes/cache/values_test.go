@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -102,6 +103,26 @@ func TestBadValueIsReportedAndTheLastGoodOneKept(t *testing.T) {
 		end()
 		<-ended
 	})
+}
+
+// TestValueOfAnEarlierNodeIsNotKept has a node be made again with bad data, at once.
+func TestValueOfAnEarlierNodeIsNotKept(t *testing.T) {
+	client := testbed.InProcess(t).Client(t)
+	create(t, client, "/r")
+	set(t, client, "/r", "7")
+	values, err := cache.NewValues(load(t, client, "/r"), func(n cache.Node) (int, error) { return strconv.Atoi(string(n.Data)) })
+	require.NoError(t, err)
+	set(t, client, "/r", "x")
+	require.NoError(t, values.Sync(testbed.Context(t)))
+	v, ok := values.Get("/r")
+	require.True(t, ok)
+	require.Equal(t, 7, v.Value)
+	_, err = client.Multi(testbed.Context(t), &zk.DeleteRequest{Path: "/r", Version: -1}, &zk.CreateRequest{Path: "/r", Data: []byte("x")})
+	require.NoError(t, err)
+	require.NoError(t, values.Sync(testbed.Context(t)))
+	v, ok = values.Get("/r")
+	require.False(t, ok)
+	require.Zero(t, v.Value)
 }
 
 func TestEachVersionIsDecodedOnce(t *testing.T) {
