@@ -231,8 +231,13 @@ func (l *loop) found(m *mark, v *value) {
 			return
 		}
 	}
-	if n != nil && n.value.stat.Czxid != v.stat.Czxid {
-		l.removeAll(m.path) // it is another node
+	another := n == nil || n.value.stat.Czxid != v.stat.Czxid
+	if another && !root && l.oneShot && l.askFirst(dir) {
+		m.todo |= theNode
+		return // it may be a child of a parent that was made again, whose watches had been used up before
+	}
+	if another {
+		l.removeAll(m.path)
 		n = nil
 	}
 	if v.stat.NumChildren == 0 {

@@ -471,3 +471,45 @@ func TestTheEndOfACacheEndsAWaitForCurrent(t *testing.T) {
 		testbed.Receive(t, changed, "the end")
 	})
 }
+
+// TestAChildOfAParentThatWasMadeAgainIsCreatedOnce has the standard watches of a parent be used up, and the parent be made again before
+// it is read, while a child is read.
+func TestAChildOfAParentThatWasMadeAgainIsCreatedOnce(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		synctest.Test(t, func(t *testing.T) {
+			server := zktest.NewServer(t, zktest.WithInMemory())
+			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+			create(t, client, "/r", "/r/p", "/r/p/x")
+			c := load(t, client, "/r", opts...)
+			created := make(map[int64]int) // by Czxid
+			var done sync.WaitGroup
+			done.Go(func() { // ends with the cache
+				for ch := range c.Changes(t.Context()) {
+					if ch.Kind == cache.Created {
+						created[ch.New.Stat.Czxid]++
+					}
+				}
+			})
+			for range 300 { // so often that there is a pause before the next read
+				require.NoError(t, server.Set("/r/p", nil))
+				time.Sleep(500 * time.Microsecond) // virtual time: the pace of the changes
+			}
+			require.NoError(t, server.Create("/r/p/y", nil))
+			synctest.Wait()
+			require.NoError(t, server.Set("/r/p/x", nil))
+			for _, path := range []string{"/r/p/x", "/r/p/y", "/r/p"} {
+				require.NoError(t, server.Delete(path))
+			}
+			for _, path := range []string{"/r/p", "/r/p/x"} {
+				require.NoError(t, server.Create(path, []byte("new")))
+			}
+			settle()
+			require.NoError(t, c.Close())
+			done.Wait()
+			for czxid, n := range created {
+				require.Equal(t, 1, n, "%#x", czxid)
+			}
+			require.Equal(t, []string{"/r=/r", "/r/p=new", "/r/p/x=new"}, show(c))
+		})
+	})
+}

@@ -154,6 +154,18 @@ func (l *loop) attach(m *mark, waits ...*waiting) {
 	}
 }
 
+// askFirst reports whether the node at path is to be read, and then has that be asked for before what is queued after this.
+func (l *loop) askFirst(path string) bool {
+	m := l.byPath[path]
+	if m == nil || m.state < paused || (m.asked|m.todo|m.next)&theNode == 0 {
+		return false
+	}
+	if m.state == paused {
+		l.queue(m)
+	}
+	return true
+}
+
 func (l *loop) set(m *mark, s markState) {
 	l.busy += s.busy() - m.state.busy()
 	m.state = s
