@@ -37,7 +37,7 @@ func (d *Discovery[T]) Watch(ctx context.Context, name string) (*Watch[T], error
 	if err != nil {
 		return nil, d.failed("watch", path, err)
 	}
-	c, err := cache.New(d.client, path, cache.Depth(1))
+	c, err := cache.New(d.client, path, cache.WithDepth(1))
 	if err != nil {
 		return nil, d.failed("watch", path, err)
 	}

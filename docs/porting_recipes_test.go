@@ -113,9 +113,9 @@ func TestRowsOfCaches(t *testing.T) {
 		require.Equal(t, n, c.Stats().Nodes)
 		return n
 	}
-	require.Equal(t, 1, count(open(cache.Depth(0))))
-	require.Equal(t, 2, count(open(cache.Depth(1))))
-	require.Equal(t, 2, count(open(cache.Filter(func(path string) bool { return path != "/tree/a/b" }))))
+	require.Equal(t, 1, count(open(cache.WithDepth(0))))
+	require.Equal(t, 2, count(open(cache.WithDepth(1))))
+	require.Equal(t, 2, count(open(cache.WithFilter(func(path string) bool { return path != "/tree/a/b" }))))
 	n, ok := open(cache.WithoutData()).Get("/tree/a")
 	require.True(t, ok)
 	require.Nil(t, n.Data)

@@ -422,7 +422,7 @@ func TestRowsOfWhatIsMissing(t *testing.T) {
 	<-w.Done()
 
 	// A value that a cache follows.
-	c, err := cache.New(client, "/n", cache.Depth(0))
+	c, err := cache.New(client, "/n", cache.WithDepth(0))
 	require.NoError(t, err)
 	require.NoError(t, c.Close())
 }

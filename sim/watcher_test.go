@@ -54,7 +54,7 @@ type watcher struct {
 func (w *world) newWatcher(i int, plan watcherPlan) (*watcher, error) {
 	opts := []cache.Option{}
 	if plan.Depth >= 0 {
-		opts = append(opts, cache.Depth(plan.Depth))
+		opts = append(opts, cache.WithDepth(plan.Depth))
 	}
 	if plan.Standard {
 		opts = append(opts, engine.StandardWatches.(cache.Option))

@@ -29,7 +29,7 @@ func TestRandomHistoryIsFollowedStepByStep(t *testing.T) { // CUR-CCH-16, -18
 				server := zktest.NewServer(t)
 				subject, other, _ := pair(t, server)
 				create(t, other, "/r")
-				c := load(t, subject, "/r", append(opts, cache.Depth(depth))...)
+				c := load(t, subject, "/r", append(opts, cache.WithDepth(depth))...)
 				changes := follow(t, c)
 				changes.want("created /r=/r")
 				tree := map[string]string{"/r": "/r"} // all that there is
@@ -74,7 +74,7 @@ func TestRandomHistoryIsFollowedStepByStep(t *testing.T) { // CUR-CCH-16, -18
 func TestEndOfTheParentIsSurvived(t *testing.T) { // CUR-CCH-20
 	eachMode(t, func(t *testing.T, opts []cache.Option) {
 		subject, other, _ := pair(t, zktest.NewServer(t))
-		c := load(t, subject, "/one/two/three", append(opts, cache.Depth(1))...)
+		c := load(t, subject, "/one/two/three", append(opts, cache.WithDepth(1))...)
 		changes := follow(t, c)
 		for range 2 {
 			create(t, other, "/one/two/three/a")
@@ -98,7 +98,7 @@ func TestANodeIsFollowedThroughAllOfItsLives(t *testing.T) { // CUR-CCH-06, KZ-C
 	eachMode(t, func(t *testing.T, opts []cache.Option) {
 		subject, other, _ := pair(t, zktest.NewServer(t))
 		create(t, other, "/dir")
-		c := load(t, subject, "/dir/n", append(opts, cache.Depth(0))...)
+		c := load(t, subject, "/dir/n", append(opts, cache.WithDepth(0))...)
 		changes := follow(t, c)
 		_, there := c.Get("/dir/n")
 		require.False(t, there)

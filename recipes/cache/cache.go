@@ -135,7 +135,7 @@ func (c *Cache) show(l *loop, err error, loaded, current bool) {
 }
 
 // Close ends the cache, and with it all Changes and Sync calls, and waits for its goroutines. The copy stays as
-// it was and can still be read. It may be called any number of times, but not from a Filter or a decoder. It always
+// it was and can still be read. It may be called any number of times, but not from the function of [WithFilter] or a decoder. It always
 // returns nil.
 func (c *Cache) Close() error {
 	c.mu.Lock()

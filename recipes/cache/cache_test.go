@@ -250,10 +250,10 @@ func testDeletedAndMadeAgainAreTwoChanges(t *testing.T, bed *testbed.Bed, opts [
 func testDepthLimitsWhatIsHeld(t *testing.T, bed *testbed.Bed, opts []cache.Option) {
 	client := alone(t, bed)
 	create(t, client, "/a", "/a/r", "/a/r/x", "/a/r/x/y")
-	node := load(t, client, "/a/r", append(opts, cache.Depth(0))...)
-	children := load(t, client, "/a/r", append(opts, cache.Depth(1))...)
+	node := load(t, client, "/a/r", append(opts, cache.WithDepth(0))...)
+	children := load(t, client, "/a/r", append(opts, cache.WithDepth(1))...)
 	var top []string
-	for n := range load(t, client, "/", append(opts, cache.Depth(1))...).All() {
+	for n := range load(t, client, "/", append(opts, cache.WithDepth(1))...).All() {
 		top = append(top, n.Path)
 	}
 	require.Equal(t, []string{"/", "/a"}, top)
@@ -279,7 +279,7 @@ func testDepthLimitsWhatIsHeld(t *testing.T, bed *testbed.Bed, opts []cache.Opti
 func testFilterPrunes(t *testing.T, bed *testbed.Bed, opts []cache.Option) {
 	client := alone(t, bed)
 	create(t, client, "/r", "/r/keep", "/r/keep/x", "/r/drop", "/r/drop/x", "/r/leaf", "/r/leaf/x")
-	c := load(t, client, "/r", append(opts, cache.Filter(func(path string) bool {
+	c := load(t, client, "/r", append(opts, cache.WithFilter(func(path string) bool {
 		dir, _ := framework.Split(path)
 		return path != "/r/drop" && dir != "/r/leaf"
 	}))...)
@@ -354,7 +354,7 @@ func TestBadArgumentsAreRefused(t *testing.T) {
 		require.ErrorIs(t, err, framework.ErrBadPath, path)
 	}
 	for name, opt := range map[string]cache.Option{
-		"nil": nil, "depth": cache.Depth(-1), "filter": cache.Filter(nil),
+		"nil": nil, "depth": cache.WithDepth(-1), "filter": cache.WithFilter(nil),
 	} {
 		_, err := cache.New(client, "/a", opt)
 		require.ErrorIs(t, err, framework.ErrBadArgument, name)

@@ -57,7 +57,7 @@ func ExampleCache_Changes() {
 	defer client.Close()
 	ctx := context.Background()
 
-	c, err := cache.New(client, "/config/db", cache.Depth(0)) // one node
+	c, err := cache.New(client, "/config/db", cache.WithDepth(0)) // one node
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func ExampleNewValues() {
 	if _, err := client.Create(ctx, "/limits", []byte(`{"Rate": 100}`)); err != nil {
 		log.Fatal(err)
 	}
-	c, err := cache.New(client, "/limits", cache.Depth(0))
+	c, err := cache.New(client, "/limits", cache.WithDepth(0))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func ExampleNewValues() {
 }
 
 // A cache of depth 1 is a PathChildrenCache. The node itself is in it, too.
-func ExampleDepth() {
+func ExampleWithDepth() {
 	server, err := zktest.Start() // a ZooKeeper server in this process
 	if err != nil {
 		log.Fatal(err)
@@ -149,7 +149,7 @@ func ExampleDepth() {
 			log.Fatal(err)
 		}
 	}
-	c, err := cache.New(client, "/workers", cache.Depth(1))
+	c, err := cache.New(client, "/workers", cache.WithDepth(1))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -209,7 +209,7 @@ func TestWithoutDataANodeThatMayNotBeReadIsShownWheneverItComes(t *testing.T) {
 				require.NoError(t, err)
 			}
 			secret("/r/before")
-			c, err := cache.New(subject, "/r", append(opts, cache.WithoutData(), cache.Depth(1))...)
+			c, err := cache.New(subject, "/r", append(opts, cache.WithoutData(), cache.WithDepth(1))...)
 			require.NoError(t, err)
 			defer c.Close()
 			require.NoError(t, c.Sync(testbed.Context(t)))
@@ -244,7 +244,7 @@ func TestWithoutDataANodeThatMayNotBeReadIsLeftOut(t *testing.T) {
 				require.NoError(t, err)
 			}
 			secret("/r/before")
-			c, err := cache.New(subject, "/r", append(opts, cache.WithoutData(), cache.Depth(1))...)
+			c, err := cache.New(subject, "/r", append(opts, cache.WithoutData(), cache.WithDepth(1))...)
 			require.NoError(t, err)
 			defer c.Close()
 			secret("/r/later")

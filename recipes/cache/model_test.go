@@ -88,9 +88,9 @@ func modelRun(t *testing.T, w *world, seed uint64) {
 		{name: "tree", holds: everything},
 		{name: "standard watches", holds: everything, opts: []cache.Option{cache.StandardWatches()}},
 		{name: "another tree", holds: everything},
-		{name: "children", holds: func(path string) bool { return strings.Count(path, "/") <= 2 }, opts: []cache.Option{cache.Depth(1)}},
-		{name: "node", holds: func(path string) bool { return path == "/r" }, opts: []cache.Option{cache.Depth(0), cache.StandardWatches()}},
-		{name: "filter", holds: withoutB, opts: []cache.Option{cache.Filter(withoutB)}},
+		{name: "children", holds: func(path string) bool { return strings.Count(path, "/") <= 2 }, opts: []cache.Option{cache.WithDepth(1)}},
+		{name: "node", holds: func(path string) bool { return path == "/r" }, opts: []cache.Option{cache.WithDepth(0), cache.StandardWatches()}},
+		{name: "filter", holds: withoutB, opts: []cache.Option{cache.WithFilter(withoutB)}},
 	}
 	for n, s := range subjects {
 		s.begin(t, w.client(t, []int{0, 1, 2, all, all, all}[n]))

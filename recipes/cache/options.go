@@ -24,9 +24,9 @@ func init() {
 	})
 }
 
-// Depth limits the copy to n levels below the root of the cache: 0 is the root alone, 1 the root and its
+// WithDepth limits the copy to n levels below the root of the cache: 0 is the root alone, 1 the root and its
 // children. n must not be negative. The default is no limit.
-func Depth(n int) Option {
+func WithDepth(n int) Option {
 	return func(c *config) error {
 		if n < 0 {
 			return fmt.Errorf("%w: depth %d", framework.ErrBadArgument, n)
@@ -36,9 +36,9 @@ func Depth(n int) Option {
 	}
 }
 
-// Filter leaves out the nodes below the root for which keep returns false, and everything below them. keep must
+// WithFilter leaves out the nodes below the root for which keep returns false, and everything below them. keep must
 // be quick, must always give the same answer for a path, and must not call the cache. The default keeps all.
-func Filter(keep func(path string) bool) Option {
+func WithFilter(keep func(path string) bool) Option {
 	return func(c *config) error {
 		if keep == nil {
 			return fmt.Errorf("%w: nil filter", framework.ErrBadArgument)
@@ -48,11 +48,11 @@ func Filter(keep func(path string) bool) Option {
 	}
 }
 
-// WithoutData keeps the stats of nodes, and not their data: Data is nil. Changes of data are still told.
+// WithoutData keeps the stats of nodes, and not their data: Data is nil. Changes of data are still reported.
 //
-// Nodes that the client may not read are left out, for servers from 3.8.4 and 3.9.2 on do not tell their stat. Before, such
+// Nodes that the client may not read are left out, for servers from 3.8.4 and 3.9.2 on do not give their stat. Before, such
 // a cache shows them, too: with a persistent watch if they had no children when their stat was read, with standard watches those at the
-// limit of [Depth].
+// limit of [WithDepth].
 func WithoutData() Option {
 	return func(c *config) error {
 		c.withoutData = true

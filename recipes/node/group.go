@@ -44,7 +44,7 @@ func Join(ctx context.Context, client *framework.Client, path, id string, payloa
 	if err != nil {
 		return nil, follow.OpError("join", path, err)
 	}
-	group, err := cache.New(client, path, cache.Depth(1))
+	group, err := cache.New(client, path, cache.WithDepth(1))
 	if err == nil {
 		if err = group.Sync(ctx); err != nil {
 			_ = group.Close()
