@@ -101,9 +101,9 @@ func (p *cacheProgram) follow(ctx context.Context, end string) {
 	p.events = events
 	go func() {
 		var f followed
-		for change := range c.Changes(ctx) {
+		for change, err := range c.Changes(ctx) {
 			now := time.Now().UnixNano()
-			if change.Kind != cache.Changed {
+			if err != nil || change.Kind != cache.Changed {
 				continue
 			}
 			text := strings.TrimSpace(string(change.New.Data))

@@ -135,7 +135,11 @@ func TestRowsOfCaches(t *testing.T) {
 
 	var kinds []cache.Kind
 	loaded := false
-	for ch := range c.Changes(ctx) {
+	for ch, err := range c.Changes(ctx) {
+		if err != nil {
+			require.ErrorIs(t, err, cache.ErrClosed)
+			break
+		}
 		if ch.Kind == cache.Loaded {
 			loaded = true
 		}

@@ -73,7 +73,10 @@ func (w *world) newWatcher(i int, plan watcherPlan) (*watcher, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	x.stop = stop
 	x.reader.Go(func() { // ends with stop
-		for ch := range c.Changes(ctx) {
+		for ch, err := range c.Changes(ctx) {
+			if err != nil {
+				return
+			}
 			x.change(ch)
 		}
 	})

@@ -137,7 +137,10 @@ func (s *service) run(ctx context.Context, servers []string) error {
 
 // reconfigure applies what changes.
 func (s *service) reconfigure(ctx context.Context, values *cache.Values[setting], applied chan<- step) {
-	for ch := range values.Changes(ctx) {
+	for ch, err := range values.Changes(ctx) {
+		if err != nil {
+			return // ctx is done, or the cache has ended
+		}
 		if ch.Kind == cache.Loaded {
 			continue
 		}

@@ -122,8 +122,8 @@ func follow(t *testing.T, c *cache.Cache) *feed {
 	ended := make(chan struct{})
 	go func() { // ends with ctx
 		defer close(ended)
-		for ch := range c.Changes(ctx) {
-			if ch.Kind == cache.Loaded {
+		for ch, err := range c.Changes(ctx) {
+			if err != nil || ch.Kind == cache.Loaded {
 				continue
 			}
 			select {

@@ -38,7 +38,13 @@ type Change struct {
 }
 
 // Changes iterates over what the copy holds, as Created, and then over its changes, until ctx is done or the cache
-// has ended ([Cache.Err] says why). Any number of goroutines may have an iteration of their own.
+// has ended. The last pair has no change, and says why it ended: the error is that of ctx, or that of [Cache.Err]. Any number of
+// goroutines may have an iteration of their own.
+//
+//	for ch, err := range c.Changes(ctx) {
+//		if err != nil { return err }
+//		...
+//	}
 //
 // One Change of Kind Loaded comes in each iteration, when all that was there has been reported: after what the copy
 // holds, or, if the tree is being loaded for the first time, after what that finds. It also comes if there is no node.
@@ -49,14 +55,23 @@ type Change struct {
 //
 // A reader that is slower than the changes gets the newest state of each path instead of every one; a node that was
 // created and deleted meanwhile is left out. So at most two changes of each path wait for a reader.
-func (c *Cache) Changes(ctx context.Context) iter.Seq[Change] {
-	return func(yield func(Change) bool) {
+func (c *Cache) Changes(ctx context.Context) iter.Seq2[Change, error] {
+	return func(yield func(Change, error) bool) {
 		for i := range c.nodes.items(c.nodes.subscribe(), ctx, c.ctx) {
-			if !yield(change(i, (*value).node)) {
+			if !yield(change(i, (*value).node), nil) {
 				return
 			}
 		}
+		yield(Change{}, opError("changes", c.Path(), c.ended(ctx)))
 	}
+}
+
+// ended is why a wait for the cache has ended.
+func (c *Cache) ended(ctx context.Context) error {
+	if err := c.Err(); err != nil {
+		return err
+	}
+	return wait.Err(ctx)
 }
 
 // change is what an item says to users.

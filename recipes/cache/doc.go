@@ -6,7 +6,7 @@
 //	defer c.Close()
 //	if err := c.Sync(ctx); err != nil { ... } // everything is loaded
 //	node, ok := c.Get("/config/db")           // never asks a server
-//	for change := range c.Changes(ctx) { ... }
+//	for change, err := range c.Changes(ctx) { ... }
 //
 // [NewValues] decodes what the nodes hold.
 //

@@ -65,7 +65,10 @@ func ExampleCache_Changes() {
 	if _, err := client.Create(ctx, "/config/db", []byte("db1:5432"), framework.PersistentParents()); err != nil {
 		log.Fatal(err)
 	}
-	for ch := range c.Changes(ctx) {
+	for ch, err := range c.Changes(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
 		switch ch.Kind {
 		case cache.Created:
 			fmt.Printf("created: %s\n", ch.New.Data)

@@ -541,7 +541,11 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for ch := range c.Changes(context.Background()) {
+		for ch, err := range c.Changes(context.Background()) {
+			if err != nil {
+				assert.ErrorIs(t, err, cache.ErrClosed)
+				return
+			}
 			told <- ch
 		}
 	}()
@@ -570,9 +574,13 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 	fresh, _ := c.Current()
 	require.False(t, fresh)
 	require.ErrorIs(t, c.Sync(t.Context()), cache.ErrClosed)
-	for range c.Changes(t.Context()) {
-		t.Fatal("a closed cache has no changes")
+	pairs := 0
+	for _, err := range c.Changes(t.Context()) {
+		require.ErrorIs(t, err, cache.ErrClosed)
+		require.EqualError(t, err, "changes /r: cache is closed")
+		pairs++
 	}
+	require.Equal(t, 1, pairs)
 }
 
 // TestCloseEndsASyncThatTheServerDoesNotAnswer: it is not held up by that.
@@ -654,8 +662,8 @@ func TestCacheEndsWithItsClient(t *testing.T) {
 		c := load(t, client, "/r", opts...)
 		require.NoError(t, client.Close())
 		testbed.Eventually(t, func() bool { return c.Err() != nil }, "the end")
-		for range c.Changes(testbed.Context(t)) {
-			t.Fatal("there is nothing")
+		for _, err := range c.Changes(testbed.Context(t)) {
+			require.ErrorIs(t, err, framework.ErrClosed)
 		}
 		require.ErrorIs(t, c.Err(), framework.ErrClosed)
 		require.ErrorIs(t, c.Sync(testbed.Context(t)), framework.ErrClosed)

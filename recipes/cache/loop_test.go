@@ -122,7 +122,10 @@ func TestLoadedComesWhenAllHasBeenReported(t *testing.T) {
 			c := open(t, client, "/w", opts...)
 			kinds := make(chan string, 100)
 			go func() { // ends with the cache
-				for ch := range c.Changes(t.Context()) {
+				for ch, err := range c.Changes(t.Context()) {
+					if err != nil {
+						return
+					}
 					kinds <- fmt.Sprint(ch.Kind, " ", ch.Path)
 				}
 			}()

@@ -263,7 +263,10 @@ func (a ages) check(t *testing.T, name string, n cache.Node, again bool) {
 func (s *subject) replay(ctx context.Context, t *testing.T) {
 	seen := make(ages)
 	slow := rand.New(rand.NewPCG(1, 2))
-	for ch := range s.cache.Changes(ctx) {
+	for ch, err := range s.cache.Changes(ctx) {
+		if err != nil {
+			return
+		}
 		s.mu.Lock()
 		have, there := s.copied[ch.Path]
 		dir, _ := framework.Split(ch.Path)

@@ -8,7 +8,6 @@ import (
 	"iter"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/wait"
 )
 
 // ErrNoValue is what a decoder returns for a node that holds no value, such as one that only has children. It is
@@ -111,10 +110,9 @@ func (v *Values[T]) wait(ctx context.Context) error {
 	case <-taken:
 		return nil
 	case <-v.cache.ctx.Done():
-		return v.cache.Err()
 	case <-ctx.Done():
-		return wait.Err(ctx)
 	}
+	return v.cache.ended(ctx)
 }
 
 // Get returns the value of the node at path, and whether there is one: ok is false if the node is not in the cache, or
@@ -146,16 +144,17 @@ type ValueChange[T any] struct {
 
 // Changes is [Cache.Changes] with decoded values. Nodes without a value, and those that could not be decoded, come as well, with
 // Value.Err.
-func (v *Values[T]) Changes(ctx context.Context) iter.Seq[ValueChange[T]] {
-	return func(yield func(ValueChange[T]) bool) {
+func (v *Values[T]) Changes(ctx context.Context) iter.Seq2[ValueChange[T], error] {
+	return func(yield func(ValueChange[T], error) bool) {
 		for i := range v.known.items(v.known.subscribe(), ctx, v.cache.ctx) {
 			ch := ValueChange[T]{Change: change(i, (*Value[T]).node)}
 			if i.new != nil {
 				ch.Value = *i.new
 			}
-			if !yield(ch) {
+			if !yield(ch, nil) {
 				return
 			}
 		}
+		yield(ValueChange[T]{}, opError("changes", v.cache.Path(), v.cache.ended(ctx)))
 	}
 }

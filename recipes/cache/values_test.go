@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -61,7 +62,11 @@ func TestBadValueIsReportedAndTheLastGoodOneKept(t *testing.T) {
 		next, ended := make(chan cache.ValueChange[limits], 100), make(chan struct{})
 		go func() {
 			defer close(ended)
-			for ch := range values.Changes(changes) {
+			for ch, err := range values.Changes(changes) {
+				if err != nil {
+					assert.ErrorIs(t, err, context.Canceled)
+					return
+				}
 				next <- ch
 			}
 		}()
