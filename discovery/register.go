@@ -70,14 +70,14 @@ func (r *Registration[T]) register(ctx context.Context) (err error) {
 	if err := r.d.checkProfile(ctx, i); err != nil {
 		return err
 	}
-	opts := []kept.Option{kept.IfTaken(kept.Replace)}
+	opts := []kept.Option{kept.WithIfTaken(kept.Replace)}
 	switch i.Type {
 	case Permanent:
 		return r.write(ctx, data)
 	case Static:
-		opts = append(opts, kept.Persistent())
+		opts = append(opts, kept.AsPersistent())
 	case DynamicSequential:
-		opts = append(opts, kept.Protected(), kept.Sequential()) // found again by its id when a reply was lost
+		opts = append(opts, kept.AsProtected(), kept.AsSequential()) // found again by its id when a reply was lost
 	}
 	if r.node, err = kept.Keep(ctx, r.d.client, r.path, data, opts...); err == nil {
 		r.path = r.node.Path()

@@ -181,19 +181,19 @@ func TestRowsOfNodes(t *testing.T) {
 
 	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
-	_, err = node.Keep(short, other, "/kept", nil, node.IfTaken(node.Wait))
+	_, err = node.Keep(short, other, "/kept", nil, node.WithIfTaken(node.Wait))
 	require.ErrorIs(t, err, node.ErrTaken)
-	_, err = node.Keep(ctx, other, "/kept", nil, node.IfTaken(node.Fail))
+	_, err = node.Keep(ctx, other, "/kept", nil, node.WithIfTaken(node.Fail))
 	require.ErrorIs(t, err, node.ErrTaken)
-	second, err := node.Keep(ctx, other, "/kept", []byte("3"), node.IfTaken(node.Replace))
+	second, err := node.Keep(ctx, other, "/kept", []byte("3"), node.WithIfTaken(node.Replace))
 	require.NoError(t, err)
 	require.NoError(t, n.Close())
 	require.NoError(t, second.Close())
 	require.False(t, server.Exists("/kept"))
 
 	for path, opts := range map[string][]node.Option{
-		"/sequential": {node.Sequential(), node.Protected(), node.WithoutParents()},
-		"/persistent": {node.Persistent(), node.Protected()},
+		"/sequential": {node.AsSequential(), node.AsProtected(), node.WithoutParents()},
+		"/persistent": {node.AsPersistent(), node.AsProtected()},
 		"/ttl":        {node.WithTTL(time.Hour)},
 	} {
 		n, err := node.Keep(ctx, client, path, nil, opts...)

@@ -63,7 +63,7 @@ func javaGroup(t *testing.T, s stage) {
 	theirs, found := view.Get(c.path + "/java")
 	require.True(t, found)
 	require.Equal(t, int64(session), theirs.Stat.EphemeralOwner)
-	_, err = node.Join(ctx, c.client, c.path, "java", nil, node.IfTaken(node.Fail))
+	_, err = node.Join(ctx, c.client, c.path, "java", nil, node.WithIfTaken(node.Fail))
 	require.ErrorIs(t, err, node.ErrTaken)
 
 	require.NoError(t, m.Set(ctx, []byte("set")))
@@ -117,11 +117,11 @@ var kinds = []struct {
 	opts      []node.Option
 }{
 	{"ephemeral-", `^ephemeral-$`, true, nil},
-	{"ephemeral-protected-", `^_c_[0-9a-f-]{36}-ephemeral-protected-$`, true, []node.Option{node.Protected()}},
+	{"ephemeral-protected-", `^_c_[0-9a-f-]{36}-ephemeral-protected-$`, true, []node.Option{node.AsProtected()}},
 	{"ephemeral-sequential-", `^ephemeral-sequential-[0-9]{10}$`, true, nil},
-	{"ephemeral-sequential-protected-", `^_c_[0-9a-f-]{36}-ephemeral-sequential-protected-[0-9]{10}$`, true, []node.Option{node.Sequential(), node.Protected()}},
-	{"persistent-", `^persistent-$`, false, []node.Option{node.Persistent()}},
-	{"persistent-protected-", `^_c_[0-9a-f-]{36}-persistent-protected-$`, false, []node.Option{node.Persistent(), node.Protected()}},
+	{"ephemeral-sequential-protected-", `^_c_[0-9a-f-]{36}-ephemeral-sequential-protected-[0-9]{10}$`, true, []node.Option{node.AsSequential(), node.AsProtected()}},
+	{"persistent-", `^persistent-$`, false, []node.Option{node.AsPersistent()}},
+	{"persistent-protected-", `^_c_[0-9a-f-]{36}-persistent-protected-$`, false, []node.Option{node.AsPersistent(), node.AsProtected()}},
 }
 
 const ttl = 2 * time.Second // of a node that has one

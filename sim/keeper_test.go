@@ -83,13 +83,13 @@ func (k *keeper) next() []byte {
 func (k *keeper) keep(ctx context.Context) (err error) {
 	var opts []node.Option
 	if k.Replace {
-		opts = append(opts, node.IfTaken(node.Replace))
+		opts = append(opts, node.WithIfTaken(node.Replace))
 	}
 	if k.Protected {
-		opts = append(opts, node.Protected())
+		opts = append(opts, node.AsProtected())
 	}
 	if k.Sequential {
-		opts = append(opts, node.Sequential())
+		opts = append(opts, node.AsSequential())
 	}
 	k.node, k.member, k.current = nil, nil, nil
 	if k.Member {

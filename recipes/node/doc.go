@@ -5,8 +5,8 @@
 // # On the wire
 //
 //	<path>                       an ephemeral node, or a persistent one
-//	<dir>/_c_<uuid>-<name>       with Protected
-//	<dir>/_c_<uuid>-<name><n>    with Protected and Sequential; n has ten digits
+//	<dir>/_c_<uuid>-<name>       with AsProtected
+//	<dir>/_c_<uuid>-<name><n>    with AsProtected and AsSequential; n has ten digits
 //	<path>, <path>/touch         with WithTTL: both have the TTL, touch is written every half TTL
 //	<group>/<id>                 a member of a group; its data are the payload
 //
@@ -19,8 +19,8 @@
 //     length, under the path that it had first, with the data that were set last.
 //   - There is one node, whatever request fails and however. A node is taken for
 //     ours only if it belongs to our session. Of several Keeps of one client at one path, one has the path until it has failed or is
-//     closed, also while it waits; the others wait, or fail: see [IfTaken]. A node of an earlier session of ours is replaced. A node of
-//     somebody else is not changed unless IfTaken says so.
+//     closed, also while it waits; the others wait, or fail: see [WithIfTaken]. A node of an earlier session of ours is replaced. A node of
+//     somebody else is not changed unless that says so.
 //   - If our session ends, [Node.Present] is false before anybody else can have the node, and [Node.Err] says
 //     why. What a server refuses is tried again, with pauses.
 //   - After Close, or an error of Keep, we remove our node, also if the server carries out our create request only
@@ -36,7 +36,7 @@
 // makes it again.
 //
 // An ephemeral node that this client has made at the path without Keep is taken over: its owner is the same. A
-// persistent node has no owner. With [Persistent] and [WithTTL], a persistent node at the path is taken over,
+// persistent node has no owner. With [AsPersistent] and [WithTTL], a persistent node at the path is taken over,
 // whoever made it. What others write to a kept node stays until the next Set, or until the node has to be made again; and if the outcome of
 // a Set is not known, for two session timeouts, what they write is taken for that Set, and written over.
 //
@@ -51,7 +51,7 @@
 //	         any persistent node)             the session, show the node, wait
 //	left     is of an earlier session of      delete                                 absent
 //	         ours
-//	taken    is another's                     wait, or replace: see IfTaken          unseen, absent
+//	taken    is another's                     wait, or replace: see WithIfTaken      unseen, absent
 //
 // A step that fails is followed by a pause, and then by a look, or by the next try to create. A session begins with absent: the answer to a
 // create comes after all that was written before. (If a persistent node was there, it begins with unseen.) The waits end when the watch

@@ -107,7 +107,7 @@ func ExampleJoin() {
 
 // A process that has crashed starts again with the same id. The node of its old session is still there: Keep would wait for
 // the end of that session. With Replace it does not.
-func ExampleIfTaken() {
+func ExampleWithIfTaken() {
 	server, err := zktest.Start() // a ZooKeeper server in this process
 	if err != nil {
 		log.Fatal(err)
@@ -131,7 +131,7 @@ func ExampleIfTaken() {
 	}
 	defer old.Close()
 
-	n, err := node.Keep(ctx, client, "/services/host-7", []byte("after"), node.IfTaken(node.Replace))
+	n, err := node.Keep(ctx, client, "/services/host-7", []byte("after"), node.WithIfTaken(node.Replace))
 	if err != nil {
 		log.Fatal(err)
 	}

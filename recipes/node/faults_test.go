@@ -19,10 +19,10 @@ import (
 
 // kinds is every kind of node.
 var kinds = map[string][]node.Option{
-	"plain": nil, "protected": {node.Protected()},
-	"protected sequential": {node.Protected(), node.Sequential()}, "without parents": {node.WithoutParents()},
-	"persistent": {node.Persistent()}, "persistent protected": {node.Persistent(), node.Protected()},
-	"replace": {node.IfTaken(node.Replace)}, "ttl": {node.WithTTL(time.Hour)},
+	"plain": nil, "protected": {node.AsProtected()},
+	"protected sequential": {node.AsProtected(), node.AsSequential()}, "without parents": {node.WithoutParents()},
+	"persistent": {node.AsPersistent()}, "persistent protected": {node.AsPersistent(), node.AsProtected()},
+	"replace": {node.WithIfTaken(node.Replace)}, "ttl": {node.WithTTL(time.Hour)},
 }
 
 // eachRequest runs test with the first request of a session but another's failing, then the second, and so
@@ -96,7 +96,7 @@ func TestReplacingWithAnyRequestFailing(t *testing.T) {
 	eachRequest(t, func(t *testing.T, w world, subject, other *framework.Client, opts []node.Option) {
 		_, err := other.Create(testbed.Context(t), "/group/a", []byte("other"), framework.As(framework.Ephemeral))
 		require.NoError(t, err)
-		n, err := node.Keep(testbed.Context(t), subject, "/group/a", []byte("a"), append(opts, node.IfTaken(node.Replace))...)
+		n, err := node.Keep(testbed.Context(t), subject, "/group/a", []byte("a"), append(opts, node.WithIfTaken(node.Replace))...)
 		require.NoError(t, err)
 		w.settle()
 		require.NotEqual(t, "other", w.nodes("/group")[name(n)])
@@ -216,10 +216,10 @@ func TestOneThatGivesUpLeavesTheNextOnesNode(t *testing.T) {
 		for range 200 { // chance decides who is first
 			_, err := other.Create(t.Context(), "/group/a", nil, framework.ContainerParents())
 			require.NoError(t, err)
-			_, err = node.Keep(t.Context(), client, "/group/a", []byte("first"), node.IfTaken(node.Fail))
+			_, err = node.Keep(t.Context(), client, "/group/a", []byte("first"), node.WithIfTaken(node.Fail))
 			require.ErrorIs(t, err, node.ErrTaken)
 			require.NoError(t, other.Delete(t.Context(), "/group/a", -1))
-			n := keep(t, client, "/group/a", "second", node.IfTaken(node.Fail))
+			n := keep(t, client, "/group/a", "second", node.WithIfTaken(node.Fail))
 			synctest.Wait()
 			require.NoError(t, n.Err())
 			w.one(n, "second")
@@ -298,7 +298,7 @@ func TestCloseWithoutAServer(t *testing.T) {
 // TestCloseOfAPersistentNodeWithoutAServer is finished in the background.
 func TestCloseOfAPersistentNodeWithoutAServer(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
-		n := keep(t, w.client(), "/group/a", "a", node.Persistent())
+		n := keep(t, w.client(), "/group/a", "a", node.AsPersistent())
 		w.Stop()
 		began := time.Now()
 		require.NoError(t, n.Close())
@@ -311,7 +311,7 @@ func TestCloseOfAPersistentNodeWithoutAServer(t *testing.T) {
 
 // TestCloseLeavesAnothersNode has somebody else take the path at the last moment.
 func TestCloseLeavesAnothersNode(t *testing.T) {
-	for kind, opts := range map[string][]node.Option{"ephemeral": nil, "persistent": {node.Persistent()}} {
+	for kind, opts := range map[string][]node.Option{"ephemeral": nil, "persistent": {node.AsPersistent()}} {
 		t.Run(kind, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w world) {
 				other := w.client()

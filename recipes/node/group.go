@@ -32,8 +32,8 @@ type Member struct {
 // [Keep] does, and follows the group. It returns when the node is there and the group has been
 // read. A nil payload means the client's default data.
 //
-// The options [IfTaken], [WithoutParents] and [WithErrorPolicy] can be given. If there is a member with the same
-// id, IfTaken decides: with [Fail], Join returns [ErrTaken]. Errors are those of [Keep], and zk.ErrNoAuth if the client may not
+// The options [WithIfTaken], [WithoutParents] and [WithErrorPolicy] can be given. If there is a member with the same
+// id, WithIfTaken decides: with [Fail], Join returns [ErrTaken]. Errors are those of [Keep], and zk.ErrNoAuth if the client may not
 // read the group. After an error no node of ours stays.
 func Join(ctx context.Context, client *framework.Client, path, id string, payload []byte, opts ...Option) (*Member, error) {
 	cfg, err := configureMember(client, path, id, opts)

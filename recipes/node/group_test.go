@@ -217,9 +217,9 @@ func changes(t *testing.T, bed *testbed.Bed) {
 func sameID(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	one := join(t, bed.Client(t), path, "id", "first")
-	_, err := node.Join(testbed.Context(t), bed.Client(t), path, "id", []byte("second"), node.IfTaken(node.Fail))
+	_, err := node.Join(testbed.Context(t), bed.Client(t), path, "id", []byte("second"), node.WithIfTaken(node.Fail))
 	require.ErrorIs(t, err, node.ErrTaken)
-	two := join(t, bed.Client(t), path, "id", "second", node.IfTaken(node.Replace))
+	two := join(t, bed.Client(t), path, "id", "second", node.WithIfTaken(node.Replace))
 	sees(t, one, map[string]string{"id": "second"})
 	await(t, one, reason(node.ErrTaken))
 	require.NoError(t, two.Close())
@@ -244,7 +244,7 @@ func TestBadMembersAreRefusedAtOnce(t *testing.T) {
 	client, err := framework.New([]string{"localhost:1"})
 	require.NoError(t, err)
 	defer client.Close()
-	for _, opts := range [][]node.Option{{node.Protected()}, {node.Sequential()}, {node.Persistent()}, {node.WithTTL(time.Second)}, {nil}} {
+	for _, opts := range [][]node.Option{{node.AsProtected()}, {node.AsSequential()}, {node.AsPersistent()}, {node.WithTTL(time.Second)}, {nil}} {
 		_, err := node.Join(testbed.Context(t), client, "/a", "id", nil, opts...)
 		require.ErrorIs(t, err, framework.ErrBadArgument)
 	}

@@ -34,8 +34,8 @@ func TestCloseOutlastsAServerThatRefusesCredentials(t *testing.T) {
 		lives bool
 	}{
 		"ephemeral":                     {nil, time.Second, true},
-		"persistent":                    {[]node.Option{node.Persistent()}, time.Second, true},
-		"persistent, after the session": {[]node.Option{node.Persistent()}, time.Hour, false},
+		"persistent":                    {[]node.Option{node.AsPersistent()}, time.Second, true},
+		"persistent, after the session": {[]node.Option{node.AsPersistent()}, time.Hour, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w world) {
@@ -69,14 +69,14 @@ func TestCloseOutlastsAServerThatRefusesCredentials(t *testing.T) {
 func TestAClosedPersistentKeepLeavesAnothersNode(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, other := w.client(), w.client()
-		n := keep(t, client, "/group/a", "a", node.Persistent())
+		n := keep(t, client, "/group/a", "a", node.AsPersistent())
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
 		gate := w.Block(zktest.OnOp(zktest.OpDelete), zktest.OnSession(session.ID()))
 		closed := make(chan error, 1)
 		go func() { closed <- n.Close() }()
 		testbed.Receive(t, gate.Arrived(), "the deletion")
-		second := keep(t, other, "/group/a", "second", node.IfTaken(node.Replace))
+		second := keep(t, other, "/group/a", "second", node.WithIfTaken(node.Replace))
 		before, err := w.Stat("/group/a")
 		require.NoError(t, err)
 		gate.Open()
@@ -99,7 +99,7 @@ func TestAPersistentNodeThatComesAfterItsSessionGoes(t *testing.T) {
 		require.NoError(t, err)
 		gate := w.Block(zktest.OnOp(zktest.OpCreate))
 		ctx, cancel := context.WithCancel(t.Context())
-		kept := begin(ctx, client, "a", node.Persistent())
+		kept := begin(ctx, client, "a", node.AsPersistent())
 		testbed.Receive(t, gate.Arrived(), "the create")
 		w.Freeze(session.ID())
 		testbed.Receive(t, session.Done(), "the end of the session")
@@ -213,8 +213,8 @@ func TestNoHurryWhileNothingIsProven(t *testing.T) {
 // is replaced by one of the same name.
 func TestTheNodeOfAProtectedCreateIsOurs(t *testing.T) {
 	for name, opts := range map[string][]node.Option{
-		"fail":       {node.Protected(), node.IfTaken(node.Fail)},
-		"sequential": {node.Protected(), node.Sequential()},
+		"fail":       {node.AsProtected(), node.WithIfTaken(node.Fail)},
+		"sequential": {node.AsProtected(), node.AsSequential()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w world) {
@@ -263,7 +263,7 @@ func TestAProtectedPersistentNodeThatComesAfterItsSessionGoes(t *testing.T) {
 		time.Sleep(1900 * time.Millisecond) // virtual time, to the end of a tick
 		gate := w.Block(zktest.OnOp(zktest.OpCreate))
 		ctx, cancel := context.WithCancel(t.Context())
-		kept := begin(ctx, client, "a", node.Persistent(), node.Protected())
+		kept := begin(ctx, client, "a", node.AsPersistent(), node.AsProtected())
 		testbed.Receive(t, gate.Arrived(), "the create")
 		cancel()
 		testbed.Receive(t, session.Done(), "the end of the session")
@@ -279,7 +279,7 @@ func TestAProtectedPersistentNodeThatComesAfterItsSessionGoes(t *testing.T) {
 // TestANodeIsOfTheKeepThatMadeIt has a Keep make the node of its session and then stand still. Another Keep of the same
 // client must not take that node, which has the owner of its own. The simulation found it.
 func TestANodeIsOfTheKeepThatMadeIt(t *testing.T) {
-	for name, opts := range map[string][]node.Option{"wait": nil, "fail": {node.IfTaken(node.Fail)}, "replace": {node.IfTaken(node.Replace)}} {
+	for name, opts := range map[string][]node.Option{"wait": nil, "fail": {node.WithIfTaken(node.Fail)}, "replace": {node.WithIfTaken(node.Replace)}} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w world) {
 				client, read, goOn := w.standsStill(yes())
@@ -343,7 +343,7 @@ func TestTheNodeOfAKeepThatFailedIsNotTaken(t *testing.T) {
 				armed.Store(true)
 				gate.Open()
 				<-read
-				next := begin(day(t), client, "next", node.IfTaken(taken))
+				next := begin(day(t), client, "next", node.WithIfTaken(taken))
 				time.Sleep(time.Second)
 				require.Empty(t, next, "the node is about to be deleted")
 				_, before, err := other.Exists(t.Context(), "/group/a")
@@ -372,7 +372,7 @@ func TestOneThatIsClosingIsWaitedFor(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- n.Close() }()
 		testbed.Receive(t, gate.Arrived(), "the delete")
-		next := begin(day(t), client, "next", node.IfTaken(node.Fail))
+		next := begin(day(t), client, "next", node.WithIfTaken(node.Fail))
 		synctest.Wait()
 		gate.Open()
 		require.NoError(t, testbed.Receive(t, done, "the end of Close"))
@@ -404,8 +404,8 @@ func TestTwoKeepsOfOneClientWaitForAnother(t *testing.T) {
 func TestPersistentKeepsOfOneClientDoNotFight(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client()
-		first := keep(t, client, "/group/a", "first", node.Persistent())
-		second := begin(day(t), client, "second", node.Persistent())
+		first := keep(t, client, "/group/a", "first", node.AsPersistent())
+		second := begin(day(t), client, "second", node.AsPersistent())
 		w.settle()
 		require.Empty(t, second)
 		w.one(first, "first")
@@ -439,7 +439,7 @@ func TestAWriteUnderWayDoesNotMeetTheNodeOfAnother(t *testing.T) {
 				done <- n.Set(ctx, []byte("b"))
 			}()
 			testbed.Receive(t, gate.Arrived(), "the write")
-			thief := keep(t, other, "/group/a", "thief", node.IfTaken(node.Replace))
+			thief := keep(t, other, "/group/a", "thief", node.WithIfTaken(node.Replace))
 			_, stat, err := other.Exists(t.Context(), "/group/a")
 			require.NoError(t, err)
 			require.NotContains(t, []int{before, before - 1}, int(stat.Version), "a repeated write may have the one before")
@@ -586,7 +586,7 @@ func TestAnEventThatTheNodeWasDeletedIsBelieved(t *testing.T) {
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
 		gate := w.Block(zktest.OnOp(zktest.OpExists), zktest.OnSession(session.ID()))
-		thief := keep(t, other, "/group/a", "thief", node.IfTaken(node.Replace))
+		thief := keep(t, other, "/group/a", "thief", node.WithIfTaken(node.Replace))
 		testbed.Receive(t, gate.Arrived(), "the next look")
 		synctest.Wait()
 		there, _ := n.Present()
@@ -615,7 +615,7 @@ func TestANodeThatGoesWhileTheSessionIsProvenIsNotShown(t *testing.T) {
 		gate := w.Block(zktest.OnOp(zktest.OpMulti), zktest.OnSession(session.ID()))
 		close(goOn)
 		testbed.Receive(t, gate.Arrived(), "the proof")
-		thief := keep(t, other, "/group/a", "thief", node.IfTaken(node.Replace))
+		thief := keep(t, other, "/group/a", "thief", node.WithIfTaken(node.Replace))
 		gate.Open()
 		w.settle()
 		require.Empty(t, slow, "the node was gone before it was shown")
@@ -665,11 +665,11 @@ func TestAnEventThatTheNodeWasDeletedIsBelievedDuringAWrite(t *testing.T) {
 
 // TestAPersistentNodeThatIsMadeAgainStays has the reply to the second create be lost. What may still come is not deleted while it is kept.
 func TestAPersistentNodeThatIsMadeAgainStays(t *testing.T) {
-	for name, opts := range map[string][]node.Option{"plain": nil, "protected": {node.Protected()}} {
+	for name, opts := range map[string][]node.Option{"plain": nil, "protected": {node.AsProtected()}} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w world) {
 				client := w.client(framework.WithRetryPolicy(retry.Never()))
-				n := keep(t, client, "/group/a", "a", append(opts, node.Persistent())...)
+				n := keep(t, client, "/group/a", "a", append(opts, node.AsPersistent())...)
 				w.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate))
 				deleted := 0
 				defer w.Trace(func(e zktest.Event) {

@@ -37,7 +37,7 @@ func TestCloseInEachState(t *testing.T) {
 			testbed.Receive(t, gate.Arrived(), "the create")
 			return gate.Open
 		}, nothing},
-		"absent, persistent": {[]node.Option{node.Persistent()}, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
+		"absent, persistent": {[]node.Option{node.AsPersistent()}, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
 			gate := w.Block(zktest.OnOp(zktest.OpCreate))
 			require.NoError(t, w.Delete("/group/a"))
 			testbed.Receive(t, gate.Arrived(), "the create")
@@ -119,10 +119,10 @@ func TestGivingUpWhileAnothersNodeIsReplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w world) {
-				keep(t, w.client(), "/group/a", "another's", node.IfTaken(node.Fail))
+				keep(t, w.client(), "/group/a", "another's", node.WithIfTaken(node.Fail))
 				gate := block(w.Server, zktest.OnOp(zktest.OpMulti), zktest.OnPath("/group/a"))
 				ctx, cancel := context.WithCancel(t.Context())
-				kept := begin(ctx, w.client(), "ours", node.IfTaken(node.Replace))
+				kept := begin(ctx, w.client(), "ours", node.WithIfTaken(node.Replace))
 				testbed.Receive(t, gate.Arrived(), "the transaction")
 				cancel()
 				synctest.Wait()
@@ -143,9 +143,9 @@ func TestAKeepThatIsRefusedFreesThePathAtOnce(t *testing.T) {
 		require.NoError(t, err)
 		keep(t, w.client(), "/group/a", "another's")
 		gate := w.Block(heartbeat, zktest.OnSession(session.ID())) // what the end of a Keep begins with that may have made a node
-		_, err = node.Keep(t.Context(), client, "/group/a", nil, node.IfTaken(node.Fail))
+		_, err = node.Keep(t.Context(), client, "/group/a", nil, node.WithIfTaken(node.Fail))
 		require.ErrorIs(t, err, node.ErrTaken)
-		n := keep(t, client, "/group/a", "ours", node.IfTaken(node.Replace))
+		n := keep(t, client, "/group/a", "ours", node.WithIfTaken(node.Replace))
 		gate.Open()
 		w.one(n, "ours")
 		require.NoError(t, n.Close())
@@ -159,7 +159,7 @@ func TestAKeepThatWaitsHasThePath(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		waits := begin(ctx, client, "waits", node.WithoutParents())
 		synctest.Wait()
-		_, err := node.Keep(minutes(t), client, "/group/a", nil, node.IfTaken(node.Fail))
+		_, err := node.Keep(minutes(t), client, "/group/a", nil, node.WithIfTaken(node.Fail))
 		require.ErrorIs(t, err, node.ErrTaken)
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "another Keep of this client")

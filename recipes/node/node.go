@@ -82,7 +82,7 @@ const (
 // default data.
 //
 // Keep waits as long as ctx allows: for a connection, for a permission, for a missing parent, for
-// the end of another's node (see [IfTaken]). When ctx is done the error is that of ctx, and also wraps the
+// the end of another's node (see [WithIfTaken]). When ctx is done the error is that of ctx, and also wraps the
 // reason: zk.ErrNoServer, zk.ErrNoAuth, zk.ErrNoNode, [ErrTaken] and so on. Other errors
 // are ErrTaken with [Fail], [framework.ErrTooLong], [framework.ErrUnimplemented] if the servers do not allow nodes with a
 // TTL, [framework.ErrClosed], [framework.ErrBadPath] and [framework.ErrBadArgument].

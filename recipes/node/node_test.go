@@ -38,14 +38,14 @@ func TestTheNodeOfTheNextKeepIsNotDeleted(t *testing.T) {
 				<-goOn
 			}
 		}}))
-		first := keep(t, client, "/group/a", "first", node.Persistent())
+		first := keep(t, client, "/group/a", "first", node.AsPersistent())
 		w.RefuseConnections(true)
 		w.CutConnections()
 		synctest.Wait()
 		require.NoError(t, first.Close())
 		require.True(t, w.Exists("/group/a"))
 		armed.Store(true)
-		kept := begin(day(t), client, "next", node.Persistent())
+		kept := begin(day(t), client, "next", node.AsPersistent())
 		w.RefuseConnections(false)
 		time.Sleep(time.Minute) // virtual time: an outage longer than the session, and what follows it
 		shown := len(kept) > 0
@@ -113,7 +113,7 @@ func existsUntilClosed(t *testing.T, bed *testbed.Bed) { // CUR-NOD-01
 
 func dataChangeInPlace(t *testing.T, bed *testbed.Bed) {
 	changeInPlace(t, bed)
-	changeInPlace(t, bed, node.Protected(), node.Sequential())
+	changeInPlace(t, bed, node.AsProtected(), node.AsSequential())
 }
 
 func changeInPlace(t *testing.T, bed *testbed.Bed, opts ...node.Option) { // CUR-NOD-02
@@ -151,7 +151,7 @@ func takesOver(t *testing.T, bed *testbed.Bed) { // CUR-NOD-03
 
 func comesBack(t *testing.T, bed *testbed.Bed) { // CUR-NOD-04
 	for name, opts := range map[string][]node.Option{
-		"plain": nil, "protected": {node.Protected()}, "both": {node.Sequential(), node.Protected()}, "persistent": {node.Persistent()},
+		"plain": nil, "protected": {node.AsProtected()}, "both": {node.AsSequential(), node.AsProtected()}, "persistent": {node.AsPersistent()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, other := bed.Client(t), bed.Client(t)
@@ -176,19 +176,19 @@ func comesBack(t *testing.T, bed *testbed.Bed) { // CUR-NOD-04
 func persistentOutlives(t *testing.T, bed *testbed.Bed) { // CUR-NOD-05
 	client, other := bed.Client(t), bed.Client(t)
 	path := testbed.Path(t)
-	n := keep(t, client, path, "a", node.Persistent())
+	n := keep(t, client, path, "a", node.AsPersistent())
 	require.NoError(t, client.Close())
 	require.Equal(t, "a", data(t, other, path))
 	require.ErrorIs(t, n.Close(), framework.ErrClosed, "it was not deleted")
 	// The next life takes it over.
-	keep(t, other, path, "b", node.Persistent())
+	keep(t, other, path, "b", node.AsPersistent())
 	require.Equal(t, "b", data(t, other, path))
 }
 
 func persistentGoes(t *testing.T, bed *testbed.Bed) {
 	client, other := bed.Client(t), bed.Client(t)
 	path := testbed.Path(t)
-	n := keep(t, client, path, "a", node.Persistent())
+	n := keep(t, client, path, "a", node.AsPersistent())
 	_, stat, err := client.Exists(testbed.Context(t), path)
 	require.NoError(t, err)
 	require.Zero(t, stat.EphemeralOwner)
@@ -212,7 +212,7 @@ func survivesSession(t *testing.T, bed *testbed.Bed) {
 
 func namesAreKept(t *testing.T, bed *testbed.Bed) { // CURATOR-190, CURATOR-483
 	for name, opts := range map[string][]node.Option{
-		"protected": {node.Protected()}, "both": {node.Sequential(), node.Protected()},
+		"protected": {node.AsProtected()}, "both": {node.AsSequential(), node.AsProtected()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, other := bed.Client(t), bed.Client(t)
@@ -282,8 +282,8 @@ func waitsForAnother(t *testing.T, bed *testbed.Bed) {
 func replaces(t *testing.T, bed *testbed.Bed) {
 	client, other := bed.Client(t), bed.Client(t)
 	path := testbed.Path(t)
-	first := keep(t, other, path, "first", node.IfTaken(node.Replace))
-	second := keep(t, client, path, "second", node.IfTaken(node.Replace))
+	first := keep(t, other, path, "first", node.WithIfTaken(node.Replace))
+	second := keep(t, client, path, "second", node.WithIfTaken(node.Replace))
 	await(t, first, reason(node.ErrTaken))
 	require.Equal(t, "second", data(t, other, path))
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -302,14 +302,14 @@ func failsIfTaken(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	_, err := other.Create(testbed.Context(t), path, []byte("other"), framework.ContainerParents())
 	require.NoError(t, err)
-	_, err = node.Keep(testbed.Context(t), client, path, []byte("a"), node.IfTaken(node.Fail))
+	_, err = node.Keep(testbed.Context(t), client, path, []byte("a"), node.WithIfTaken(node.Fail))
 	require.ErrorIs(t, err, node.ErrTaken)
 	require.Equal(t, "other", data(t, other, path))
 	require.NoError(t, other.Delete(testbed.Context(t), path, -1))
 
 	// Later it is as with Wait.
-	n := keep(t, client, path, "a", node.IfTaken(node.Fail))
-	thief := keep(t, other, path, "b", node.IfTaken(node.Replace))
+	n := keep(t, client, path, "a", node.WithIfTaken(node.Fail))
+	thief := keep(t, other, path, "b", node.WithIfTaken(node.Replace))
 	await(t, n, reason(node.ErrTaken))
 	require.NoError(t, thief.Close())
 	await(t, n, isThere)
@@ -321,10 +321,10 @@ func sameClient(t *testing.T, bed *testbed.Bed) {
 	view, err := client.Namespace(path[1:])
 	require.NoError(t, err)
 	first := keep(t, client, path+"/a", "first")
-	_, err = node.Keep(testbed.Context(t), view, "/a", []byte("second"), node.IfTaken(node.Fail))
+	_, err = node.Keep(testbed.Context(t), view, "/a", []byte("second"), node.WithIfTaken(node.Fail))
 	require.ErrorIs(t, err, node.ErrTaken, "it is the same path")
 	for name, opts := range map[string][]node.Option{
-		"wait": nil, "replace": {node.IfTaken(node.Replace)}, "another kind": {node.Persistent(), node.IfTaken(node.Replace)},
+		"wait": nil, "replace": {node.WithIfTaken(node.Replace)}, "another kind": {node.AsPersistent(), node.WithIfTaken(node.Replace)},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		_, err = node.Keep(ctx, view, "/a", []byte("second"), opts...)
@@ -376,7 +376,7 @@ func stays(t *testing.T, connections *atomic.Int64) {
 
 // TestDataThatAreTooLongAreGivenUp: the node is kept with what it held before, and nobody loses the connection.
 func TestDataThatAreTooLongAreGivenUp(t *testing.T) {
-	for name, opts := range map[string][]node.Option{"ephemeral": nil, "persistent": {node.Persistent()}} {
+	for name, opts := range map[string][]node.Option{"ephemeral": nil, "persistent": {node.AsPersistent()}} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w world) {
 				client, connections := w.counted()
@@ -428,8 +428,8 @@ func TestDataThatAreTooLongAreGivenUpWhereTheNodeIsMadeAgain(t *testing.T) {
 
 func TestDataThatAreTooLongForANewNode(t *testing.T) {
 	for name, opts := range map[string][]node.Option{
-		"plain": nil, "persistent": {node.Persistent()}, "protected": {node.Protected()}, "numbered": {node.Protected(), node.Sequential()},
-		"replacing": {node.IfTaken(node.Replace)}, "replacing, persistent": {node.IfTaken(node.Replace), node.Persistent()},
+		"plain": nil, "persistent": {node.AsPersistent()}, "protected": {node.AsProtected()}, "numbered": {node.AsProtected(), node.AsSequential()},
+		"replacing": {node.WithIfTaken(node.Replace)}, "replacing, persistent": {node.WithIfTaken(node.Replace), node.AsPersistent()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w world) {
@@ -458,7 +458,7 @@ func TestANodeIsKeptWithWhatItHeldBefore(t *testing.T) {
 		opts   []node.Option
 		happen func(w world, client *framework.Client)
 	}{
-		"another has made it anew": {[]node.Option{node.Persistent()}, func(w world, _ *framework.Client) {
+		"another has made it anew": {[]node.Option{node.AsPersistent()}, func(w world, _ *framework.Client) {
 			_, err := w.client().Multi(w.t.Context(), &zk.DeleteRequest{Path: "/p/n", Version: -1},
 				&zk.CreateRequest{Path: "/p/n", Data: []byte("another's"), Acl: zk.WorldACL(zk.PermAll)})
 			require.NoError(w.t, err)
@@ -506,7 +506,7 @@ func TestReplacingSendsTheDataOnce(t *testing.T) {
 					require.NoError(t, err)
 				}
 				long := string(tooLong[:1_000_000])
-				n := keep(t, client, "/p/n", long, node.IfTaken(node.Replace))
+				n := keep(t, client, "/p/n", long, node.WithIfTaken(node.Replace))
 				w.one(n, long)
 				require.EqualValues(t, 1, connections.Load())
 			})
@@ -811,7 +811,7 @@ func TestAReapedParentIsMadeAgain(t *testing.T) {
 func TestNamespaceAndDefaultData(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client(framework.WithNamespace("space"), framework.WithDefaultData([]byte("default")))
-		for kind, opts := range map[string][]node.Option{"plain": nil, "sequential": {node.Protected(), node.Sequential()}, "protected": {node.Protected()}} {
+		for kind, opts := range map[string][]node.Option{"plain": nil, "sequential": {node.AsProtected(), node.AsSequential()}, "protected": {node.AsProtected()}} {
 			n, err := node.Keep(day(t), client, "/group/"+kind, nil, opts...)
 			require.NoError(t, err)
 			require.True(t, strings.HasPrefix(n.Path(), "/group/"), n.Path())

@@ -23,7 +23,7 @@ type config struct {
 	policy     connstate.ErrorPolicy
 }
 
-// Taken says what to do when the path is taken by a node that is not ours: see [IfTaken].
+// Taken says what to do when the path is taken by a node that is not ours: see [WithIfTaken].
 type Taken int
 
 const (
@@ -40,35 +40,35 @@ const (
 	Fail
 )
 
-// IfTaken says what to do when there is a node at the path that does not belong to our session, or when another Keep of
+// WithIfTaken says what to do when there is a node at the path that does not belong to our session, or when another Keep of
 // this client has the path. While that is so, [Node.Err] is [ErrTaken]. If another Keep of this client is closing,
 // Keep first waits until its node is deleted, whatever the option says.
-func IfTaken(taken Taken) Option {
+func WithIfTaken(taken Taken) Option {
 	return func(c *config) error {
 		if taken < Wait || taken > Fail {
-			return fmt.Errorf("%w: IfTaken(%d)", framework.ErrBadArgument, taken)
+			return fmt.Errorf("%w: WithIfTaken(%d)", framework.ErrBadArgument, taken)
 		}
 		c.taken = taken
 		return nil
 	}
 }
 
-// Protected puts "_c_", an id and "-" before the node's name, as Curator does. The name is chosen
+// AsProtected puts "_c_", an id and "-" before the node's name, as Curator does. The name is chosen
 // once: a node that is made again has the same name.
-func Protected() Option {
+func AsProtected() Option {
 	return func(c *config) error { c.protected = true; return nil }
 }
 
-// Sequential appends a number of ten digits to the node's name, as ZooKeeper does. It needs [Protected], by which the node is found
+// AsSequential appends a number of ten digits to the node's name, as ZooKeeper does. It needs [AsProtected], by which the node is found
 // when the reply to its creation is lost. The number is chosen when the node is first created, and kept when the node has to be
 // created again.
-func Sequential() Option {
+func AsSequential() Option {
 	return func(c *config) error { c.sequential = true; return nil }
 }
 
-// Persistent makes a persistent node instead of an ephemeral one. It is made again when it is
+// AsPersistent makes a persistent node instead of an ephemeral one. It is made again when it is
 // deleted, stays when the client is closed or the process ends, and goes with [Node.Close].
-func Persistent() Option {
+func AsPersistent() Option {
 	return func(c *config) error { c.persistent = true; return nil }
 }
 
@@ -76,7 +76,7 @@ func Persistent() Option {
 // be at least two milliseconds. It has a child "touch", which is written every ttl/2.
 // [Node.Close] deletes neither. ZooKeeper allows it only if told to (extendedTypesEnabled), and a ClickHouse Keeper never: the
 // error is [framework.ErrUnimplemented], and Keep waits in vain. It cannot be
-// combined with [Protected] and [Sequential].
+// combined with [AsProtected] and [AsSequential].
 func WithTTL(ttl time.Duration) Option {
 	return func(c *config) error {
 		if ttl < 2*time.Millisecond {

@@ -18,10 +18,10 @@ func TestBadArgumentsAreRefusedAtOnce(t *testing.T) { // CUR-NOD-06
 	require.NoError(t, err)
 	defer client.Close()
 	for name, opts := range map[string][]node.Option{
-		"nil option": {nil}, "taken": {node.IfTaken(node.Fail + 1)}, "negative": {node.IfTaken(-1)},
+		"nil option": {nil}, "taken": {node.WithIfTaken(node.Fail + 1)}, "negative": {node.WithIfTaken(-1)},
 		"error policy": {node.WithErrorPolicy(connstate.Session + 1)},
-		"ttl":          {node.WithTTL(time.Millisecond)}, "ttl and protected": {node.WithTTL(time.Second), node.Protected()},
-		"ttl and sequential": {node.WithTTL(time.Second), node.Sequential()}, "sequential without protected": {node.Sequential()},
+		"ttl":          {node.WithTTL(time.Millisecond)}, "ttl and protected": {node.WithTTL(time.Second), node.AsProtected()},
+		"ttl and sequential": {node.WithTTL(time.Second), node.AsSequential()}, "sequential without protected": {node.AsSequential()},
 	} {
 		_, err := node.Keep(testbed.Context(t), client, "/a", nil, opts...)
 		require.ErrorIs(t, err, framework.ErrBadArgument, name)

@@ -47,7 +47,7 @@ func rivalsOnCluster(t *testing.T, random *rand.Rand) {
 	for i := range 3 {
 		r := &rival{last: fmt.Sprint(i)}
 		r.client = client(r)
-		r.node = keep(t, r.client, "/group/a", r.last, node.IfTaken(node.Replace))
+		r.node = keep(t, r.client, "/group/a", r.last, node.WithIfTaken(node.Replace))
 		all = append(all, r)
 	}
 	time.Sleep(time.Minute) // virtual time
@@ -134,7 +134,7 @@ func rivals(t *testing.T, w world, random *rand.Rand) {
 				}
 				return w.DialContext(ctx, network, address)
 			}))
-		r.node = keep(t, r.client, "/group/a", r.last, node.IfTaken(node.Replace)) // from the one before
+		r.node = keep(t, r.client, "/group/a", r.last, node.WithIfTaken(node.Replace)) // from the one before
 		all = append(all, r)
 	}
 	w.settle()
