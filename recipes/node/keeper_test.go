@@ -688,3 +688,24 @@ func TestAPersistentNodeThatIsMadeAgainStays(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatWasMadeAndDeletedIsForgotten has a persistent node be deleted before its first look, and another client make one. That one is
+// taken over, and does not hold what ours did.
+func TestWhatWasMadeAndDeletedIsForgotten(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		require.NoError(t, w.Create("/group", nil))
+		client := w.client()
+		look := w.Block(zktest.OnOp(zktest.OpExists))
+		kept := begin(day(t), client, "kept", node.AsPersistent())
+		testbed.Receive(t, look.Arrived(), "the first look")
+		require.NoError(t, w.Delete("/group/a"))
+		create := w.Block(zktest.OnPath("/group/a"), func(r zktest.Request) bool { return creates(r.Op) })
+		look.Open()
+		testbed.Receive(t, create.Arrived(), "the second create")
+		require.NoError(t, w.Create("/group/a", []byte("of another")))
+		create.Open()
+		n := testbed.Receive(t, kept, "the node")
+		w.one(n, "kept")
+		require.NoError(t, n.Close())
+	})
+}
