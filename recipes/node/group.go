@@ -98,7 +98,7 @@ func (m *Member) Changes(ctx context.Context) iter.Seq2[map[string][]byte, error
 	return func(yield func(map[string][]byte, error) bool) {
 		var last map[string][]byte
 		for {
-			members, end, ours, theirs := m.snapshot()
+			members, ours, theirs, end := m.snapshot()
 			if end == nil && ctx.Err() != nil {
 				end = wait.Err(ctx)
 			}
@@ -134,9 +134,9 @@ func (m *Member) Close() error {
 	return err
 }
 
-// snapshot is who is in the group, why that does not change any more, and channels that are closed when it may have changed: because of
-// us, or of the others. The payloads must not be changed.
-func (m *Member) snapshot() (members map[string][]byte, end error, ours, theirs <-chan struct{}) {
+// snapshot is who is in the group, channels that are closed when that may have changed, because of us or of the others, and why it
+// does not change any more. The payloads must not be changed.
+func (m *Member) snapshot() (members map[string][]byte, ours, theirs <-chan struct{}, end error) {
 	end, theirs = m.seen.Get()
 	s, ours := m.get()
 	if m.ctx.Err() != nil {
@@ -157,7 +157,7 @@ func (m *Member) snapshot() (members map[string][]byte, end error, ours, theirs 
 	case !s.present && slices.Contains(s.sessions, own.Stat.EphemeralOwner):
 		delete(members, m.id) // it goes or is about to, or we do not know yet that it is there
 	}
-	return members, end, ours, theirs
+	return members, ours, theirs, end
 }
 
 // copied is for somebody who may change it.
