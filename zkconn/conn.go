@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -148,6 +149,11 @@ func Connect(servers []string, sessionTimeout time.Duration, options ...Option) 
 		opts = append(opts, framework.WithServerList(c.provided))
 		servers = nil
 	}
+	for _, server := range servers {
+		if strings.ContainsFunc(server, neverInAddress) {
+			return nil, nil, fmt.Errorf("zk: server %q has a character that no address has", server)
+		}
+	}
 	var err error
 	if c.client, err = framework.New(servers, opts...); err != nil {
 		return nil, nil, fmt.Errorf("zk: %w", err)
@@ -155,6 +161,11 @@ func Connect(servers []string, sessionTimeout time.Duration, options ...Option) 
 	c.open, c.stop = context.WithCancel(context.Background())
 	c.loop.Go(c.setAgain) // ends with Close
 	return c, c.events, nil
+}
+
+// neverInAddress is for what no resolver takes for the name of a host, and for separators of lists.
+func neverInAddress(r rune) bool {
+	return r <= ' ' || strings.ContainsRune("!\"#$&'()*+,;<=>?@\\^`{|}~", r)
 }
 
 // provided is the server list that the host provider gives.

@@ -130,6 +130,9 @@ func TestAnOperationFailsSoonIfThereIsNoServer(t *testing.T) {
 		_, _, err := conn.Get("/a")
 		require.Equal(t, zkconn.ErrNoServer, err)
 		require.Less(t, time.Since(began), 2*time.Second)
+		began = time.Now()
+		require.Equal(t, zkconn.ErrNoServer, conn.AddAuth("digest", []byte("user:secret")))
+		require.Less(t, time.Since(began), 2*time.Second)
 		b.RefuseConnections(false)
 		b.create(conn, "/a")
 	})
@@ -341,6 +344,10 @@ func TestBadArgumentsOfConnect(t *testing.T) {
 	for name, connect := range map[string]func() (*zkconn.Conn, <-chan zk.Event, error){
 		"no servers": func() (*zkconn.Conn, <-chan zk.Event, error) { return zkconn.Connect(nil, time.Second) },
 		"no server":  func() (*zkconn.Conn, <-chan zk.Event, error) { return zkconn.Connect([]string{""}, time.Second) },
+		"no name":    func() (*zkconn.Conn, <-chan zk.Event, error) { return zkconn.Connect([]string{"zk1!"}, time.Second) },
+		"a list": func() (*zkconn.Conn, <-chan zk.Event, error) {
+			return zkconn.Connect([]string{"zk1:2181,zk2:2181"}, time.Second)
+		},
 		"a chroot": func() (*zkconn.Conn, <-chan zk.Event, error) {
 			return zkconn.Connect([]string{"zk1:2181/app"}, time.Second)
 		},

@@ -15,9 +15,8 @@ import (
 )
 
 // AddAuth presents credentials on this connection and on every later one. If the server refuses them, the error is [ErrAuthFailed].
-// It is repeated when the connection is lost.
 func (c *Conn) AddAuth(scheme string, auth []byte) error {
-	return unwrapped(c.client.AddAuth(repeated, scheme, auth))
+	return unwrapped(c.client.AddAuth(once, scheme, auth))
 }
 
 // Children returns the names of a node's children, in no order.
