@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +23,7 @@ type flags struct {
 	set  *flag.FlagSet
 	help func() // prints the flags
 
-	listen, tlsListen                   list
+	listen, tlsListen, sasl             list
 	cert, key, clients                  string
 	control, load                       string
 	tick, shortest, longest             time.Duration
@@ -30,6 +31,7 @@ type flags struct {
 	maxBuffer                           int
 	words, superDigest, keeper          string
 	ttl, noContainers, quotas, reconfig bool
+	requireSASL                         bool
 }
 
 // list is a flag that can be given several times.
@@ -67,6 +69,8 @@ func newFlags(stderr io.Writer) *flags {
 	f.set.IntVar(&f.maxBuffer, "max-buffer", 1<<20-1, "the longest request in `bytes`, as jute.maxbuffer")
 	f.set.StringVar(&f.words, "words", "*", "four-letter `words` that are answered, separated by commas; * is all")
 	f.set.StringVar(&f.superDigest, "super-digest", "", "the super user, as `user:base64(SHA-1)`")
+	f.set.Var(&f.sasl, "sasl", "let a `user:password` authenticate with SASL (DIGEST-MD5), several if repeated")
+	f.set.BoolVar(&f.requireSASL, "require-sasl", false, "serve only clients that have authenticated with SASL")
 	f.set.StringVar(&f.keeper, "keeper", "", "be like a ClickHouse Keeper: `age` old, recent or new")
 	f.set.BoolVar(&f.ttl, "ttl", false, "allow TTL nodes")
 	f.set.BoolVar(&f.noContainers, "no-containers", false, "do not know containers, as ZooKeeper 3.4")
@@ -92,6 +96,13 @@ func (f *flags) options() []zktest.Option {
 	}
 	when(f.latency != 0, zktest.WithLatency(f.latency))
 	when(f.superDigest != "", zktest.WithSuperDigest(f.superDigest))
+	users := make(map[string]string)
+	for _, credentials := range f.sasl {
+		user, password, _ := strings.Cut(credentials, ":")
+		users[user] = password
+	}
+	when(len(users) > 0, zktest.WithSASL(users))
+	when(f.requireSASL, zktest.RequireSASL())
 	when(f.keeper != "", zktest.LikeKeeper(ages[f.keeper]))
 	when(f.ttl, zktest.WithTTLNodes())
 	when(f.noContainers, zktest.WithoutContainers())
@@ -115,6 +126,12 @@ func (f *flags) parse(args []string) error {
 	}
 	if _, known := ages[f.keeper]; f.keeper != "" && !known {
 		return fmt.Errorf("-keeper %q is not old, recent or new", f.keeper)
+	}
+	if slices.ContainsFunc(f.sasl, func(credentials string) bool { return strings.Index(credentials, ":") < 1 }) {
+		return errors.New("-sasl is not user:password") // which is not printed
+	}
+	if f.requireSASL && len(f.sasl) == 0 {
+		return errors.New("-require-sasl needs -sasl")
 	}
 	if len(f.tlsListen) > 0 && (f.cert == "" || f.key == "") {
 		return errors.New("-tls-listen needs -tls-cert and -tls-key")

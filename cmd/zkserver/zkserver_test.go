@@ -29,7 +29,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/transcript"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -186,6 +188,23 @@ func TestSomeServersKnowLess(t *testing.T) {
 	require.Contains(t, p.ask("GET", "/node?path=/keeper/config", ""), p.addresses[0])
 }
 
+func TestUsersOfSASL(t *testing.T) {
+	p := run(t, "-listen", "127.0.0.1:0", "-sasl", "user:se:cret", "-sasl", "other:secret2", "-require-sasl")
+	for user, password := range map[string]string{"user": "se:cret", "other": "secret2"} {
+		client, err := framework.New(p.addresses, framework.WithSASL(framework.DigestMD5(user, password)))
+		require.NoError(t, err)
+		defer client.Close()
+		who, err := client.WhoAmI(t.Context())
+		require.NoError(t, err)
+		require.Contains(t, who, framework.Identity{Scheme: "sasl", User: user})
+	}
+	client, err := framework.New(p.addresses, framework.WithRetryPolicy(retry.Never()))
+	require.NoError(t, err)
+	defer client.Close()
+	_, _, err = client.Get(t.Context(), "/")
+	require.ErrorIs(t, err, framework.ErrAuthRequired)
+}
+
 func word(t *testing.T, addr, word string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
@@ -256,6 +275,9 @@ func TestWhatIsWrongOnTheCommandLineIsSaidInOneLine(t *testing.T) {
 		"-max-buffer 1":                    {exitUsage, "buffer"},
 		"-words xxxx":                      {exitUsage, "xxxx"},
 		"-super-digest x":                  {exitUsage, "digest"},
+		"-sasl nobody":                     {exitUsage, "user:password"},
+		"-sasl :secret":                    {exitUsage, "user:password"},
+		"-require-sasl":                    {exitUsage, "-sasl"},
 		"-keeper ancient":                  {exitUsage, "ancient"},
 		"-latency -1s":                     {exitUsage, "latency"},
 		"-tls-listen 127.0.0.1:0":          {exitUsage, "-tls-cert"},
