@@ -28,8 +28,12 @@ func enterJava(ctx context.Context, s *servers, w workload, path string) (*entra
 	return enterPeer(ctx, s, w, path, javaBench, javaCommand)
 }
 
+// jars are the class path. ZooKeeper's own come first, for the manifests of others name them elsewhere, and one of several logs.
+const jars = "/usr/share/java/zookeeper-jute.jar:/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar:/usr/share/java/*"
+
 // javaCommand runs $PROGRAM.
-const javaCommand = `printf %s "$PROGRAM" >/tmp/Program.java && exec java -XX:+UseSerialGC -Dorg.slf4j.simpleLogger.defaultLogLevel=off -cp '/usr/share/java/*' /tmp/Program.java "$@"`
+const javaCommand = `printf %s "$PROGRAM" >/tmp/Program.java && exec java -XX:+UseSerialGC -Dorg.slf4j.simpleLogger.defaultLogLevel=off -cp '` +
+	jars + `' /tmp/Program.java "$@"`
 
 // peerCommand runs a command in a container in the network of the servers, with the text of a program in $PROGRAM.
 func peerCommand(ctx context.Context, s *servers, program, command string, args ...string) *exec.Cmd {
