@@ -21,9 +21,9 @@ const (
 	// getEphemerals, getAllChildrenNumber, whoAmI and SASL.
 	KeeperRecent
 
-	// KeeperNew is a Keeper of the second half of 2026. It answers a request for a container
-	// with "bad arguments" (-8). It has TTL nodes, if [WithTTLNodes] is given too, and refuses
-	// to make children of them.
+	// KeeperNew is a Keeper of the middle of 2026 (26.6). It answers a request for a container
+	// with "bad arguments" (-8), and one for a child of a TTL node, too. It has TTL nodes if [WithTTLNodes] is given.
+	// Later Keepers make containers, whose ephemeralOwner clients see as the least number of 64 bits. There is no KeeperAge for them.
 	KeeperNew
 )
 
@@ -37,7 +37,8 @@ var keeperUnknown = map[KeeperAge][]Op{
 	KeeperNew:    {Op(proto.OpDeleteContainer), OpGetEphemerals, OpGetChildrenNumber, OpWhoAmI, OpSASL},
 }
 
-// LikeKeeper makes a server that differs from ZooKeeper as ClickHouse Keeper does:
+// LikeKeeper makes a server that differs from ZooKeeper as ClickHouse Keeper does. That is read from its sources, as of autumn 2026,
+// and from what its users have measured; no real one was tried.
 //
 //   - An operation that it does not know is not answered: the connection is cut. See [WithUnknownOps] to choose
 //     the operations one by one.
@@ -45,6 +46,7 @@ var keeperUnknown = map[KeeperAge][]Op{
 //     session ends when its time has passed, and then its ephemeral nodes are deleted.
 //   - The event of a recursive watch carries the path of the watch, not that of the node.
 //   - The password of every session is 16 zeros.
+//   - In the stat of a node, pzxid stays as it is when a child is deleted, and cversion also counts writes of the children's data.
 //   - There is no /zookeeper. Keepers after 2022 have /keeper/api_version, /keeper/feature_flags and, with the
 //     configuration, /keeper/config. A Keeper with the data of a ZooKeeper has both: make /zookeeper with [Server.Create].
 //
@@ -126,11 +128,8 @@ func (x *txn) keeperRefuses(path string, mode Mode) proto.Code {
 	}
 	dir, _ := split(path)
 	parent := x.tree.nodes[dir]
-	switch {
-	case mode == ModeContainer:
+	if mode == ModeContainer || parent != nil && parent.ttl > 0 {
 		return proto.BadArguments
-	case parent != nil && parent.ttl > 0:
-		return proto.NoChildrenForEphemerals
 	}
 	return proto.OK
 }

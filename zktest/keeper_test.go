@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -122,7 +123,55 @@ func TestKeeperNewAnswersContainersAndRefusesChildrenOfTTLNodes(t *testing.T) {
 	require.Zero(t, r.code)
 	r, err = c.call(opCreate, create("/ttl/child", 0))
 	require.NoError(t, err)
-	require.EqualValues(t, -108, r.code)
+	require.EqualValues(t, -8, r.code)
+}
+
+// As measured with Java's client on 26.3 and 26.8 (ClickHouse#115457).
+func TestKeepersStatsOfParents(t *testing.T) {
+	for name, test := range map[string]struct {
+		opts               []zktest.Option
+		afterSet, afterDel int32
+		moved              bool
+	}{
+		"ZooKeeper": {nil, 1, 2, true},
+		"Keeper":    {[]zktest.Option{zktest.LikeKeeper(zktest.KeeperRecent)}, 2, 3, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := zktest.NewServer(t, test.opts...)
+			stat := func(change error) zktest.Stat {
+				require.NoError(t, change)
+				stat, err := s.Stat("/p")
+				require.NoError(t, err)
+				return stat
+			}
+			require.NoError(t, s.Create("/p", nil))
+			created := stat(s.Create("/p/c", nil))
+			require.EqualValues(t, 1, created.Cversion)
+			set := stat(s.Set("/p/c", nil))
+			require.Equal(t, test.afterSet, set.Cversion)
+			require.Equal(t, created.Pzxid, set.Pzxid)
+			deleted := stat(s.Delete("/p/c"))
+			require.Equal(t, test.afterDel, deleted.Cversion)
+			require.Equal(t, test.moved, deleted.Pzxid > set.Pzxid)
+		})
+	}
+}
+
+// The counts of a transaction that fails are taken back.
+func TestKeepersStatsOfATransactionThatFails(t *testing.T) {
+	s := zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperRecent))
+	require.NoError(t, s.Create("/p", nil))
+	require.NoError(t, s.Create("/p/c", nil))
+	before, err := s.Stat("/p")
+	require.NoError(t, err)
+	conn, _, err := zk.Connect(s.Servers(), 10*time.Second, zk.WithLogger(quiet{}))
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = conn.Multi(&zk.SetDataRequest{Path: "/p/c", Version: -1}, &zk.DeleteRequest{Path: "/missing", Version: -1})
+	require.ErrorIs(t, err, zk.ErrNoNode)
+	after, err := s.Stat("/p")
+	require.NoError(t, err)
+	require.Equal(t, before, after)
 }
 
 func TestKeeperTellsThePathOfARecursiveWatch(t *testing.T) {

@@ -28,15 +28,16 @@ type node struct {
 	children  []string // names, by inNoOrder
 	container bool
 	ttl       time.Duration
+	childSets int32 // writes of children's data, on a Keeper
 }
 
 // public is the stat that clients see. The server counts creates; clients see creates and
-// deletes.
+// deletes, and on a Keeper also writes.
 func (n *node) public() Stat {
 	s := n.stat
 	s.DataLength = int32(len(n.data))
 	s.NumChildren = int32(len(n.children))
-	s.Cversion = n.stat.Cversion*2 - s.NumChildren
+	s.Cversion = n.stat.Cversion*2 - s.NumChildren + n.childSets
 	return s
 }
 

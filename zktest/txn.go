@@ -169,7 +169,9 @@ func (x *txn) remove(path string) {
 	dir, _ := split(path)
 	n, parent := x.tree.nodes[path], x.tree.nodes[dir]
 	x.save(parent)
-	parent.stat.Pzxid = x.zxid
+	if x.tree.cfg.keeper == 0 {
+		parent.stat.Pzxid = x.zxid
+	}
 	x.tree.detach(path, n)
 	x.undo = append(x.undo, func() { x.tree.attach(path, n) })
 	x.count(path, -1, -int64(len(n.data)))
@@ -198,6 +200,12 @@ func (x *txn) setData(path string, data []byte, version int32, who []identity) (
 	n.data = data
 	n.stat.Version++
 	n.stat.Mzxid, n.stat.Mtime = x.zxid, x.now
+	if x.tree.cfg.keeper != 0 && path != "/" {
+		dir, _ := split(path)
+		parent := x.tree.nodes[dir]
+		x.save(parent)
+		parent.childSets++
+	}
 	x.count(path, 0, grows)
 	x.events = append(x.events, event{eventChanged, path, n.acl})
 	return n.public(), proto.OK
