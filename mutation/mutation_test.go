@@ -436,6 +436,12 @@ var mutations = []mutation{
 		pkg:   "zkconn", test: "TestAWatchSurvivesAReconnect",
 	},
 	{
+		name:  "a Lock of zkconn releases what somebody else holds",
+		file:  "zkconn/lock.go",
+		edits: []edit{{old: "mine := l.hold == nil", new: "mine := true"}},
+		pkg:   "zkconn", test: "TestALostLockIsUnlockedBeforeItIsLockedAgain",
+	},
+	{
 		name:  "two writers hold at the same time",
 		file:  "recipes/rwlock/rwlock.go",
 		edits: []edit{{old: "!(isRead(own) && isRead(child))", new: "isRead(own) != isRead(child)"}},
