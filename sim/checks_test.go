@@ -13,6 +13,10 @@ func (w *world) conclude(watchers []*watcher) {
 		x.check()
 	}
 	w.checkKept()
+	if w.extra != nil {
+		w.extra.conclude()
+	}
+	w.checkOthers()
 	w.checkOrphans()
 	w.checkVanished()
 	w.monitor.conclude(w.counterValue())
@@ -24,7 +28,7 @@ func (w *world) checkOrphans() {
 	for range 60 {
 		left = left[:0]
 		for _, n := range w.leader().Dump() {
-			if n.Owner != 0 && strings.HasPrefix(n.Path, lockPath) {
+			if n.Owner != 0 {
 				left = append(left, fmt.Sprintf("%s of session %#x", n.Path, n.Owner))
 			}
 		}

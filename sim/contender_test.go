@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -19,10 +18,7 @@ import (
 
 // contender is a goroutine that acquires, holds and releases.
 type contender struct {
-	*world
-	*user
-	name    string
-	random  *rand.Rand
+	*actor
 	acquire acquirer
 }
 
@@ -39,12 +35,13 @@ type kind struct {
 
 const leases = 2
 
-var recipeNames = []string{"mutex", "rwlock", "semaphore", "leader"}
+var recipeNames = []string{"mutex", "rwlock", "semaphore", "leader", "multilock"}
 
 var recipes = map[string]kind{
 	"mutex":     {most: 1, make: makeMutex, plain: func(p *plainClient) acquirer { return p.exclusive("lock-") }},
 	"rwlock":    {most: 1, make: makeRWLock, plain: func(p *plainClient) acquirer { return p.readOrWrite }},
 	"semaphore": {most: leases, dirs: []string{"leases", "locks"}, make: makeSemaphore, plain: func(p *plainClient) acquirer { return p.semaphore }},
+	"multilock": {most: 1, dirs: []string{"a", "b"}, make: makeMultilock, plain: func(p *plainClient) acquirer { return p.exclusive("lock-") }},
 	"leader":    {most: 1, make: makeLeader, plain: func(p *plainClient) acquirer { return p.exclusive("latch-") }},
 }
 
@@ -81,16 +78,6 @@ func (c *contender) contend() {
 		return
 	}
 	c.use(holds)
-}
-
-// sleep returns at the end of d or of stop.
-func (c *contender) sleep(d time.Duration, stop <-chan struct{}) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-stop:
-	}
 }
 
 // round is one try.
@@ -141,7 +128,7 @@ func (c *contender) work(h *held) {
 			c.monitor.learn(h, token)
 		}
 	}
-	writes := !h.shared && c.random.IntN(3) == 0
+	writes := !h.shared && h.guard != nil && c.random.IntN(3) == 0
 	if writes {
 		c.write(ctx, h)
 	}
@@ -205,7 +192,7 @@ func (c *contender) of(h *lock.Hold, owner int64, shared bool, node string) *hel
 		watches: true, trusting: c.Trusting,
 	}
 	if c.Revocable {
-		r, err := revocable.Watch(h)
+		r, err := revocable.Watch(h, revocable.OnRevoke(func(*revocable.Hold) { c.monitor.count("revocations") }))
 		if err != nil {
 			c.monitor.fail("simulation", "%v", err)
 			return out
@@ -256,7 +243,11 @@ func makeMutex(c *contender) (acquirer, error) {
 		if err != nil {
 			return nil, err
 		}
-		return []*held{c.of(h, c.owners.Add(1), false, *node)}, nil
+		first := c.of(h, c.owners.Add(1), false, *node)
+		if c.random.IntN(8) == 0 {
+			return c.reenter(first, acquire), nil
+		}
+		return []*held{first}, nil
 	}, nil
 }
 

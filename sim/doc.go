@@ -1,8 +1,9 @@
-// Package sim tries locks, caches and kept nodes in worlds of their own: a [zktest.Cluster] in memory, clients, faults and time, all in one
+// Package sim tries the recipes in worlds of their own: a [zktest.Cluster] in memory, clients, faults and time, all in one
 // testing/synctest bubble, and all random choices drawn from one seed. An hour there takes seconds.
 //
 //	make sim SEEDS=100000     # many worlds; it prints the table of docs/SIMULATION.md
 //	make sim SEED=7           # one world, with the history of what happened in it
+//	make sim-coverage         # which statements do worlds reach?
 //	make sim-mutations        # bugs put back one by one: after how many worlds is each found?
 //
 // The seed decides who takes part and which faults come when. It does not decide in which order the goroutines of one

@@ -103,7 +103,10 @@ func (m *monitor) note(format string, args ...any) {
 }
 
 func (m *monitor) noteLocked(format string, args ...any) {
-	if m.trace {
+	switch {
+	case m.base != nil:
+		m.base.note(format, args...)
+	case m.trace:
 		m.history = append(m.history, fmt.Sprintf("%12v ", time.Since(m.began))+fmt.Sprintf(format, args...))
 	}
 }

@@ -166,7 +166,7 @@ func (p *plainClient) hold(n *place, shared bool) (*held, error) {
 
 // try makes a node, waits, and holds. After an error no node stays.
 func (p *plainClient) try(ctx context.Context, name string, wait, shared bool, kinds ...string) ([]*held, error) {
-	n, err := p.enqueue(ctx, lockPath, name)
+	n, err := p.enqueue(ctx, p.queue(), name)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,7 +32,11 @@ type planted struct {
 
 // only says which worlds can find the bug, for -sim.only.
 func (b planted) only() string {
-	return map[string]string{"recipes/node": "keepers", "recipes/cache": "caches", "recipes/revocable": "revocable"}[path.Dir(b.edits[0].file)]
+	return map[string]string{
+		"recipes/node": "keepers", "recipes/cache": "caches", "recipes/revocable": "revocable", "recipes/leader": "election",
+		"recipes/shared": "numbers", "recipes/barrier": "barrier", "recipes/internal/follow": "barrier", "recipes/semaphore": "pool",
+		"recipes/multilock": "multilock", "discovery": "services",
+	}[path.Dir(b.edits[0].file)]
 }
 
 // edit replaces what must be in the file exactly once.
@@ -43,7 +48,7 @@ func TestPlantedBugs(t *testing.T) {
 	testlevel.Need(t, testlevel.Nightly)
 	root, err := filepath.Abs("..")
 	require.NoError(t, err)
-	for _, b := range bugs {
+	for _, b := range slices.Concat(bugs, extraBugs) {
 		if !regexp.MustCompile(*mutationName).MatchString(b.name) {
 			continue
 		}
@@ -121,7 +126,7 @@ func (b planted) overlay(t *testing.T, root string) string {
 func TestBugsCanBePlanted(t *testing.T) {
 	root, err := filepath.Abs("..")
 	require.NoError(t, err)
-	for _, b := range bugs {
+	for _, b := range slices.Concat(bugs, extraBugs) {
 		t.Run(b.name, func(t *testing.T) { b.overlay(t, root) })
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -18,6 +19,9 @@ func (c *contender) end(h *held, alone bool) {
 		guard = h.guard()
 	}
 	cause := context.Cause(h.ctx)
+	if errors.Is(cause, lock.ErrReleased) {
+		c.monitor.fail("released too early", "%s with %s, which has another hold of it", h.who, h.node)
+	}
 	var err error
 	switch way := c.random.IntN(12); {
 	case h.hold != nil && way == 0:

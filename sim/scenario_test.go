@@ -24,6 +24,7 @@ type scenario struct {
 	Clients       []clientPlan
 	Watchers      []watcherPlan
 	Keepers       []keeperPlan
+	Extra         string // a recipe that some use beside the contenders; empty: none
 	Faults        []fault
 }
 
@@ -189,6 +190,9 @@ func draw(seed uint64, only string) scenario {
 			s.Keepers = append(s.Keepers, drawKeeper(random, i, len(s.Clients)))
 		}
 	}
+	if random.IntN(3) == 0 && *withExtras {
+		s.Extra = pick(random, extraNames...)
+	}
 	s.Weather = pick(random, calmWeather, calmWeather, stormy)
 	faults, longest := random.IntN(25), 20*time.Second
 	if s.Weather == stormy {
@@ -211,13 +215,17 @@ func draw(seed uint64, only string) scenario {
 	return s
 }
 
-// has reports whether there are keepers, caches, or holders who may be asked to release, whatever is asked for.
+// has reports whether there are keepers, caches, another recipe of this name, or holders who may be asked to release, whatever is asked for.
 func (s *scenario) has(what string) bool {
 	switch what {
 	case "keepers":
 		return len(s.Keepers) > 0
 	case "caches":
 		return len(s.Watchers) > 0
+	case "election", "numbers", "barrier", "pool", "services":
+		return s.Extra == what
+	case "multilock":
+		return s.Recipe == what
 	case "revocable":
 		return slices.ContainsFunc(s.Clients, func(c clientPlan) bool { return c.Kind == library && c.Revocable && s.Recipe != "leader" })
 	}
@@ -247,7 +255,7 @@ func drawClient(random *rand.Rand, recipe string) clientPlan {
 		Eager:      random.IntN(4) > 0,
 		StayMost:   pick(random, 10*time.Millisecond, 300*time.Millisecond, 5*time.Second),
 	}
-	if random.IntN(6) == 0 {
+	if random.IntN(6) == 0 && recipe != "multilock" { // the first lock's time would end while it waits for the second
 		c.MaxHold = 200 * time.Millisecond
 	}
 	c.Async, c.Revocable, c.Loose = random.IntN(4) == 0, random.IntN(5) == 0, random.IntN(2) == 0

@@ -27,7 +27,8 @@ var (
 	cut         = flag.Bool("sim.cut", true, "drop faults of a seed that fails, as long as it does")
 	hiddenNodes = flag.Bool("sim.hidden", true, "with contenders whose nodes nobody else may read")
 	keepers     = flag.Bool("sim.keepers", true, "with kept nodes and members of groups")
-	only        = flag.String("sim.only", "", "of the seeds, run only worlds with these: keepers, caches, revocable")
+	withExtras  = flag.Bool("sim.extras", true, "with other recipes beside the contenders")
+	only        = flag.String("sim.only", "", "of the seeds, run only worlds with these: keepers, caches, revocable, multilock, "+strings.Join(extraNames, ", "))
 	progress    = flag.Int("sim.progress", 0, "say how far it is after so many worlds; 0: never")
 )
 
@@ -104,6 +105,9 @@ func (a *totals) add(s scenario, r result) int {
 	}
 	a.counts["worlds: "+s.Recipe]++
 	a.counts["worlds: "+s.Weather.String()]++
+	if s.Extra != "" {
+		a.counts["worlds: with "+s.Extra]++
+	}
 	if len(r.wrong) > 0 {
 		a.failures = append(a.failures, failure{s, r.wrong})
 	}
@@ -163,7 +167,7 @@ func cutDown(t *testing.T, s scenario) string {
 			}
 		}
 	}
-	for _, drop := range []func(*scenario){func(s *scenario) { s.Watchers = nil }, func(s *scenario) { s.Keepers = nil }} {
+	for _, drop := range []func(*scenario){func(s *scenario) { s.Watchers = nil }, func(s *scenario) { s.Keepers = nil }, func(s *scenario) { s.Extra = "" }} {
 		less := s
 		drop(&less)
 		if _, failed := fails(t, less, false); failed {
@@ -194,6 +198,9 @@ func describeScenario(s scenario) string {
 	}
 	for i, k := range s.Keepers {
 		fmt.Fprintf(&b, "keeper %d: %+v\n", i, k)
+	}
+	if s.Extra != "" {
+		fmt.Fprintf(&b, "beside them: %s\n", s.Extra)
 	}
 	for i, x := range s.Watchers {
 		fmt.Fprintf(&b, "cache %d: %+v\n", i, x)

@@ -71,7 +71,7 @@ func (w *world) trapOf(f fault) *trap {
 		t.run = w.deleteNodeOf
 	case revokeHolder:
 		t.suits = func(h *held) bool { return h.revoked != nil }
-		t.run = w.revoke
+		t.run = func(h *held) bool { return w.ask(f, h) }
 	case revokeFar:
 		t.suits = func(h *held) bool { return h.revoked != nil && h.trusting }
 		t.run = w.revokeFar
@@ -198,7 +198,7 @@ func (w *world) deleteNodeOf(h *held) bool {
 	return true
 }
 
-// revoke asks a holder to release. After a while the holder must know.
+// revoke asks a holder to release, by hand. After a while the holder must know.
 func (w *world) revoke(h *held) bool {
 	leader, err := w.cluster.Leader()
 	if err != nil || leader.Set(h.node, []byte(revocable.MessageRevoke)) != nil {

@@ -45,6 +45,9 @@ type world struct {
 	clients []*user
 	keepers []*keeper
 	rivals  *monitor      // of those who keep the same node
+	seconds *monitor      // of the second lock of a multilock
+	others  []*monitor    // of other holders than the contenders
+	extra   extra         // nil: none
 	calm    atomic.Bool   // there will be no more faults
 	over    chan struct{} // closed when calm is set
 	quiet   atomic.Bool   // the last fault is over
@@ -85,6 +88,7 @@ func simulate(t *testing.T, s scenario, trace bool) (r result) {
 		began := time.Now()
 		m = newMonitor(recipes[s.Recipe].most, trace)
 		w := &world{scenario: s, monitor: m, over: make(chan struct{})}
+		w.seconds = w.another(1)
 		if err := w.run(); err != nil {
 			m.fail("simulation", "%v", err)
 		}
@@ -130,10 +134,10 @@ func (w *world) run() (err error) {
 			return err
 		}
 		for j := range plan.Goroutines {
-			c := &contender{
+			c := &contender{actor: &actor{
 				world: w, user: u, name: fmt.Sprintf("%s %d.%d", plan.Kind, i, j),
 				random: rand.New(rand.NewPCG(w.Seed, uint64(i+1)<<16+uint64(j))),
-			}
+			}}
 			if plan.Kind == hidden {
 				hiding.Go(c.contend)
 			} else {
@@ -167,7 +171,7 @@ func (w *world) run() (err error) {
 	return nil
 }
 
-// follow starts those who keep nodes, and the caches.
+// follow starts those who keep nodes, the caches, and those who use another recipe.
 func (w *world) follow(wg *sync.WaitGroup) (watchers []*watcher, err error) {
 	w.rivals = newMonitor(1, false)
 	w.rivals.base = w.monitor
@@ -183,6 +187,10 @@ func (w *world) follow(wg *sync.WaitGroup) (watchers []*watcher, err error) {
 		}
 		watchers = append(watchers, x)
 		wg.Go(x.watch)
+	}
+	if w.Extra != "" {
+		w.extra = extras[w.Extra](w)
+		return watchers, w.extra.start(wg)
 	}
 	return watchers, nil
 }

@@ -1,0 +1,155 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/semaphore"
+)
+
+// pool is a semaphore whose number of leases is shared, and changes.
+type pool struct {
+	*world
+
+	mu    sync.Mutex // guards what follows
+	live  map[*lock.Hold]*lent
+	force []*force
+}
+
+// lent is a lease that somebody has.
+type lent struct {
+	asked time.Time // when its holder began to acquire it
+	by    *actor
+}
+
+// force is a time in which a number of leases may be in force.
+type force struct {
+	max      int
+	from, to time.Time // to is zero while it may still be
+}
+
+const poolMost = 4
+
+func (p *pool) start(wg *sync.WaitGroup) error {
+	p.live = make(map[*lock.Hold]*lent)
+	p.force = []*force{{max: 2, from: time.Now()}}
+	actors := p.actors("borrower", 2)
+	for i, a := range actors {
+		counts := a.client
+		if p.Seed%3 == 0 { // the count has a connection of its own
+			counts = actors[(i+1)%len(actors)].client
+		}
+		count, err := semaphore.NewCount(counts, "/sim/max", 2)
+		if err != nil {
+			return err
+		}
+		s, err := semaphore.NewShared(a.client, "/sim/pool", count)
+		if err != nil {
+			return err
+		}
+		wg.Go(func() { p.borrow(a, s) })
+		if i == 0 {
+			wg.Go(func() { p.change(p.actors("count", 1)[0], count) })
+		}
+	}
+	return nil
+}
+
+// change sets the count again and again.
+func (p *pool) change(a *actor, count *semaphore.Count) {
+	a.repeat(8*time.Second, 10*time.Second, func(ctx context.Context) { _ = p.set(ctx, count, a.random.IntN(poolMost+1)) })
+	a.once("Set", func(ctx context.Context) error { return p.set(ctx, count, 2) })
+}
+
+// set changes the count. While it does, and after an error, the number before it may be in force as well as the new one.
+func (p *pool) set(ctx context.Context, count *semaphore.Count, n int) error {
+	p.mu.Lock()
+	next := &force{max: n, from: time.Now()}
+	p.force = append(p.force, next)
+	p.mu.Unlock()
+	if err := count.Set(ctx, n); err != nil {
+		p.monitor.count("count not set: " + reason(err))
+		return err
+	}
+	p.monitor.count("counts set")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, f := range p.force {
+		if f != next && f.to.IsZero() {
+			f.to = time.Now()
+		}
+	}
+	return nil
+}
+
+// borrow takes leases.
+func (p *pool) borrow(a *actor, s *semaphore.Semaphore) {
+	a.repeat(4*time.Second, 20*time.Second, func(ctx context.Context) {
+		take := s.AcquireN
+		if a.random.IntN(3) == 0 {
+			take = s.TryAcquireN
+		}
+		if err := p.take(ctx, a, take, 1+a.random.IntN(2)); err != nil {
+			a.monitor.count("lease not acquired: " + reason(err))
+		}
+	})
+	a.once("AcquireN", func(ctx context.Context) error { return p.take(ctx, a, s.AcquireN, 1) })
+}
+
+func (p *pool) take(ctx context.Context, a *actor, take func(context.Context, int) (*lock.Group, error), n int) error {
+	asked := time.Now()
+	g, err := take(ctx, n)
+	if errors.Is(err, semaphore.ErrTooMany) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	p.lend(a, g, asked)
+	a.sleep(upTo(a.random, 4*time.Second), g.Done())
+	p.mu.Lock()
+	for _, h := range g.Holds() {
+		delete(p.live, h)
+	}
+	p.mu.Unlock()
+	if err := g.Release(); err != nil {
+		a.monitor.count("release of a lease failed: " + reason(err))
+	}
+	return nil
+}
+
+// lend requires that no more leases are held than there were at some time since the first of their holders asked for it: whoever
+// came last by its node got its lease when all others had their nodes, by a number that it read after it had asked.
+func (p *pool) lend(a *actor, g *lock.Group, asked time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	judged := true
+	for _, h := range g.Holds() {
+		p.live[h] = &lent{asked, a}
+		judged = judged && h.Err() == nil
+	}
+	held, since := 0, asked
+	for h, l := range p.live {
+		if h.Err() == nil && !l.by.wasEnded(l.by.Session+10*time.Second) {
+			held++
+			if l.asked.Before(since) {
+				since = l.asked
+			}
+		}
+	}
+	most := 0
+	for _, f := range p.force {
+		if f.to.IsZero() || f.to.After(since) {
+			most = max(most, f.max)
+		}
+	}
+	a.monitor.count("leases of a shared count")
+	if judged && held > most {
+		a.monitor.fail("too many leases", "%d are held, and there were at most %d since %v", held, most, since.Sub(p.monitor.began))
+	}
+}
+
+func (p *pool) conclude() {}
