@@ -82,6 +82,65 @@ func TestAnExpiredRequestFailsAfterHoldersWereToldByAnotherGoroutine(t *testing.
 	})
 }
 
+// TestAMultiOfAnExpiredSessionEndsIt: ZooKeeper reports that among the results of a multi, also of the one that confirms a session. A
+// server to which the client came back at the moment of the end goes on to answer, so nothing else would end the session.
+func TestAMultiOfAnExpiredSessionEndsIt(t *testing.T) {
+	for name, ask := range map[string]func(context.Context, *framework.Client) error{
+		"multi": func(ctx context.Context, client *framework.Client) error {
+			_, err := client.Multi(ctx, &zk.CheckVersionRequest{Path: "/b", Version: -1}, &zk.DeleteRequest{Path: "/a", Version: -1})
+			return err
+		},
+		"catch up": func(ctx context.Context, client *framework.Client) error { return client.CatchUp(ctx) },
+		"nothing but what confirms the session": func(ctx context.Context, client *framework.Client) error {
+			session, err := client.Session(ctx)
+			if err != nil {
+				return err
+			}
+			select {
+			case <-session.Context().Done():
+				return context.Cause(session.Context())
+			case <-time.After(time.Minute): // virtual time, in which it is confirmed again and again
+				return nil
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const timeout = 10 * time.Second
+				l := &scripted{welcome: welcome(7, timeout)}
+				l.answer = func(h proto.RequestHeader, body []byte) []byte {
+					reply := &proto.ReplyHeader{Xid: h.Xid, Zxid: 9}
+					if h.Op != proto.OpMulti {
+						return packet(reply)
+					}
+					var r proto.MultiRequest
+					d := proto.NewDecoder(body)
+					r.Decode(&d)
+					results := make([]proto.MultiResult, len(r.Ops))
+					for i := range results {
+						results[i] = proto.MultiResult{Op: proto.OpError, Code: proto.RuntimeInconsistency}
+					}
+					results[0].Code = proto.SessionExpired
+					return packet(reply, &proto.MultiResponse{Results: results})
+				}
+				client := l.client(t, framework.WithRetryPolicy(retry.Never()))
+				session, err := client.Session(t.Context())
+				require.NoError(t, err)
+				ended := make(chan error, 1)
+				_, err = session.Depend(connstate.Session, func(err error) { ended <- err })
+				require.NoError(t, err)
+				require.ErrorIs(t, ask(t.Context(), client), zk.ErrSessionExpired)
+				select {
+				case err := <-ended:
+					require.ErrorIs(t, err, zk.ErrSessionExpired)
+				case <-time.After(time.Minute): // virtual time
+					require.Fail(t, "the session goes on")
+				}
+			})
+		})
+	}
+}
+
 // TestAMalformedAnswerIsToldAfterHolders: the connection ends for it, and whoever learns of that by a request finds that holders
 // were told.
 func TestAMalformedAnswerIsToldAfterHolders(t *testing.T) {

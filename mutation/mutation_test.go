@@ -307,6 +307,12 @@ var mutations = []mutation{
 		pkg:   "internal/conn", test: "TestAnAnswerToSomethingElseEndsTheConnection",
 	},
 	{
+		name:  "a session whose end is among the results of a multi goes on",
+		file:  "internal/conn/loops.go",
+		edits: []edit{{old: "header.Code = proto.MultiCode(*d)", new: "_ = d"}},
+		pkg:   "framework", test: "TestAMultiOfAnExpiredSessionEndsIt",
+	},
+	{
 		name:  "a forgotten request gets no nudge",
 		file:  "internal/conn/nudge.go",
 		edits: []edit{{old: "if n.wanted && !n.looking {", new: "if false {"}},

@@ -131,3 +131,15 @@ func (r *MultiResult) decode(d *Decoder) {
 		d.fail("multi result", int(r.Op))
 	}
 }
+
+// MultiCode is the code of an answer to a multi whose results d is about to read. ZooKeeper answers a multi with OK, also if the leader has
+// refused the session: then SessionExpired is among the results, which are all of kind OpError. d is not changed.
+func MultiCode(d Decoder) Code {
+	for Op(d.Int32()) == OpError && !d.Bool() {
+		d.Int32() // the code, which comes again
+		if Code(d.Int32()) == SessionExpired {
+			return SessionExpired
+		}
+	}
+	return OK
+}

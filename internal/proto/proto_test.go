@@ -221,6 +221,31 @@ func TestWhatIsDecodedIsACopy(t *testing.T) {
 	require.Equal(t, "data", string(r.Data))
 }
 
+func TestMultiCodeFindsAnExpiredSessionAmongTheResults(t *testing.T) {
+	expired, other := MultiResult{Op: OpError, Code: SessionExpired}, MultiResult{Op: OpError, Code: RuntimeInconsistency}
+	for _, c := range []struct {
+		results []MultiResult
+		want    Code
+	}{
+		{nil, OK},
+		{[]MultiResult{{Op: OpCheck}, {Op: OpDelete}}, OK},
+		{[]MultiResult{{Op: OpError, Code: NoNode}, other}, OK},
+		{[]MultiResult{expired, other}, SessionExpired},
+		{[]MultiResult{{Op: OpError, Code: OK}, expired}, SessionExpired},
+	} {
+		answer := (&MultiResponse{Results: c.results}).Append(nil)
+		for cut := range answer {
+			MultiCode(NewDecoder(answer[:cut])) // ends
+		}
+		d := NewDecoder(answer)
+		require.Equal(t, c.want, MultiCode(d))
+		var r MultiResponse
+		r.Decode(&d)
+		require.NoError(t, d.Err())
+		require.Len(t, r.Results, len(c.results))
+	}
+}
+
 func TestMultiRefusesWhatItDoesNotKnow(t *testing.T) {
 	b := appendMultiHeader(nil, OpSync, false, -1)
 	d := NewDecoder(b)
