@@ -79,15 +79,16 @@ func (w *Watch[T]) follow() {
 // now returns the instances, and a channel that is closed when there may be others. The caller holds mu.
 func (w *Watch[T]) now() (*instances[T], <-chan struct{}) {
 	if w.known == nil {
-		w.known = &instances[T]{}
+		var all []Instance[T]
 		for v := range w.values.All() {
-			if v.Err != nil { // v.Value is of an earlier version
-				continue
+			if v.Err == nil { // otherwise v.Value is of an earlier version
+				all = append(all, v.Value)
 			}
-			w.known.all = append(w.known.all, v.Value)
-			if !v.Value.Disabled {
-				w.known.enabled = append(w.known.enabled, v.Value)
-			}
+		}
+		w.known = &instances[T]{slices.Clone(all), nil} // without the room for more
+		w.known.enabled = w.known.all
+		if disabled := func(i Instance[T]) bool { return i.Disabled }; slices.ContainsFunc(all, disabled) {
+			w.known.enabled = slices.DeleteFunc(all, disabled)
 		}
 	}
 	return w.known, w.changed
