@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/cache"
 )
@@ -20,11 +21,13 @@ import (
 //	load PATH    makes a cache and waits until all is loaded: nanoseconds, bytes of heap, nodes
 //	follow END   listens to changes: 0
 //	delays       waits for a change to END: the nanoseconds from write to event of all changes until then
-//	close        closes the cache: 0
+//	services B   watches each service below B: nanoseconds, bytes of heap, instances
+//	close        closes the cache, and the watches: 0
 type cacheProgram struct {
-	client *framework.Client
-	cache  *cache.Cache
-	events chan followed
+	client  *framework.Client
+	cache   *cache.Cache
+	events  chan followed
+	watches []*discovery.Watch[any]
 }
 
 // followed is what came of listening.
@@ -63,6 +66,8 @@ func (p *cacheProgram) answer(ctx context.Context, words []string) ([]int64, err
 	switch {
 	case len(words) == 2 && words[0] == "load":
 		return p.load(ctx, words[1])
+	case len(words) == 2 && words[0] == "services":
+		return p.services(ctx, words[1])
 	case len(words) == 2 && words[0] == "follow" && p.cache != nil:
 		p.follow(ctx, words[1])
 		return []int64{0}, nil
@@ -95,6 +100,30 @@ func (p *cacheProgram) load(ctx context.Context, path string) ([]int64, error) {
 	return []int64{int64(took), heap() - before, int64(c.Stats().Nodes)}, nil
 }
 
+func (p *cacheProgram) services(ctx context.Context, base string) ([]int64, error) {
+	p.close()
+	before, began := heap(), time.Now()
+	d, err := discovery.New[any](p.client, base)
+	if err != nil {
+		return nil, err
+	}
+	names, err := d.Names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	instances := 0
+	for _, name := range names {
+		w, err := d.Watch(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		p.watches = append(p.watches, w)
+		instances += len(w.Instances())
+	}
+	took := time.Since(began)
+	return []int64{int64(took), heap() - before, int64(instances)}, nil
+}
+
 // follow begins to listen; the goroutine ends with the change to end, or with the cache.
 func (p *cacheProgram) follow(ctx context.Context, end string) {
 	events, c := make(chan followed, 1), p.cache
@@ -123,7 +152,10 @@ func (p *cacheProgram) close() {
 	if p.cache != nil {
 		p.cache.Close()
 	}
-	p.cache, p.events = nil, nil
+	for _, w := range p.watches {
+		w.Close()
+	}
+	p.cache, p.events, p.watches = nil, nil, nil
 }
 
 // heap is what the heap and the stacks use after everything unused was collected.

@@ -290,10 +290,15 @@ type loaded struct {
 	nodes int
 }
 
-func (p *peer) load(path string) (loaded, error) {
-	numbers, err := p.ask("load " + path)
+func (p *peer) load(path string) (loaded, error) { return p.loaded("load " + path) }
+
+// watch has a peer watch all services below base; the nodes are the instances.
+func (p *peer) watch(base string) (loaded, error) { return p.loaded("services " + base) }
+
+func (p *peer) loaded(question string) (loaded, error) {
+	numbers, err := p.ask(question)
 	if err == nil && len(numbers) != 3 {
-		err = fmt.Errorf("load: the peer says %v", numbers)
+		err = fmt.Errorf("%s: the peer says %v", question, numbers)
 	}
 	if err != nil {
 		return loaded{}, err
@@ -327,6 +332,15 @@ func (o *options) caches(ctx context.Context, s *servers) error {
 			return err
 		}
 		peers = append(peers, p)
+	}
+	if o.services {
+		b := serviceBench{servers: s, rounds: o.rounds, services: 500, instances: 20}
+		columns, err := b.run(ctx, peers)
+		if err != nil {
+			return err
+		}
+		printCaches(os.Stdout, columns)
+		return nil
 	}
 	b := cacheBench{servers: s, rounds: o.rounds, loads: []int{10_000, 50_000, 100_000}, rate: 1_000, writing: 5 * time.Second, burst: 10_000}
 	columns, err := b.run(ctx, peers)

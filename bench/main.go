@@ -43,6 +43,7 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 5, "how often each system has its turn")
 	flag.DurationVar(&o.turn, "turn", time.Second, "how long a turn is")
 	flag.BoolVar(&o.caching, "caches", false, "compare caches instead of locks; of the other systems only java has one")
+	flag.BoolVar(&o.services, "services", false, "with -caches: compare watches of services instead")
 	flag.DurationVar(&o.network, "network", 0, "a `delay`, each way, between clients and servers")
 	flag.StringVar(&o.proxy, "proxy", "", "be the network to the addresses that follow, and listen at this `host`; -network starts it")
 	flag.BoolVar(&o.tail, "tail", false, "measure the slowest requests of two clients on an ensemble that nobody else uses, with and without nudges; needs -servers 3")
@@ -72,6 +73,7 @@ type options struct {
 	network   time.Duration
 	proxy     string
 	caching   bool
+	services  bool
 	tail      bool
 	cachePeer bool
 

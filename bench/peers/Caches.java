@@ -12,11 +12,16 @@ import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.cache.CuratorCache;
 import org.apache.curator.framework.recipes.cache.CuratorCacheListener;
 import org.apache.curator.retry.ExponentialBackoffRetry;
+import org.apache.curator.x.discovery.ServiceCache;
+import org.apache.curator.x.discovery.ServiceDiscovery;
+import org.apache.curator.x.discovery.ServiceDiscoveryBuilder;
 
 /** Curator's cache; cachepeer.go says which lines it answers, and does the same with ours. */
 public class Caches {
     static CuratorFramework client;
     static CuratorCache cache;
+    static ServiceDiscovery<Object> discovery;
+    static final List<ServiceCache<Object>> watches = new ArrayList<>();
     static CountDownLatch ended;
     static final List<Long> delays = Collections.synchronizedList(new ArrayList<>());
 
@@ -35,6 +40,7 @@ public class Caches {
     static String answer(String[] words) throws Exception {
         switch (words[0]) {
             case "load": return load(words[1]);
+            case "services": return services(words[1]);
             case "follow": follow(words[1]); return "0";
             case "delays": return delays();
             case "close": close(); return "0";
@@ -53,6 +59,23 @@ public class Caches {
         loaded.await();
         long took = System.nanoTime() - began;
         return took + " " + (heap() - before) + " " + cache.size();
+    }
+
+    static String services(String base) throws Exception {
+        close();
+        long before = heap();
+        long began = System.nanoTime();
+        discovery = ServiceDiscoveryBuilder.builder(Object.class).client(client).basePath(base).build();
+        discovery.start();
+        long instances = 0;
+        for (String name : discovery.queryForNames()) {
+            ServiceCache<Object> watch = discovery.serviceCacheBuilder().name(name).build();
+            watch.start();
+            watches.add(watch);
+            instances += watch.getInstances().size();
+        }
+        long took = System.nanoTime() - began;
+        return took + " " + (heap() - before) + " " + instances;
     }
 
     static void follow(String end) {
@@ -81,6 +104,10 @@ public class Caches {
 
     /** Removing a cache's watch goes on after close() and keeps the cache in memory; a load must not begin before its end. */
     static void close() throws Exception {
+        for (ServiceCache<Object> watch : watches) watch.close();
+        watches.clear();
+        if (discovery != null) discovery.close();
+        discovery = null;
         if (cache == null) return;
         cache.close();
         WeakReference<CuratorCache> gone = new WeakReference<>(cache);
