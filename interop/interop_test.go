@@ -46,6 +46,7 @@ func TestWithOtherClients(t *testing.T) {
 		{"java: participants", javaParticipants},
 		{"java: a session that ends passes the lock on", javaSessionEnds},
 		{"java: an atomic long", javaAtomicLong},
+		{"java: an atomic long, with replies that are lost and sessions that end", javaCounts},
 		{"java: a shared count", javaSharedCount},
 		{"java: a double barrier", javaDoubleBarrier},
 		{"java: a barrier", javaBarrier},
