@@ -221,7 +221,7 @@ func TestWhatIsDecodedIsACopy(t *testing.T) {
 	require.Equal(t, "data", string(r.Data))
 }
 
-func TestMultiCodeFindsAnExpiredSessionAmongTheResults(t *testing.T) {
+func TestMultiCodeFindsARefusedSessionAmongTheResults(t *testing.T) {
 	expired, other := MultiResult{Op: OpError, Code: SessionExpired}, MultiResult{Op: OpError, Code: RuntimeInconsistency}
 	for _, c := range []struct {
 		results []MultiResult
@@ -232,6 +232,7 @@ func TestMultiCodeFindsAnExpiredSessionAmongTheResults(t *testing.T) {
 		{[]MultiResult{{Op: OpError, Code: NoNode}, other}, OK},
 		{[]MultiResult{expired, other}, SessionExpired},
 		{[]MultiResult{{Op: OpError, Code: OK}, expired}, SessionExpired},
+		{[]MultiResult{{Op: OpError, Code: SessionMoved}, other}, SessionMoved},
 	} {
 		answer := (&MultiResponse{Results: c.results}).Append(nil)
 		for cut := range answer {
