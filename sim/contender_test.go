@@ -147,6 +147,7 @@ func (c *contender) work(h *held) {
 		select {
 		case <-pinned:
 		case <-h.revoked:
+			c.monitor.count("revocations")
 		case <-h.ctx.Done():
 		}
 	}
@@ -192,7 +193,7 @@ func (c *contender) of(h *lock.Hold, owner int64, shared bool, node string) *hel
 		watches: true, trusting: c.Trusting,
 	}
 	if c.Revocable {
-		r, err := revocable.Watch(h, revocable.OnRevoke(func(*revocable.Hold) { c.monitor.count("revocations") }))
+		r, err := revocable.Watch(h)
 		if err != nil {
 			c.monitor.fail("simulation", "%v", err)
 			return out

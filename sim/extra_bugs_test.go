@@ -30,10 +30,9 @@ var extraBugs = []planted{
 		{"recipes/internal/follow/follow.go", "if err := engine.Ask(ctx, l.CatchUp); err != nil {", "if err := ctx.Err(); err != nil {"},
 	}},
 	{"a lease is granted by a count that has fallen", []edit{
-		{"recipes/semaphore/semaphore.go", "err = s.confirm(ctx, n)", "err = nil"},
 		{"recipes/semaphore/semaphore.go", "err == nil && now == falls {", "err == nil && now >= 0 {\n\t\t\t_ = falls"},
 	}},
-	{"a waiter does not follow the count", []edit{{"recipes/semaphore/count.go", "s.adopt(r)\n\t\tif err", "if err"}}},
+	{"a waiter does not follow the count", []edit{{"recipes/semaphore/count.go", "\t\tif c.adopt(int(n), watch) {", "\t\tif c.watch != nil || c.adopt(int(n), watch) {"}}},
 	{"a multilock that fails keeps what it has", []edit{{"recipes/multilock/multilock.go", "lockapi.Leave(given...)", "lockapi.Leave(given[:0]...)"}}},
 	{"the first release of a lock with several holds deletes the node", []edit{{"recipes/lock/hold.go", "last, lost := l.holds == 0, l.lost", "last, lost := true, l.lost"}}},
 	{"a forced revocation leaves the node", []edit{{"recipes/revocable/revoke.go", "err = client.Delete(ctx, path, -1)", "err = nil"}}},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/semaphore"
+	"github.com/gocurator/curator/recipes/shared"
 )
 
 // pool is a semaphore whose number of leases is shared, and changes.
@@ -36,38 +37,32 @@ const poolMost = 4
 func (p *pool) start(wg *sync.WaitGroup) error {
 	p.live = make(map[*lock.Hold]*lent)
 	p.force = []*force{{max: 2, from: time.Now()}}
-	actors := p.actors("borrower", 2)
-	for i, a := range actors {
-		counts := a.client
-		if p.Seed%3 == 0 { // the count has a connection of its own
-			counts = actors[(i+1)%len(actors)].client
-		}
-		count, err := semaphore.NewCount(counts, "/sim/max", 2)
-		if err != nil {
-			return err
-		}
-		s, err := semaphore.NewShared(a.client, "/sim/pool", count)
+	for _, a := range p.actors("borrower", 2) {
+		s, err := semaphore.NewShared(a.client, "/sim/pool", "/sim/max")
 		if err != nil {
 			return err
 		}
 		wg.Go(func() { p.borrow(a, s) })
-		if i == 0 {
-			wg.Go(func() { p.change(p.actors("count", 1)[0], count) })
-		}
 	}
+	a := p.actors("count", 1)[0]
+	count, err := shared.Int32(a.client, "/sim/max")
+	if err != nil {
+		return err
+	}
+	wg.Go(func() { p.change(a, count) })
 	return nil
 }
 
 // change sets the count again and again.
-func (p *pool) change(a *actor, count *semaphore.Count) {
-	a.repeat(8*time.Second, 10*time.Second, func(ctx context.Context) { _ = p.set(ctx, count, a.random.IntN(poolMost+1)) })
+func (p *pool) change(a *actor, count *shared.Value[int32]) {
+	a.repeat(8*time.Second, 10*time.Second, func(ctx context.Context) { _ = p.set(ctx, count, int32(a.random.IntN(poolMost+1))) })
 	a.once("Set", func(ctx context.Context) error { return p.set(ctx, count, 2) })
 }
 
 // set changes the count. While it does, and after an error, the number before it may be in force as well as the new one.
-func (p *pool) set(ctx context.Context, count *semaphore.Count, n int) error {
+func (p *pool) set(ctx context.Context, count *shared.Value[int32], n int32) error {
 	p.mu.Lock()
-	next := &force{max: n, from: time.Now()}
+	next := &force{max: int(n), from: time.Now()}
 	p.force = append(p.force, next)
 	p.mu.Unlock()
 	if err := count.Set(ctx, n); err != nil {

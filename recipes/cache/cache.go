@@ -120,7 +120,7 @@ func (c *Cache) run() {
 			c.stop(framework.ErrClosed)
 		}
 		c.show(nil, err, false, false)
-		_ = wait.Sleep(c.ctx, pauses.Next())
+		_ = engine.Sleep(c.ctx, c.client, pauses.Next())
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/internal/follow"
 	"github.com/gocurator/curator/retry"
@@ -68,7 +69,7 @@ func (k *keeper) run() {
 			k.live()
 		} else {
 			k.report(err)
-			_ = wait.Sleep(k.ctx, k.pauses.Next())
+			_ = engine.Sleep(k.ctx, engine.Of(k.client), k.pauses.Next())
 		}
 	}
 	if errors.Is(err, framework.ErrClosed) {

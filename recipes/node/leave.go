@@ -10,7 +10,6 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/internal/engine"
-	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -41,7 +40,7 @@ func (k *keeper) leave() error {
 		case !retry.MayPass(err):
 			return err
 		default:
-			_ = wait.Sleep(ctx, k.pauses.Next())
+			_ = engine.Sleep(ctx, engine.Of(k.client), k.pauses.Next())
 		}
 	}
 }

@@ -223,3 +223,20 @@ func day(t *testing.T) context.Context {
 
 // perms makes an ACL for everybody.
 func perms(p int32) []zk.ACL { return zk.WorldACL(p) }
+
+// TestCloseOfTheClientEndsAPause closes a client without a server, at instants of which some are in a pause between two tries.
+func TestCloseOfTheClientEndsAPause(t *testing.T) {
+	for at := time.Minute; at < time.Minute+5*time.Second; at += 250 * time.Millisecond {
+		virtual(t, func(t *testing.T, w world) {
+			client := w.client(framework.WithConnectionTimeout(time.Second))
+			n, err := node.Keep(t.Context(), client, "/n", nil)
+			require.NoError(t, err)
+			w.Stop()
+			time.Sleep(at)
+			synctest.Wait()
+			require.NoError(t, client.Close())
+			synctest.Wait() // no time passes
+			require.ErrorIs(t, n.Err(), framework.ErrClosed)
+		})
+	}
+}
