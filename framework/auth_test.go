@@ -18,6 +18,7 @@ func private(t *testing.T, server *zktest.Server, path, credentials string) {
 	owner := newClient(t, server, framework.WithAuth("digest", []byte(credentials)))
 	_, err := owner.Create(testbed.Context(t), path, nil, framework.ACL(zk.AuthACL(zk.PermAll)))
 	require.NoError(t, err)
+	require.NoError(t, owner.Close()) // so that it presents nothing any more
 }
 
 func TestAddAuthCountsFromNowOnAndOnEachLaterConnection(t *testing.T) {
