@@ -23,7 +23,7 @@ import (
 // with zk.ErrBadVersion, a Create with zk.ErrNodeExists ([Protected] avoids that), a Multi with either.
 //
 // Errors of operations have the type [*OpError] and wrap what ZooKeeper said, the error of ctx, or [ErrClosed].
-// A path that is not valid is [ErrBadPath]. [retry.Unknown] tells whether a write that failed may have been
+// A path that is not valid is [ErrBadPath]. [retry.Unknown] says whether a write that failed may have been
 // carried out.
 //
 // All methods are safe for concurrent use.
@@ -77,7 +77,7 @@ func New(servers []string, opts ...Option) (*Client, error) {
 	}
 	c := engine.New(cfg.Config)
 	if o := shared.observer; o != nil {
-		shared.reporter = &reporter{tell: o.State}
+		shared.reporter = &reporter{report: o.State}
 		if _, err := c.Listen(shared.reporter.to); err != nil {
 			return nil, fmt.Errorf("observer: %w", err)
 		}

@@ -31,10 +31,10 @@
 //   - Every call returns at once when its context is done or the client is closed.
 //   - A [Protected] create makes exactly one node, and none if it fails.
 //   - [Client.DeleteGuaranteed] goes on until the node is gone.
-//   - Those who [Session.Depend] on a session are told of its end before anyone else can own
+//   - Those who [Session.Depend] on a session are notified of its end before anyone else can own
 //     what it owned.
 //   - Within a session time does not go back: later reads, on any server, show what an answer or an event
-//     has told.
+//     has shown.
 //   - [Client.Close] leaves no goroutine.
 //
 // # Servers other than ZooKeeper 3.8 and 3.9
@@ -52,6 +52,6 @@
 //
 // # What it cannot promise
 //
-// A request whose reply was lost may have been carried out: [retry.Unknown] tells. And a
-// process that was stopped for a while is told of the end of its session when it continues.
+// A request whose reply was lost may have been carried out: [retry.Unknown] says so. And a
+// process that was stopped for a while notices the end of its session when it continues.
 package framework

@@ -45,7 +45,7 @@ var (
 	// carried out (-4). The loss of our own connection is zk.ErrConnectionClosed.
 	ErrConnectionLoss = conn.CodeError(proto.ConnectionLoss)
 
-	// ErrUnimplemented means that the server does not know the operation, or is told not to allow it, as TTL nodes
+	// ErrUnimplemented means that the server does not know the operation, or is configured not to allow it, as TTL nodes
 	// without extendedTypesEnabled (-6).
 	ErrUnimplemented = engine.ErrUnimplemented
 

@@ -20,7 +20,7 @@ import (
 // path of its node. No operations, and others than these, are [ErrBadArgument]. It is Curator's transaction.
 //
 // The Flags of a *zk.CreateRequest may be zk.FlagContainer, those of a *zk.CreateTTLRequest are zk.FlagTTL or
-// zk.FlagPersistentSequentialWithTTL. The responses to both have a Stat. A server that is not told to allow TTL nodes
+// zk.FlagPersistentSequentialWithTTL. The responses to both have a Stat. A server that is not configured to allow TTL nodes
 // (extendedTypesEnabled) fails them with [ErrUnimplemented], and so does the client for a ClickHouse Keeper, which is not
 // asked. ZooKeeper before 3.5 does not understand a Multi with either: "marshalling error (-5)".
 func (c *Client) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/gocurator/curator/connstate"
 )
 
-// Observer is told what a client and its recipes do, for metrics, traces and logs: see
+// Observer has functions that are called with what a client and its recipes do, for metrics, traces and logs: see
 // [WithObserver]. It is a set of functions, any of which may be nil, as in
 // [net/http/httptrace.ClientTrace]; later versions may have more. Packages
 // observe/promobserve and observe/otelobserve have ready ones.
@@ -20,34 +20,34 @@ import (
 //
 // The contexts are those of the work that is observed, with their values. They may be done.
 type Observer struct {
-	// Operation is told of an operation of the client when it has ended, also when it failed. It is
-	// not told of ErrBadPath and ErrBadArgument, nor of what the client does in the background.
+	// Operation is called when an operation of the client has ended, also when it failed. It is
+	// not called for ErrBadPath and ErrBadArgument, nor for what the client does in the background.
 	Operation func(ctx context.Context, e OperationEvent)
 
-	// State is told of each change of the connection's state, in order, and at last of the end, when
+	// State is called with each change of the connection's state, in order, and at last with the end, when
 	// the client is closed. It is a listener as in [Client.Listen], and may block.
 	State func(e StateEvent)
 
-	// Acquiring is told that somebody begins to acquire a lock. The acquire continues with the context that
+	// Acquiring is called when somebody begins to acquire a lock. The acquire continues with the context that
 	// it returns, and Joined, Acquired and NotAcquired get that context. It must be ctx or made from it; nil
 	// stands for ctx.
 	Acquiring func(ctx context.Context, e AcquiringEvent) context.Context
 
-	// Joined is told that a node was put into a lock's queue. One acquire can have several, since whoever
+	// Joined is called when a node was put into a lock's queue. One acquire can have several, since whoever
 	// loses the session while waiting queues again, or none.
 	Joined func(ctx context.Context, e JoinedEvent)
 
-	// Acquired is told that a lock was acquired, but not that a holder has re-entered. The hold's context
+	// Acquired is called when a lock was acquired, but not when a holder has re-entered. The hold's context
 	// and that of Ended have the values of the context that it returns, which must be ctx or made from it; nil
 	// stands for ctx.
 	Acquired func(ctx context.Context, e AcquiredEvent) context.Context
 
-	// NotAcquired is told that a lock was not acquired. After each call of Acquiring there is one of
+	// NotAcquired is called when a lock was not acquired. After each call of Acquiring there is one of
 	// either Acquired or NotAcquired.
 	NotAcquired func(ctx context.Context, e NotAcquiredEvent)
 
-	// Ended is told, once, that a lock of which Acquired was told has ended: after the holder, and before
-	// a release is sent to the server. A loss is told on a goroutine of its own, so that nobody waits for
+	// Ended is called, once, when a lock for which Acquired was called has ended: after the holder, and before
+	// a release is sent to the server. After a loss it is called on a goroutine of its own, so that nobody waits for
 	// Ended; Client.Close does not wait for it either.
 	Ended func(ctx context.Context, e EndedEvent)
 }
@@ -160,19 +160,19 @@ func chain[E any](observers []Observer, pick func(Observer) func(context.Context
 	}
 }
 
-// reporter tells the observer of states, with what each of them replaces.
+// reporter calls the observer with states, with what each of them replaces.
 type reporter struct {
-	tell func(StateEvent)
+	report func(StateEvent)
 
-	mu      sync.Mutex // guards what follows; not held while tell runs
+	mu      sync.Mutex // guards what follows; not held while report runs
 	last    connstate.State
 	ended   bool
-	queue   []StateEvent // that tell was not called with yet
-	telling bool         // a call of to does that
+	queue   []StateEvent // that report was not called with yet
+	calling bool         // a call of to does that
 }
 
-// to tells that the state is now s. The zero State is the end, and nothing follows it. The machine calls it in order, one at a
-// time. But when a listener closes the client, the end may come while the observer is still being told of the state before.
+// to reports that the state is now s. The zero State is the end, and nothing follows it. The machine calls it in order, one at a
+// time. But when a listener closes the client, the end may come while the observer is still being called with the state before.
 func (r *reporter) to(s connstate.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -181,11 +181,11 @@ func (r *reporter) to(s connstate.State) {
 	}
 	r.queue = append(r.queue, StateEvent{From: r.last, To: s})
 	r.last, r.ended = s, s == 0
-	if r.telling {
+	if r.calling {
 		return
 	}
-	r.telling = true
-	defer func() { r.telling = false }()
+	r.calling = true
+	defer func() { r.calling = false }()
 	for len(r.queue) > 0 {
 		e := r.queue[0]
 		r.queue = r.queue[1:]
@@ -193,9 +193,9 @@ func (r *reporter) to(s connstate.State) {
 	}
 }
 
-// call calls tell. r.mu is held, but not meanwhile.
+// call calls report. r.mu is held, but not meanwhile.
 func (r *reporter) call(e StateEvent) {
 	r.mu.Unlock()
-	defer r.mu.Lock() // also when tell panics
-	r.tell(e)
+	defer r.mu.Lock() // also when report panics
+	r.report(e)
 }

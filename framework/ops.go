@@ -20,8 +20,8 @@ func (c *Client) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error)
 // GetW is Get, and sets a watch that fires when the node's data are written or the node is deleted. No
 // watch is set on a node that does not exist.
 func (c *Client) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *Watch, error) {
-	r, err := watched(ctx, c, "get", path, engine.WatchData, engine.AskGet)
-	return r.value.Value, r.value.Stat, r.watch, err
+	r, watch, err := watched(ctx, c, "get", path, engine.WatchData, engine.AskGet)
+	return r.Value, r.Stat, watch, err
 }
 
 // Children returns the names of a node's children, in no order, and the node's stat. The error is zk.ErrNoNode
@@ -33,8 +33,8 @@ func (c *Client) Children(ctx context.Context, path string) ([]string, *zk.Stat,
 
 // ChildrenW is Children, and sets a watch that fires when a child is created or deleted, or the node is deleted.
 func (c *Client) ChildrenW(ctx context.Context, path string) ([]string, *zk.Stat, *Watch, error) {
-	r, err := watched(ctx, c, "children", path, engine.WatchChildren, engine.AskChildren)
-	return r.value.Value, r.value.Stat, r.watch, err
+	r, watch, err := watched(ctx, c, "children", path, engine.WatchChildren, engine.AskChildren)
+	return r.Value, r.Stat, watch, err
 }
 
 // Exists reports whether there is such a node, and returns its stat if so. A missing node is no error.
@@ -164,26 +164,23 @@ func asked[T any](ctx context.Context, c *Client, op, path string, q func(real s
 	return result, nil
 }
 
-// withWatch is the result of a read that set a watch.
-type withWatch[T any] struct {
-	value T
-	watch *Watch
-}
-
 // watched is asked with a watch, which is asked for unless it is there already.
-func watched[T any](ctx context.Context, c *Client, op, path string, kind engine.WatchKind, q func(real string, watch bool) engine.Request[T]) (withWatch[T], error) {
-	var result withWatch[T]
+func watched[T any](
+	ctx context.Context, c *Client, op, path string, kind engine.WatchKind, q func(real string, watch bool) engine.Request[T],
+) (result T, watch *Watch, err error) {
+	var none T
 	if err := ValidatePath(path); err != nil {
-		return result, opError(op, path, err)
+		return none, nil, opError(op, path, err)
 	}
 	real := c.engine.Real(path)
-	err := c.engine.Do(ctx, op, path, func(l *engine.Connection) error {
-		value, watch, err := engine.Watched(ctx, c.engine, l, real, kind, q)
-		result = withWatch[T]{value, (*Watch)(watch)}
+	var set *engine.Watch
+	err = c.engine.Do(ctx, op, path, func(l *engine.Connection) error {
+		var err error
+		result, set, err = engine.Watched(ctx, c.engine, l, real, kind, q)
 		return err
 	})
 	if err != nil {
-		return withWatch[T]{}, opError(op, path, err)
+		return none, nil, opError(op, path, err)
 	}
-	return result, nil
+	return result, (*Watch)(set), nil
 }

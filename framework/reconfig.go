@@ -52,41 +52,39 @@ type Reconfiguration struct {
 // Errors are zk.ErrNoAuth, zk.ErrNoNode before ZooKeeper 3.5, and [ErrUnimplemented] for a ClickHouse Keeper, which is not
 // asked.
 func (c *Client) GetConfig(ctx context.Context) (EnsembleConfig, error) {
-	var config EnsembleConfig
-	err := c.engine.Do(ctx, "getConfig", engine.ConfigPath, func(l *engine.Connection) error {
-		if err := withConfig(l); err != nil {
-			return err
+	return c.getConfig(ctx, func(l *engine.Connection) (engine.WithStat[[]byte], error) {
+		return engine.Call(ctx, l, engine.AskGet(engine.ConfigPath, false))
+	})
+}
+
+// GetConfigW is GetConfig, and sets a watch that fires when the configuration changes. The errors are the same.
+func (c *Client) GetConfigW(ctx context.Context) (config EnsembleConfig, watch *Watch, err error) {
+	root := c.engine.In("") // the path of the event is on the real root
+	config, err = c.getConfig(ctx, func(l *engine.Connection) (engine.WithStat[[]byte], error) {
+		r, set, err := engine.Watched(ctx, root, l, engine.ConfigPath, engine.WatchData, engine.AskGet)
+		watch = (*Watch)(set)
+		return r, err
+	})
+	if err != nil {
+		return EnsembleConfig{}, nil, err
+	}
+	return config, watch, nil
+}
+
+// getConfig reads the configuration of a server that has one of ZooKeeper's kind. A Keeper may have an old one, of the
+// ZooKeeper whose data it has taken over.
+func (c *Client) getConfig(ctx context.Context, read func(*engine.Connection) (engine.WithStat[[]byte], error)) (config EnsembleConfig, err error) {
+	err = c.engine.Do(ctx, "getConfig", engine.ConfigPath, func(l *engine.Connection) error {
+		if l.ByKeeper() {
+			return fmt.Errorf("a ClickHouse Keeper has no %s: %w", engine.ConfigPath, ErrUnimplemented)
 		}
-		r, err := engine.Call(ctx, l, engine.AskGet(engine.ConfigPath, false))
+		r, err := read(l)
 		if err == nil {
 			config, err = parseConfig(string(r.Value))
 		}
 		return err
 	})
 	return config, opError("getConfig", engine.ConfigPath, err)
-}
-
-// GetConfigW is GetConfig, and sets a watch that fires when the configuration changes. The errors are the same.
-func (c *Client) GetConfigW(ctx context.Context) (EnsembleConfig, *Watch, error) {
-	var config EnsembleConfig
-	var watch *Watch
-	root := c.engine.In("") // the path of the event is on the real root
-	err := c.engine.Do(ctx, "getConfig", engine.ConfigPath, func(l *engine.Connection) error {
-		if err := withConfig(l); err != nil {
-			return err
-		}
-		r, set, err := engine.Watched(ctx, root, l, engine.ConfigPath, engine.WatchData, engine.AskGet)
-		if err != nil {
-			return err
-		}
-		watch = (*Watch)(set)
-		config, err = parseConfig(string(r.Value))
-		return err
-	})
-	if err != nil {
-		return EnsembleConfig{}, nil, opError("getConfig", engine.ConfigPath, err)
-	}
-	return config, watch, nil
 }
 
 // Reconfig changes the members of the ensemble if its configuration has this version, and returns the new configuration; -1 is
@@ -111,15 +109,6 @@ func (c *Client) Reconfig(ctx context.Context, change Reconfiguration, version i
 		return EnsembleConfig{}, opError(op, engine.ConfigPath, engine.Doubtful(err))
 	}
 	return config, nil
-}
-
-// withConfig is the error of a server that has no configuration of ZooKeeper's kind. A Keeper may have an old one, of the
-// ZooKeeper whose data it has taken over.
-func withConfig(l *engine.Connection) error {
-	if l.ByKeeper() {
-		return fmt.Errorf("a ClickHouse Keeper has no %s: %w", engine.ConfigPath, ErrUnimplemented)
-	}
-	return nil
 }
 
 // request is the change on the wire.

@@ -33,13 +33,13 @@ func (s *Session) Err() error { return s.engine().Err() }
 // Context is done when the session is over, with Err as its cause.
 func (s *Session) Context() context.Context { return s.engine().Context() }
 
-// Depend calls tell, once, as soon as nobody may depend on the session any more: with [ErrSuspended] if the
+// Depend calls notify, once, as soon as nobody may depend on the session any more: with [ErrSuspended] if the
 // connection is suspended and policy ends holds then, with [ErrSessionLost] or [ErrClosed] when the session is
-// over. tell must not block: requests that fail with the connection wait for it. It is called before the state
+// over. notify must not block: requests that fail with the connection wait for it. It is called before the state
 // listeners, and before anyone else can own what the session owned. If it is so already, Depend returns that error
 // instead.
 //
-// stop ends the dependency. It reports whether it did: false means that tell has been or is being called.
+// stop ends the dependency. It reports whether it did: false means that notify has been or is being called.
 //
 // While somebody depends on a session, the client confirms it with a majority of the ensemble, and not just with its own
 // server: by a write that changes nothing, at most four times per timeout. An idle client does not. If it has been idle for
@@ -48,8 +48,8 @@ func (s *Session) Context() context.Context { return s.engine().Context() }
 //
 // Holds of locks depend on their session by themselves. Depend is for recipes that keep ephemeral nodes of
 // their own.
-func (s *Session) Depend(policy connstate.ErrorPolicy, tell func(cause error)) (stop func() bool, err error) {
-	return s.engine().Depend(policy, tell)
+func (s *Session) Depend(policy connstate.ErrorPolicy, notify func(cause error)) (stop func() bool, err error) {
+	return s.engine().Depend(policy, notify)
 }
 
 // InSession returns a context with which operations are carried out in session s

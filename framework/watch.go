@@ -9,7 +9,7 @@ import (
 	"github.com/gocurator/curator/internal/engine"
 )
 
-// Watch tells once that something has happened to a node since it was read. To continue, read again, which sets
+// Watch fires once, when something has happened to a node since it was read. To continue, read again, which sets
 // another watch. Nothing has to be done to give a Watch up: all watches of one kind on one node share one entry,
 // here and on the server. It may fire for a change that the read had already seen.
 //
@@ -100,5 +100,5 @@ func (w *PersistentWatch) Err() error { return w.watch.Err() }
 func (w *PersistentWatch) Session() *Session { return (*Session)(w.watch.Session()) }
 
 // Remove ends the watch. It does not wait: a call of the watch's function may still be under way. The server is
-// told in the background when no other watch shares it.
+// asked to remove it in the background when no other watch shares it.
 func (w *PersistentWatch) Remove() { w.watch.Remove() }

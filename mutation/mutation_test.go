@@ -207,7 +207,7 @@ var mutations = []mutation{
 	{
 		name:  "Close deletes nodes before all holders are told",
 		file:  "internal/engine/run.go",
-		edits: []edit{{old: "\t\t<-session.told // close", new: "\t\t// close"}},
+		edits: []edit{{old: "\t\t<-session.notified // close", new: "\t\t// close"}},
 		pkg:   "framework", test: "TestCloseTellsEverybodyBeforeTheServers",
 	},
 	{

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -8,12 +9,14 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/wait"
 )
 
@@ -141,12 +144,12 @@ func (c *core) living() (context.Context, *Session) {
 	return c.ctx, nil
 }
 
-// dropIfOver makes the loss of a session known. A session that Close has ended is not lost: finish tells a server.
+// dropIfOver makes the loss of a session known. A session that Close has ended is not lost: finish ends it on a server.
 func (c *core) dropIfOver(s *Session) bool {
 	if s.Err() == nil || errors.Is(s.Err(), ErrClosed) {
 		return false
 	}
-	<-s.told // dependents before listeners
+	<-s.notified // dependents before listeners
 	c.now.Set(func(n *inUse) { n.session = nil })
 	c.cfg.Events.State(zk.StateExpired, "", 0)
 	c.cfg.Log.Warn("session lost", "session", sessionText(s.ID()), "reason", s.Err())
@@ -304,4 +307,37 @@ func (c *core) dial(ctx context.Context, t target) (net.Conn, error) {
 		return nil, err
 	}
 	return secure, nil
+}
+
+// auths are the credentials for each connection.
+type auths struct {
+	mu   sync.Mutex // guards list
+	list []conn.Auth
+}
+
+// add adds what is not there yet.
+func (a *auths) add(auth conn.Auth) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !slices.ContainsFunc(a.list, func(b conn.Auth) bool { return b.Scheme == auth.Scheme && bytes.Equal(b.Cred, auth.Cred) }) {
+		a.list = append(a.list, auth)
+	}
+}
+
+func (a *auths) all() []conn.Auth {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.list)
+}
+
+// AddAuth presents credentials on a connection, and on every later one if it accepts them.
+func (c *core) AddAuth(ctx context.Context, l *Connection, auth conn.Auth) error {
+	r := proto.AuthRequest{Scheme: auth.Scheme, Cred: auth.Cred}
+	// done is called on the connection's goroutine, which has ended when the client makes the next connection.
+	_, err := Call(ctx, l, Request[None]{Op: proto.OpAuth, Frame: r.Append(conn.Begin(64)), Parse: parseNone, done: func(_ None, err error) {
+		if err == nil {
+			c.auths.add(auth)
+		}
+	}})
+	return err
 }

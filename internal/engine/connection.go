@@ -15,19 +15,19 @@ import (
 // Connection is one connection of one session, with the watches that were set on it. Paths are those of the server.
 // It is made when the session has been agreed on and ends when the connection does.
 type Connection struct {
-	session *Session
-	target  target
-	conn    *conn.Conn
-	down    <-chan struct{} // closed when the connection is of no more use
-	told    chan struct{}   // closed after down, when those who do not trust a session without a connection know
-	began   time.Time
-	useful  atomic.Bool // a request was answered
-	watches watches
+	session  *Session
+	target   target
+	conn     *conn.Conn
+	down     <-chan struct{} // closed when the connection is of no more use
+	notified chan struct{}   // closed after down, when those who do not trust a session without a connection know
+	began    time.Time
+	useful   atomic.Bool // a request was answered
+	watches  watches
 }
 
 // newLink begins to use a connection.
 func newLink(s *Session, t target, c *conn.Conn, cfg *Config) *Connection {
-	l := &Connection{session: s, target: t, conn: c, down: c.Down(), told: make(chan struct{}), began: time.Now()}
+	l := &Connection{session: s, target: t, conn: c, down: c.Down(), notified: make(chan struct{}), began: time.Now()}
 	l.watches.link = l
 	c.Start(conn.Handlers{
 		Answered: func(a conn.Answer) error {
@@ -42,9 +42,9 @@ func newLink(s *Session, t target, c *conn.Conn, cfg *Config) *Connection {
 			cfg.Events.Node(e)
 			l.watches.notify(e)
 		},
-		Ended: func() { // whoever learns of it by a request that fails finds that holders were told
+		Ended: func() { // whoever learns of it by a request that fails finds that holders were notified
 			s.suspend()
-			close(l.told)
+			close(l.notified)
 		},
 		Nudge:      cfg.Nudges,
 		MaxRequest: cfg.MaxRequest,
@@ -74,7 +74,7 @@ func (l *Connection) close() {
 // closeTimeout is how long a server may take to answer that it has ended the session.
 const closeTimeout = time.Second
 
-// closeSession tells the server that the session is over, so that its nodes go
+// closeSession ends the session on the server, so that its nodes go
 // at once, and ends the link. ctx limits how long that may take. It reports whether the server has answered.
 func (l *Connection) closeSession(ctx context.Context) (answered bool) {
 	defer l.close()

@@ -132,11 +132,12 @@ func TestFollowSaysWhyItGaveUp(t *testing.T) {
 // TestAnObserverDoesNotHoldUpALink: it hears of each request, on a goroutine of its own.
 func TestAnObserverDoesNotHoldUpALink(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		gate, seen := make(chan struct{}), make(chan framework.OperationEvent, 2)
-		c := engine.Of(client(framework.WithObserver(framework.Observer{Operation: func(_ context.Context, e framework.OperationEvent) {
+		gate, seen := make(chan struct{}), make(chan framework.OperationEvent, 3)
+		one := client(framework.WithObserver(framework.Observer{Operation: func(_ context.Context, e framework.OperationEvent) {
 			<-gate
 			seen <- e
-		}})))
+		}}))
+		c := engine.Of(one)
 		l, err := c.Link(t.Context())
 		require.NoError(t, err)
 		l.Get("/a", func([]byte, *zk.Stat, error) {})
@@ -145,8 +146,10 @@ func TestAnObserverDoesNotHoldUpALink(t *testing.T) {
 		e := <-seen
 		require.Equal(t, "get", e.Op)
 		require.Equal(t, "/a", e.Path)
-		require.ErrorIs(t, e.Err, zk.ErrNoNode)
+		require.Equal(t, zk.ErrNoNode, e.Err, "as for operations: without Op and Path")
 		require.Equal(t, "exists", (<-seen).Op)
+		require.NoError(t, one.CatchUp(t.Context()))
+		require.Equal(t, "catch up", (<-seen).Op)
 	})
 }
 

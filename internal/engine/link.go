@@ -24,7 +24,7 @@ const (
 	Tree Mode = 1 // a node and all nodes below it; no events about lists
 )
 
-// Get, Exists, Children and Delete send one request, once, and do not block. Errors are those of ZooKeeper,
+// Get is for the data of a node. Like Exists, Children and Delete it sends one request, once, and does not block. Errors are those of ZooKeeper,
 // zk.ErrNoServer if nothing was sent, and one that wraps zk.ErrConnectionClosed if no answer came.
 func (l Link) Get(path string, done func(data []byte, stat *zk.Stat, err error)) {
 	read(l, "get", path, WatchData, AskGet, func(r WithStat[[]byte], err error) { done(r.Value, r.Stat, err) })

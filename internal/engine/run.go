@@ -116,7 +116,7 @@ func (c *core) detach(l *Connection) {
 	// Holders first: what follows may take its time.
 	l.session.suspend()
 	if wait.Closed(l.down) {
-		<-l.told // its goroutine may be telling holders at this moment
+		<-l.notified // its goroutine may be notifying holders at this moment
 	}
 	if l.session.Err() == nil {
 		c.because(fmt.Errorf("%s: %w", l.target.server, l.conn.Err()))
@@ -154,7 +154,7 @@ func (c *core) finish(servers *connector) {
 	c.now.Set(func(n *inUse) { n.link, n.session = nil, nil })
 	if session != nil {
 		session.over(ErrClosed)
-		<-session.told // close may be telling dependents at this moment
+		<-session.notified // close may be notifying dependents at this moment
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()

@@ -23,7 +23,7 @@ type Session struct {
 	deadline *session.Deadline
 	ctx      context.Context // done when the session is over
 	end      context.CancelCauseFunc
-	told     chan struct{} // closed when all dependents know that it is over
+	notified chan struct{} // closed when all dependents know that it is over
 	kick     wait.Signal   // makes watch look at the clock again
 	lastZxid atomic.Int64
 	unplaced atomic.Bool // an event has come since the last answer: of a transaction that may be later than lastZxid
@@ -33,8 +33,8 @@ type Session struct {
 	grant      conn.Grant // the timeout may change at each reconnect
 	suspended  bool
 	dependents map[*dependent]struct{}
-	telling    int        // calls that tell dependents at this moment
-	calm       *sync.Cond // telling is 0
+	notifying  int        // calls that notify dependents at this moment
+	calm       *sync.Cond // notifying is 0
 	nextLook   time.Time  // when watch looks at the clock again
 	beat       time.Time  // when the last heartbeat was due and sent, if there was a connection
 }
@@ -42,7 +42,7 @@ type Session struct {
 // dependent is somebody who has to know when the session is in trouble.
 type dependent struct {
 	policy connstate.ErrorPolicy
-	tell   func(cause error)
+	notify func(cause error)
 }
 
 // newSession takes a grant that a server gave in answer to a connect request that was
@@ -51,7 +51,7 @@ func newSession(c *core, g conn.Grant, sent time.Time) *Session {
 	s := &Session{
 		core:       c,
 		deadline:   session.NewDeadline(g.Timeout, sent, c.cfg.ExpirationPercent),
-		told:       make(chan struct{}),
+		notified:   make(chan struct{}),
 		grant:      g,
 		suspended:  true, // until there is a link
 		dependents: make(map[*dependent]struct{}),
@@ -84,9 +84,9 @@ func (s *Session) Err() error { return context.Cause(s.ctx) }
 // Context is done when the session is over, with Err as its cause.
 func (s *Session) Context() context.Context { return s.ctx }
 
-// Depend calls tell, once, as soon as nobody may depend on the session any more: see framework.Session.
-func (s *Session) Depend(policy connstate.ErrorPolicy, tell func(cause error)) (stop func() bool, err error) {
-	d := &dependent{policy, tell}
+// Depend calls notify, once, as soon as nobody may depend on the session any more: see framework.Session.
+func (s *Session) Depend(policy connstate.ErrorPolicy, notify func(cause error)) (stop func() bool, err error) {
+	d := &dependent{policy, notify}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.Err(); err != nil {
@@ -170,7 +170,7 @@ func (s *Session) answered(a conn.Answer) error {
 	// ended, if the client came back to it at that very moment.
 	if a.Code == proto.SessionExpired {
 		s.over(fmt.Errorf("%w: %w", ErrSessionLost, zk.ErrSessionExpired))
-		<-s.told // another goroutine may be telling holders at this moment, and our request fails now
+		<-s.notified // another goroutine may be notifying holders at this moment, and our request fails now
 		return nil
 	}
 	behind := s.behind.Load()
@@ -209,55 +209,55 @@ func (s *Session) resume() bool {
 	return s.Err() == nil
 }
 
-// suspend tells those who do not trust a session without a connection. It also waits for other goroutines that tell
-// dependents at this moment: its callers go on to fail requests and to tell listeners.
+// suspend notifies those who do not trust a session without a connection. It also waits for other goroutines that notify
+// dependents at this moment: its callers go on to fail requests and to notify listeners.
 func (s *Session) suspend() {
 	s.mu.Lock()
 	s.suspended = true
-	var tell []*dependent
+	var affected []*dependent
 	for d := range s.dependents {
 		if d.policy.IsError(connstate.Suspended) {
-			tell = append(tell, d)
+			affected = append(affected, d)
 			delete(s.dependents, d)
 		}
 	}
-	s.telling++
+	s.notifying++
 	s.mu.Unlock()
-	for _, d := range tell {
-		d.tell(ErrSuspended)
+	for _, d := range affected {
+		d.notify(ErrSuspended)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.toldSome()
-	for s.telling > 0 {
+	s.notifiedSome()
+	for s.notifying > 0 {
 		s.calm.Wait()
 	}
 }
 
-// toldSome notes that a call that has raised telling has told its dependents. s.mu is held.
-func (s *Session) toldSome() {
-	if s.telling--; s.telling == 0 {
+// notifiedSome notes that a call that has raised notifying has notified its dependents. s.mu is held.
+func (s *Session) notifiedSome() {
+	if s.notifying--; s.notifying == 0 {
 		s.calm.Broadcast()
 	}
 }
 
-// over ends the session, unless it is over already, and tells everybody.
+// over ends the session, unless it is over already, and notifies everybody.
 func (s *Session) over(cause error) {
 	s.mu.Lock()
 	first := s.Err() == nil
 	s.end(cause)
-	tell := s.dependents
+	affected := s.dependents
 	s.dependents = make(map[*dependent]struct{})
-	s.telling++
+	s.notifying++
 	s.mu.Unlock()
-	for d := range tell {
-		d.tell(s.Err())
+	for d := range affected {
+		d.notify(s.Err())
 	}
 	s.mu.Lock()
-	s.toldSome()
+	s.notifiedSome()
 	s.mu.Unlock()
 	if first {
-		close(s.told)
+		close(s.notified)
 	}
 	s.core.sessionOver()
 }

@@ -54,7 +54,7 @@ func (u *unknownOps) note(op proto.Op, err error) bool {
 	if op == proto.OpCreateContainer && errors.Is(err, zk.ErrBadArguments) {
 		unknown = true // a newer Keeper, if it ever restores sessions
 	}
-	// A server that is not told to have TTL nodes, or that runs alone and so cannot be reconfigured, says so, and the connection
+	// A server that is not configured to have TTL nodes, or that runs alone and so cannot be reconfigured, says so, and the connection
 	// stays. Another server, or the same later, may know it.
 	if unknown && op != proto.OpCreateTTL && op != proto.OpReconfig {
 		u.mu.Lock()

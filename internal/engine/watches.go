@@ -20,7 +20,7 @@ import (
 //     not say, that a list of children has changed, follows from the children's events;
 //   - it is removed when nobody needs it, watches that fire once included.
 //
-// Newer servers keep the modes apart, and may tell of a list of children twice.
+// Newer servers keep the modes apart, and may send two events about a list of children.
 type watches struct {
 	link *Connection
 
@@ -100,8 +100,8 @@ func (w *sharedWatch) onFire(f func(zk.Event, *Session)) {
 }
 
 // begin returns the watch that a call is about to arm, whether it is armed already, and whether the
-// server has to be asked for it: not if a persistent watch will tell the same. It is asked also if the watch is armed. That
-// changes nothing, unless the server has dropped the watch for an event of which the client may not be told.
+// server has to be asked for it: not if the events of a persistent watch will do. It is asked also if the watch is armed. That
+// changes nothing, unless the server has dropped the watch for an event that the client may not see.
 // Between begin and settle the watch cannot miss an event, as it is in the table before the
 // request is sent.
 func (ws *watches) begin(key watchKey) (w *sharedWatch, armed, request bool) {
@@ -129,9 +129,9 @@ func (ws *watches) begin(key watchKey) (w *sharedWatch, armed, request bool) {
 // requestLocked reports whether the server has to be asked for a watch that fires once. ws.mu is held.
 func (ws *watches) requestLocked(key watchKey) bool {
 	s := ws.standing[key.path]
-	// A recursive watch tells nothing of children that the client may not read, but the list of children changes
+	// A recursive watch has no events about children that the client may not read, but the list of children changes
 	// with them. Servers keep watches of lists in a table of their own, where a recursive watch is of no use. As long as it is
-	// not answered the server may have, and keep, one that is not recursive, and that tells of lists.
+	// not answered the server may have, and keep, one that is not recursive, and that has events about lists.
 	return s == nil || !s.there && s.pending == 0 || key.kind == WatchChildren && s.recursive
 }
 
@@ -188,7 +188,7 @@ func (ws *watches) joined(path string, mode Mode, err error) {
 		s.there = true
 		if mode == Tree {
 			s.recursive = true
-			// The server may have forgotten that of the list, and the recursive one tells nothing of children that the client
+			// The server may have forgotten that of the list, and the recursive one has no events about children that the client
 			// may not read.
 			ws.fireLocked(replaced(path), WatchChildren)
 		}
