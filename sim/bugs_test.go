@@ -124,7 +124,7 @@ var bugs = []planted{
 	}},
 	{"a Keep takes the node of another Keep of the client", []edit{{"recipes/node/leave.go", "\t\tif !has {\n", "\t\tif !has || v != nil {\n"}}},
 	{"a deletion by a closed Keep is repeated although it may be done", []edit{
-		{"recipes/node/leave.go", "clientapi.Hints{Once: true}", "clientapi.Hints{}"},
+		{"recipes/node/leave.go", "engine.Hints{Once: true}", "engine.Hints{}"},
 	}},
 	{"a closed Node is present until its goroutine comes to it", []edit{
 		{"recipes/node/node.go", "\t\ts.present = false\n\t\tif !errors.Is(s.err, framework.ErrClosed) {\n\t\t\ts.err = ErrClosed\n", "\t\tif !errors.Is(s.err, framework.ErrClosed) {\n\t\t\ts.err = ErrClosed\n"},

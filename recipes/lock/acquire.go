@@ -10,7 +10,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/lock/internal/queueview"
@@ -164,9 +163,9 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, v *queuevi
 	if first != nil {
 		listing, cancel := context.WithCancel(ctx)
 		defer cancel()
-		hints := clientapi.HintsOf(creating)
+		hints := engine.HintsOf(creating)
 		hints.Sent = func() { first.start(listing) }
-		creating = clientapi.WithHints(creating, hints)
+		creating = engine.WithHints(creating, hints)
 	}
 	admitted := func(bool) {}
 	if v != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/clientapi"
+	"github.com/gocurator/curator/internal/engine"
 )
 
 // Releases that cost less than a delete of their own.
@@ -35,7 +35,7 @@ func (l *lease) removeSoon() {
 	e.leaveView()
 	e.unwatchNode()
 	ctx := framework.InSession(e.session.Context(), e.session)
-	clientapi.DeleteSoon(ctx, e.queue.client, e.path, func(found bool, err error) { // must not block
+	engine.Of(e.queue.client).DeleteSoon(ctx, e.path, func(found bool, err error) { // must not block
 		_ = l.finishRemoval(r, found, err)
 		switch {
 		case err == nil && nearEnd(e.path):
@@ -71,7 +71,7 @@ func (h *Hold) releaseWith(ctx context.Context, ops []any) ([]zk.MultiResponse, 
 	}
 	e := l.entry
 	all := append(append([]any(nil), ops...), &zk.DeleteRequest{Path: e.path, Version: -1})
-	once := clientapi.WithHints(framework.InSession(ctx, e.session), clientapi.Hints{Once: true})
+	once := engine.WithHints(framework.InSession(ctx, e.session), engine.Hints{Once: true})
 	responses, err := e.queue.client.Multi(once, all...)
 	if err != nil {
 		leaving, cancel := e.leaving()
@@ -189,7 +189,7 @@ func (q *Queue) requeue(ctx context.Context, old *lease) (*Hold, error) {
 	v := q.view(session)
 	e.leaveView()
 	e.unwatchNode()
-	hints := clientapi.WithHints(framework.InSession(ctx, session), clientapi.Hints{Replaces: e.path})
+	hints := engine.WithHints(framework.InSession(ctx, session), engine.Hints{Replaces: e.path})
 	next, err := q.join(hints, session, v, true)
 	if err != nil {
 		return nil, old.notReplaced(ctx, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/clientapi"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/lockapi"
 )
 
@@ -287,7 +287,7 @@ func (l *lease) remove(ctx context.Context) error {
 		return r.err
 	}
 	if lost { // somebody else may have deleted the node, and then others have held
-		ctx = clientapi.WithHints(ctx, clientapi.Hints{Certain: true})
+		ctx = engine.WithHints(ctx, engine.Hints{Certain: true})
 	}
 	found, err := l.entry.remove(ctx)
 	return l.finishRemoval(r, found, err)

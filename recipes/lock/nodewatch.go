@@ -11,8 +11,9 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/clientapi"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/retry"
 )
 
 // The watches of a queue that is listed: one on each node that is waited for, and one on the node of a holder.
@@ -125,9 +126,9 @@ func (e *entry) watchNode(ctx context.Context) {
 		case errors.Is(err, zk.ErrNoNode):
 			e.vanish()
 			return
-		case clientapi.MayPass(err):
+		case retry.MayPass(err):
 			// If ctx ends, the next request says so.
-			_ = wait.Sleep(ctx, clientapi.RefusedPause)
+			_ = wait.Sleep(ctx, engine.RefusedPause)
 			continue // out of reach; whether that is trouble is for the session to say
 		case errors.Is(err, zk.ErrNoAuth):
 			e.unreadable(err)

@@ -8,7 +8,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/retry"
 )
@@ -56,7 +55,7 @@ func (k *keeper) remove(ctx context.Context) error {
 		return err
 	}
 	// Once: if it is gone, the next one there may be another's with the same version.
-	err = k.client.Delete(clientapi.WithHints(ctx, clientapi.Hints{Once: true}), k.path, stat.Version)
+	err = k.client.Delete(engine.WithHints(ctx, engine.Hints{Once: true}), k.path, stat.Version)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
 	}

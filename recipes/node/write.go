@@ -8,7 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/clientapi"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/recipes/internal/follow"
 	"github.com/gocurator/curator/retry"
 )
@@ -111,7 +111,7 @@ func (k *keeper) write(ctx context.Context) error {
 	}
 	// With its version, so that data are not written to a node that has come in its place, unless that one has the same
 	// version. And once: after a lost connection the node is looked at before the next try.
-	once := clientapi.WithHints(ctx, clientapi.Hints{Once: true})
+	once := engine.WithHints(ctx, engine.Hints{Once: true})
 	var stat *zk.Stat
 	err := k.attend(func() (err error) {
 		stat, err = k.client.Set(once, k.path, want.data, k.stat.Version)

@@ -7,7 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/clientapi"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/uuid"
 	"github.com/gocurator/curator/recipes/internal/follow"
 	"github.com/gocurator/curator/retry"
@@ -110,6 +110,6 @@ func (v *Value[T]) settle(ctx context.Context, session *framework.Session, mark 
 // deleteSoon deletes an ephemeral node of a session. Its place on the connection is behind what was sent before.
 func (v *Value[T]) deleteSoon(session *framework.Session, path string) {
 	if path != "" {
-		clientapi.DeleteSoon(framework.InSession(context.Background(), session), v.client, path, func(bool, error) {})
+		engine.Of(v.client).DeleteSoon(framework.InSession(context.Background(), session), path, func(bool, error) {})
 	}
 }

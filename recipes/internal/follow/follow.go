@@ -8,7 +8,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/clientapi"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/wait"
 )
@@ -31,7 +30,7 @@ func Reads(
 	ctx = framework.InSession(ctx, nil) // the session of a caller's lock is not ours
 	first := true
 	return engine.Follow(ctx, engine.Of(client), func(ctx context.Context, l engine.Link) (<-chan struct{}, error) {
-		ctx = clientapi.WithHints(ctx, clientapi.Hints{Once: true})
+		ctx = engine.WithHints(ctx, engine.Hints{Once: true})
 		if first { // later, Follow does it
 			if err := engine.Ask(ctx, l.CatchUp); err != nil {
 				return nil, err
