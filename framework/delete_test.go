@@ -325,3 +325,20 @@ func TestDeleteSoonEndsWithTheSession(t *testing.T) {
 		})
 	}
 }
+
+// TestDeleteSoonSaysWhichNodeStays when the server refuses, on the connection and in the background.
+func TestDeleteSoonSaysWhichNodeStays(t *testing.T) {
+	for name, opts := range map[string][]framework.Option{"sent": nil, "background": {framework.WithObserver((&record{}).observer())}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, client := virtual(t, opts...)
+				require.NoError(t, server.Create("/a", nil))
+				require.NoError(t, server.Create("/a/b", nil))
+				refused := testbed.Receive(t, beginDelete(t, client, "/a"), "the refusal")
+				require.False(t, refused.found)
+				require.ErrorIs(t, refused.err, zk.ErrNotEmpty)
+				require.EqualError(t, refused.err, "delete /a: "+zk.ErrNotEmpty.Error())
+			})
+		})
+	}
+}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
@@ -39,17 +40,23 @@ func (c Client) DeleteGuaranteed(ctx context.Context, path string) (found bool, 
 // DeleteSoon is DeleteGuaranteed of a node at a valid path, of the context's session, and does not wait. While the
 // session is connected and the client has no observer, the delete has its place in the connection's order when
 // DeleteSoon returns, and f is called on the connection's goroutine, or within DeleteSoon if the connection has
-// just ended. f is called once, with what DeleteGuaranteed returns, and must not block.
+// just ended. f is called once, with what DeleteGuaranteed returns and the path in the error, and must not block.
 func (c Client) DeleteSoon(ctx context.Context, path string, f func(found bool, err error)) {
-	l := c.current().link
+	end := func(found bool, err error) {
+		if err != nil {
+			err = fmt.Errorf("delete %s: %w", path, err)
+		}
+		f(found, err)
+	}
 	later := func(maybe bool) {
 		if !c.background(func() { // ends with the client or the session
 			found, err := c.DeleteGuaranteed(ctx, path)
-			f(found || maybe, err)
+			end(found || maybe, err)
 		}) {
-			f(false, ErrClosed)
+			end(false, ErrClosed)
 		}
 	}
+	l := c.current().link
 	if l == nil || l.session != sessionOf(ctx) || c.cfg.Operation != nil {
 		later(false)
 		return
@@ -57,14 +64,12 @@ func (c Client) DeleteSoon(ctx context.Context, path string, f func(found bool, 
 	q := askDelete(c.Real(path), -1)
 	q.done = func(_ None, err error) {
 		switch {
-		case err == nil:
-			f(true, nil)
 		case errors.Is(err, zk.ErrNoNode):
-			f(false, nil)
+			end(false, nil)
 		case retry.Retryable(err):
 			later(retry.Unknown(err))
 		default:
-			f(false, err)
+			end(err == nil, err)
 		}
 	}
 	post(l, q)

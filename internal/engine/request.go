@@ -115,8 +115,10 @@ func (x *exchange[T]) wait(ctx context.Context, l *Connection) (T, error) {
 // errNotRead is why a request was not sent although there was a connection.
 var errNotRead = errors.New("the server does not read what is sent")
 
-// waitOnly is wait for what the client does while it closes.
-func (x *exchange[T]) waitOnly(ctx context.Context) (T, error) {
+// lastCall is Call for what the client does while it closes: also on a connection that drains.
+func lastCall[T any](ctx context.Context, l *Connection, q Request[T]) (T, error) {
+	q.last = true
+	x := send(l, q)
 	select {
 	case <-x.answered:
 		return x.value, x.err

@@ -257,28 +257,22 @@ func (s *sweeper) last(ctx context.Context, l *Connection) {
 	}
 	s.mu.Unlock()
 	for _, u := range fixed {
-		stat, err := send(l, last(AskExists(u.fixed, false))).waitOnly(ctx)
+		stat, err := lastCall(ctx, l, AskExists(u.fixed, false))
 		if err == nil && stat.EphemeralOwner == 0 && !u.wanted() {
-			_, _ = send(l, last(askDelete(u.fixed, stat.Version))).waitOnly(ctx)
+			_, _ = lastCall(ctx, l, askDelete(u.fixed, stat.Version))
 		}
 	}
 	for dir, wanted := range ids {
-		list, err := send(l, last(AskChildren(dir, false))).waitOnly(ctx)
+		list, err := lastCall(ctx, l, AskChildren(dir, false))
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			s.core.cfg.Log.Warn("nodes may stay behind", "dir", dir, "count", len(wanted), "reason", err)
 		}
 		for _, name := range list.Value {
 			if _, id := Unprotected(name); wanted[id] {
-				_, _ = send(l, last(askDelete(Join(dir, name), -1))).waitOnly(ctx)
+				_, _ = lastCall(ctx, l, askDelete(Join(dir, name), -1))
 			}
 		}
 	}
-}
-
-// last lets a request be sent although the connection drains.
-func last[T any](q Request[T]) Request[T] {
-	q.last = true
-	return q
 }
 
 // freshChildren lists dir as the leader knows it: after a reconnect the server may

@@ -50,6 +50,9 @@ func (l *Connection) ByKeeper() bool {
 
 // note looks at how op has ended, and reports whether the server has answered that it does not know it.
 func (u *unknownOps) note(op proto.Op, err error) bool {
+	if !slices.Contains(optional, op) {
+		return false
+	}
 	unknown := errors.Is(err, ErrUnimplemented)
 	if op == proto.OpCreateContainer && errors.Is(err, zk.ErrBadArguments) {
 		unknown = true // a newer Keeper, if it ever restores sessions
