@@ -307,6 +307,15 @@ func TestRowsOfLocks(t *testing.T) {
 	require.NoError(t, hold.Release())
 	require.NoError(t, m.Do(ctx, func(context.Context) error { return nil }))
 
+	kept, err := mutex.New(client, "/kept", lock.WithRetention(time.Hour))
+	require.NoError(t, err)
+	require.NoError(t, kept.Do(ctx, func(context.Context) error { return nil }))
+	other, err = mutex.New(newClient(t, server), "/kept")
+	require.NoError(t, err)
+	_, err = other.TryAcquire(ctx) // it lists first, as Java does not
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.NoError(t, other.Do(ctx, func(context.Context) error { return nil }))
+
 	s, err := semaphore.New(client, "/semaphore", 2)
 	require.NoError(t, err)
 	var group *lock.Group

@@ -78,13 +78,13 @@ var mutations = []mutation{
 	{
 		name:  "a holder is not told that its session is lost",
 		file:  "recipes/lock/lease.go",
-		edits: []edit{{old: "depend(e.queue.cfg.policy, l.lose)", new: "depend(e.queue.cfg.policy, func(error) {})"}},
+		edits: []edit{{old: "n.depend(policy, l.lose)", new: "n.depend(policy, func(error) {})"}},
 		pkg:   "recipes/lock", test: "TestHolderLearnsThatItsSessionIsOver",
 	},
 	{
 		name:  "the node of a lost session is deleted while the work may still run",
 		file:  "recipes/lock/lease.go",
-		edits: []edit{{old: "case errors.Is(cause, ErrMaxHold):", new: "case errors.Is(cause, ErrMaxHold), errors.Is(cause, ErrSessionLost):"}},
+		edits: []edit{{old: "case len(holds) == 0, errors.Is(cause, ErrMaxHold)", new: "case len(holds) == 0, errors.Is(cause, ErrMaxHold), errors.Is(cause, ErrSessionLost)"}},
 		pkg:   "recipes/lock", test: "TestNodeOfALostSessionStaysUntilRelease",
 	},
 	{
@@ -96,25 +96,25 @@ var mutations = []mutation{
 	{
 		name:  "an acquire that gives up leaves its node",
 		file:  "recipes/lock/acquire.go",
-		edits: []edit{{old: "\t\te.leave()\n\t}\n\treturn nil, q.whyNot", new: "\t}\n\treturn nil, q.whyNot"}},
+		edits: []edit{{old: "\t\tw.leave()\n\t}\n\treturn nil, q.whyNot", new: "\t}\n\treturn nil, q.whyNot"}},
 		pkg:   "recipes/lock", test: "TestWhoGivesUpIsInNobodysWay",
 	},
 	{
 		name:  "a woken waiter holds without looking again",
-		file:  "recipes/lock/entry.go",
-		edits: []edit{{old: "err = e.await(ctx, children, turn.Watch, leases, changed) // 4", new: "if err := e.await(ctx, children, turn.Watch, leases, changed); err != nil {\n\t\t\t\treturn nil, err\n\t\t\t}\n\t\t\treturn newHold(ctx, e)"}},
+		file:  "recipes/lock/waiter.go",
+		edits: []edit{{old: "err = w.await(ctx, children, turn.Watch, leases, changed) // 4", new: "if err := w.await(ctx, children, turn.Watch, leases, changed); err != nil {\n\t\t\t\treturn nil, err\n\t\t\t}\n\t\t\treturn newHold(ctx, w.node, w.own)"}},
 		pkg:   "recipes/lock", test: "TestWhoThinksThatItIsNextWaits",
 	},
 	{
 		name:  "whoever waits for the one ahead takes it for the only one",
 		file:  "recipes/lock/ahead.go",
-		edits: []edit{{old: "if e.ahead == 1 && !isClosed(e.own.Done()) {", new: "if !isClosed(e.own.Done()) {"}},
+		edits: []edit{{old: "if w.ahead == 1 && !wait.Closed(w.own.Done()) {", new: "if !wait.Closed(w.own.Done()) {"}},
 		pkg:   "recipes/lock", test: "TestWhoThinksThatItIsNextWaits",
 	},
 	{
 		name:  "whoever waits for the only one ahead does not look whether its own node is there",
 		file:  "recipes/lock/ahead.go",
-		edits: []edit{{old: "if e.ahead == 1 && !isClosed(e.own.Done()) {", new: "if e.ahead == 1 {"}},
+		edits: []edit{{old: "if w.ahead == 1 && !wait.Closed(w.own.Done()) {", new: "if w.ahead == 1 {"}},
 		pkg:   "recipes/lock", test: "TestTheNextWhoseNodeIsDeletedQueuesAgain",
 	},
 	{
@@ -126,13 +126,13 @@ var mutations = []mutation{
 	{
 		name:  "whoever waits for the only one ahead does not think of numbers that overflow",
 		file:  "recipes/lock/ahead.go",
-		edits: []edit{{old: " && !nearEnd(e.path)", new: ""}},
+		edits: []edit{{old: " && !nearEnd(w.path)", new: ""}},
 		pkg:   "recipes/lock", test: "TestTheNextAtTheEndOfTheNumbersLists",
 	},
 	{
 		name:  "a contender does not look whether it may read its node",
 		file:  "recipes/lock/acquire.go",
-		edits: []edit{{old: "err = e.checkReadable(ctx)", new: "_ = e.checkReadable"}},
+		edits: []edit{{old: "err = w.checkReadable(ctx)", new: "_ = w.checkReadable"}},
 		pkg:   "recipes/lock", test: "TestContenderThatMayNotReadIsRefused",
 	},
 	{
@@ -144,7 +144,7 @@ var mutations = []mutation{
 	{
 		name:  "a holder that may not read its node does not mind",
 		file:  "recipes/lock/nodewatch.go",
-		edits: []edit{{old: "\t\t\te.unreadable(err)\n", new: ""}},
+		edits: []edit{{old: "\t\t\tl.lose(fmt.Errorf(\"%w: its node: %w\", ErrLost, err))\n", new: "\t\t\t_, _ = l, fmt.Errorf\n"}},
 		pkg:   "recipes/lock", test: "TestHoldOfADriverWhoseNodesMayNotBeReadEnds",
 	},
 	{
@@ -181,27 +181,60 @@ var mutations = []mutation{
 		name: "the node is deleted before the holder is told",
 		file: "recipes/lock/lease.go",
 		edits: []edit{
-			{old: "\tl.finish(ErrReleased)\n\tif l.tellEnded", new: "\tdefer l.finish(ErrReleased)\n\tif l.tellEnded"},
-			{in: "recipes/lock/hold.go", old: "\th.cancel(ErrReleased)\n\terr := lost", new: "\tdefer h.cancel(ErrReleased)\n\terr := lost"},
+			{old: "\th.end(ErrReleased)\n\tif d.last", new: "\tif d.last"},
+			{in: "recipes/lock/hold.go", old: "err = l.give(ctx, d)", new: "err = l.give(ctx, d)\n\t\th.end(ErrReleased)"},
 		},
 		pkg: "recipes/lock", test: "TestReleaseOutlastsAnOutage",
 	},
 	{
 		name:  "a node whose token the holder has read is handed off",
-		file:  "recipes/lock/handoff.go",
+		file:  "recipes/lock/lend.go",
 		edits: []edit{{old: "local == nil || l.shown || ", new: "local == nil || "}},
 		pkg:   "recipes/lock", test: "TestWhatProvesAHoldIsNotPassedOn",
 	},
 	{
 		name:  "a loss deletes a node that was handed off",
 		file:  "recipes/lock/lease.go",
-		edits: []edit{{old: "if l.released || l.lost != nil {", new: "if l.lost != nil {"}},
+		edits: []edit{{old: "\tif l.cause != nil {\n\t\tl.mu.Unlock()", new: "\tif l.cause != nil && !errors.Is(l.cause, errLent) {\n\t\tl.mu.Unlock()"}},
 		pkg:   "recipes/lock", test: "TestLossThatComesTooLate",
+	},
+	{
+		name:  "a kept node is not taken over",
+		file:  "recipes/lock/lend.go",
+		edits: []edit{{old: "if l.kept == nil {", new: "if l.kept == nil || true {"}},
+		pkg:   "recipes/lock", test: "TestKeptNodeIsTakenOverWithoutARequest",
+	},
+	{
+		name:  "a kept node stays when somebody joins",
+		file:  "recipes/lock/node.go",
+		edits: []edit{{old: "if holds {\n\t\tl.giveBack()", new: "if holds {\n\t\t_ = l.giveBack"}},
+		pkg:   "recipes/lock", test: "TestKeptNodeGoes",
+	},
+	{
+		name:  "a node is kept although somebody has joined just before",
+		file:  "recipes/lock/lend.go",
+		edits: []edit{{old: "if over || n.queue.isCrowded(n) {", new: "if over {"}},
+		pkg:   "recipes/lock", test: "TestSomebodyJoinsWhileANodeBeginsToBeKept",
+	},
+	{
+		name: "a kept node stays when the connection is lost",
+		file: "recipes/lock/node.go",
+		edits: []edit{
+			{old: "if holds && !l.giveBack() {", new: "if holds && l != nil {"},
+			{in: "recipes/lock/lend.go", old: "newLease(n, connstate.Standard)", new: "newLease(n, connstate.Session)"},
+		},
+		pkg: "recipes/lock", test: "TestKeptNodeGoes",
+	},
+	{
+		name:  "a kept node stays for ever",
+		file:  "recipes/lock/lend.go",
+		edits: []edit{{old: "func() { kept.end(errUnused) })\n\tkept.mu", new: "func() {})\n\tkept.mu"}},
+		pkg:   "recipes/lock", test: "TestKeptNodeGoes",
 	},
 	{
 		name:  "a group ends after its hold",
 		file:  "recipes/lock/hold.go",
-		edits: []edit{{old: "\tendAll(groups, ErrReleased)", new: "\tgo endAll(groups, ErrReleased)"}},
+		edits: []edit{{old: "\t\tg.end(cause)", new: "\t\tgo g.end(cause)"}},
 		pkg:   "recipes/lock", test: "TestGroupEndsBeforeAReleaseIsSent",
 	},
 	{
@@ -219,7 +252,7 @@ var mutations = []mutation{
 	{
 		name:  "WithMaxHold has no effect after a suspension",
 		file:  "recipes/lock/lease.go",
-		edits: []edit{{old: "if l.maxHold != nil && !errors.Is(cause, ErrSuspended) {", new: "if l.maxHold != nil {"}},
+		edits: []edit{{old: "if l.timer != nil && !errors.Is(cause, ErrSuspended) {", new: "if _ = cause; l.timer != nil {"}},
 		pkg:   "recipes/lock", test: "TestMaxHoldEndsAStuckHolder",
 	},
 	{
@@ -261,7 +294,7 @@ var mutations = []mutation{
 	{
 		name:  "nobody watches the holder's node",
 		file:  "recipes/lock/lease.go",
-		edits: []edit{{old: "if e.inView() == nil {\n\t\te.watch(watchAfter)", new: "if false {\n\t\te.watch(watchAfter)"}},
+		edits: []edit{{old: "if n.inView() == nil {\n\t\tn.watch(watchAfter, own)", new: "if false {\n\t\tn.watch(watchAfter, own)"}},
 		pkg:   "recipes/lock", test: "TestHolderLearnsThatItsNodeWasDeleted",
 	},
 	{

@@ -1,26 +1,27 @@
 package sim
 
 const (
-	entryFile = "recipes/lock/entry.go"
-	aheadFile = "recipes/lock/ahead.go"
-	viewFile  = "recipes/lock/internal/queueview/view.go"
-	eventFile = "recipes/lock/internal/queueview/events.go"
-	viewsFile = "recipes/lock/internal/queueview/views.go"
-	leaseFile = "recipes/lock/lease.go"
-	againFile = "recipes/lock/again.go"
-	cacheFile = "recipes/cache/loop.go"
-	nodeFile  = "recipes/node/keeper.go"
+	waiterFile     = "recipes/lock/waiter.go"
+	nodeFileOfLock = "recipes/lock/node.go"
+	aheadFile      = "recipes/lock/ahead.go"
+	viewFile       = "recipes/lock/internal/queueview/view.go"
+	eventFile      = "recipes/lock/internal/queueview/events.go"
+	viewsFile      = "recipes/lock/internal/queueview/views.go"
+	leaseFile      = "recipes/lock/lease.go"
+	againFile      = "recipes/lock/again.go"
+	cacheFile      = "recipes/cache/loop.go"
+	nodeFile       = "recipes/node/keeper.go"
 )
 
 var bugs = []planted{
 	{"one holder too many", []edit{{"recipes/lock/driver.go", "if i < maxLeases {", "if i <= maxLeases {"}}},
 	{"a woken waiter holds without looking again", []edit{{
-		entryFile,
-		"err = e.await(ctx, children, turn.Watch, leases, changed) // 4",
-		"if err := e.await(ctx, children, turn.Watch, leases, changed); err != nil {\n\t\t\t\treturn nil, err\n\t\t\t}\n\t\t\treturn newHold(ctx, e)",
+		waiterFile,
+		"err = w.await(ctx, children, turn.Watch, leases, changed) // 4",
+		"if err := w.await(ctx, children, turn.Watch, leases, changed); err != nil {\n\t\t\t\treturn nil, err\n\t\t\t}\n\t\t\treturn newHold(ctx, w.node, w.own)",
 	}}},
-	{"whoever waits for the one ahead takes it for the only one", []edit{{aheadFile, "if e.ahead == 1 && !isClosed(e.own.Done()) {", "if !isClosed(e.own.Done()) {"}}},
-	{"whoever waits for the only one ahead does not look whether its own node is there", []edit{{aheadFile, "if e.ahead == 1 && !isClosed(e.own.Done()) {", "if e.ahead == 1 {"}}},
+	{"whoever waits for the one ahead takes it for the only one", []edit{{aheadFile, "if w.ahead == 1 && !wait.Closed(w.own.Done()) {", "if !wait.Closed(w.own.Done()) {"}}},
+	{"whoever waits for the only one ahead does not look whether its own node is there", []edit{{aheadFile, "if w.ahead == 1 && !wait.Closed(w.own.Done()) {", "if w.ahead == 1 {"}}},
 	{"a writer waits for the only one ahead, which may become a reader", []edit{{aheadFile, "return standard && len(names) == 1", "_ = standard\n\treturn len(names) == 1"}}},
 	{"a view may miss nodes that were created", []edit{
 		{viewFile, "c.number == number)", "c.number <= number)"}, {viewFile, "c.number < number // children", "c.number < -2 // children"},
@@ -35,8 +36,8 @@ var bugs = []planted{
 		{viewsFile, "\terr = <-watched\n", "\tremove := l.Watch(v.path, engine.Tree, v.event, func(err error) { watched <- err })\n\terr = <-watched\n"},
 	}},
 	{"the node is deleted before the holder is told", []edit{
-		{leaseFile, "\tl.finish(ErrReleased)\n\tif l.tellEnded", "\tdefer l.finish(ErrReleased)\n\tif l.tellEnded"},
-		{"recipes/lock/hold.go", "\th.cancel(ErrReleased)\n\terr := lost", "\tdefer h.cancel(ErrReleased)\n\terr := lost"},
+		{leaseFile, "\th.end(ErrReleased)\n\tif d.last", "\tif d.last"},
+		{"recipes/lock/hold.go", "err = l.give(ctx, d)", "err = l.give(ctx, d)\n\t\th.end(ErrReleased)"},
 	}},
 	{"the context ends after 4/3 of the session timeout", []edit{
 		{"internal/session/deadline.go", "heard.Add((d.timeout - d.timeout/margin) / 100 * d.percent)", "heard.Add(d.timeout * 4 / 3)"},
@@ -47,21 +48,21 @@ var bugs = []planted{
 		{"internal/session/deadline.go", "d.keep(sample{sent, received})", "d.keep(sample{received, received})"},
 	}},
 	{"whoever has the number after one that we released holds", []edit{
-		{entryFile, "\tfor {\n\t\tleases, changed", "\tif last, ok := lastReleased.Load(e.queue); ok && last.(int64)+1 == queueview.Number(e.name) {\n\t\treturn newHold(ctx, e)\n\t}\n\tfor {\n\t\tleases, changed"},
-		{entryFile, "\tif err == nil {\n\t\te.queue.rewind(ctx, e.path)", "\tif err == nil && e.lease != nil {\n\t\tlastReleased.Store(e.queue, queueview.Number(e.name))\n\t}\n\tif err == nil {\n\t\te.queue.rewind(ctx, e.path)"},
-		{entryFile, "func newEntry(", "var lastReleased sync.Map\n\nfunc newEntry("},
+		{waiterFile, "\tfor {\n\t\tleases, changed", "\tif last, ok := lastReleased.Load(w.queue); ok && last.(int64)+1 == queueview.Number(w.name) {\n\t\treturn newHold(ctx, w.node, nil)\n\t}\n\tfor {\n\t\tleases, changed"},
+		{nodeFileOfLock, "\tif err == nil {\n\t\tn.queue.rewind(ctx, n.path)", "\tif err == nil && n.lease != nil {\n\t\tlastReleased.Store(n.queue, queueview.Number(n.name))\n\t}\n\tif err == nil {\n\t\tn.queue.rewind(ctx, n.path)"},
+		{nodeFileOfLock, "func newNode(", "var lastReleased sync.Map\n\nfunc newNode("},
 	}},
 	{"a holder does not hear that its session is lost", []edit{
-		{leaseFile, "depend(e.queue.cfg.policy, l.lose)", "depend(e.queue.cfg.policy, func(error) {})"},
+		{leaseFile, "n.depend(policy, l.lose)", "n.depend(policy, func(error) {})"},
 	}},
 	{"whoever gives up leaves its node", []edit{
-		{"recipes/lock/acquire.go", "\t\te.leave()\n\t}\n\treturn nil, q.whyNot", "\t}\n\treturn nil, q.whyNot"},
+		{"recipes/lock/acquire.go", "\t\tw.leave()\n\t}\n\treturn nil, q.whyNot", "\t}\n\treturn nil, q.whyNot"},
 	}},
 	{"the guard checks another node", []edit{
 		{"recipes/lock/hold.go", "CheckVersionRequest{Path: path, Version: -1}", "CheckVersionRequest{Path: path[:1], Version: -1}"},
 	}},
-	{"a node whose token the holder has read is handed off", []edit{{"recipes/lock/handoff.go", "local == nil || l.shown || ", "local == nil || "}}},
-	{"a loss deletes a node that was handed off", []edit{{leaseFile, "if l.released || l.lost != nil {", "if l.lost != nil {"}}},
+	{"a node whose token the holder has read is handed off", []edit{{"recipes/lock/lend.go", "local == nil || l.shown || ", "local == nil || "}}},
+	{"a loss deletes a node that was handed off", []edit{{leaseFile, "\tif l.cause != nil {\n\t\tl.mu.Unlock()", "\tif l.cause != nil && !errors.Is(l.cause, errLent) {\n\t\tl.mu.Unlock()"}}},
 	{"one holder of several is watched", []edit{
 		{"recipes/lock/driver.go", "Watch: children[i-maxLeases : i]", "Watch: children[i-maxLeases : i-maxLeases+1]"},
 	}},
@@ -74,7 +75,7 @@ var bugs = []planted{
 		{"recipes/rwlock/rwlock.go", "\t\tlockapi.SetToken(ctx, stat.Czxid)\n", "\t\tlockapi.SetToken(ctx, stat.Czxid*0)\n"},
 	}},
 	{"a failed AcquireN keeps some leases", []edit{{"recipes/semaphore/semaphore.go", "func leave(holds []*lock.Hold) { lockapi.Leave(given(holds)...) }", "func leave([]*lock.Hold) {}"}}},
-	{"nobody watches a holder's node", []edit{{leaseFile, "if e.inView() == nil {\n\t\te.watch(watchAfter)", "if false {\n\t\te.watch(watchAfter)"}}},
+	{"nobody watches a holder's node", []edit{{leaseFile, "if n.inView() == nil {\n\t\tn.watch(watchAfter, own)", "if false {\n\t\tn.watch(watchAfter, own)"}}},
 	{"a session is counted from the answer to its connect request", []edit{
 		{"internal/engine/session.go", "s.deadline.Attached(g.Timeout, sent)", "s.deadline.Attached(g.Timeout, time.Now())"},
 	}},
@@ -82,14 +83,14 @@ var bugs = []planted{
 		{"internal/engine/connect.go", "if session.behind.Load() || session.depended() {", "if session.depended() {"},
 	}},
 	{"a requeue goes on although its node is gone", []edit{{
-		againFile, "next, err := q.join(hints, session, v, true)\n",
-		"next, err := q.join(hints, session, v, true)\n\tif errors.Is(err, zk.ErrNoNode) {\n\t\tnext, err = q.join(framework.InSession(ctx, session), session, v, true)\n\t}\n",
+		againFile, "next, err := q.join(hints, n.session, v, true)\n",
+		"next, err := q.join(hints, n.session, v, true)\n\tif errors.Is(err, zk.ErrNoNode) {\n\t\tnext, err = q.join(framework.InSession(ctx, n.session), n.session, v, true)\n\t}\n",
 	}}},
 	{"a requeue holds without looking", []edit{
-		{againFile, "h, err := e.hold(framework.InSession(ctx, e.session), true)", "h, err := newHold(ctx, e)"},
+		{againFile, "h, err := w.hold(framework.InSession(ctx, w.session), wait)", "h, err := newHold(ctx, w.node, nil)"},
 	}},
 	{"a requeue that fails leaves its node", []edit{{againFile, "return nil, old.notReplaced(ctx, err)", "old.removed()\n\t\treturn nil, err"}}},
-	{"a requeue with a local hand-off takes a suspended lease for a good one", []edit{{againFile, "\tif err := h.Release(); err != nil {\n\t\treturn err\n\t}\n\tl.mu.Lock()\n\tdefer l.mu.Unlock()\n\treturn l.lost\n", "\treturn h.Release()\n"}}},
+	{"a requeue with a local hand-off takes a suspended lease for a good one", []edit{{againFile, "\t\treturn d, d.lost\n", "\t\treturn d, nil\n"}}},
 	{"the lost delete of an asynchronous release is not repeated", []edit{
 		{"internal/engine/delete.go", "\t\t\tlater(retry.Unknown(err))\n", "\t\t\tf(true, nil)\n"},
 	}},
@@ -97,8 +98,8 @@ var bugs = []planted{
 		{againFile, "_ = l.remove(leaving) // the first error is the news", "_ = leaving\n\t\tl.removed()"},
 	}},
 	{"a release with a transaction writes although its node is gone", []edit{
-		{againFile, "&zk.DeleteRequest{Path: e.path, Version: -1})\n\tonce", "&zk.CheckVersionRequest{Path: \"/\", Version: -1})\n\tonce"},
-		{againFile, "\tl.removed()\n\treturn responses[:len(ops)], nil", "\t_ = l.remove(e.session.Context())\n\treturn responses[:len(ops)], nil"},
+		{againFile, "&zk.DeleteRequest{Path: n.path, Version: -1})\n\tonce", "&zk.CheckVersionRequest{Path: \"/\", Version: -1})\n\tonce"},
+		{againFile, "\tl.removed()\n\treturn responses[:len(ops)], nil", "\t_ = l.remove(n.session.Context())\n\treturn responses[:len(ops)], nil"},
 	}},
 	{"a message to a holder is not looked for again after a lost connection", []edit{
 		{"recipes/revocable/revocable.go", "\t\tif err != nil {\n\t\t\treturn nil, err\n\t\t}\n\t\t// The first version", "\t\tif err != nil {\n\t\t\treturn nil, nil\n\t\t}\n\t\t// The first version"},

@@ -217,8 +217,11 @@ func (c *contender) options() (opts []lock.Option) {
 	if c.Async {
 		opts = append(opts, lock.WithAsyncRelease())
 	}
-	if c.HandOff > 0 {
+	if c.HandOff%4 > 0 {
 		opts = append(opts, lock.WithLocalHandOff(c.HandOff, 5*time.Second))
+	}
+	if c.HandOff > 0 && c.HandOff%2 == 0 {
+		opts = append(opts, lock.WithRetention(time.Duration(c.HandOff)*200*time.Millisecond))
 	}
 	return opts
 }

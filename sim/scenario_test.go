@@ -47,7 +47,7 @@ type clientPlan struct {
 	Trusting   bool          // a suspended connection is no reason to give up a lock
 	Retries    int           // of an operation
 	MaxHold    time.Duration // 0: no limit
-	HandOff    int           // 0: none
+	HandOff    int           // 0: none; even: with retention, and those of 4 with that alone
 	DelayOne   int           // one callback of so many is delayed; 0: none is
 	DelayMost  time.Duration
 	Eager      bool // it pauses for less than a second between two locks

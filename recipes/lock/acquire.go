@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/cenkalti/backoff/v4"
 	"github.com/go-zookeeper/zk"
@@ -47,7 +48,7 @@ func (q *Queue) unreachable(ctx context.Context, err error) error {
 
 // contend acquires a new hold in the servers' queue, in one session after the other.
 func (q *Queue) contend(ctx context.Context, wait bool) (*Hold, error) {
-	look := !wait
+	look := !wait && !q.keeps() // a node that is there may be one that is kept, and goes when ours comes
 	var pauses backoff.BackOff
 	for {
 		session, err := q.client.Session(ctx)
@@ -65,7 +66,7 @@ func (q *Queue) contend(ctx context.Context, wait bool) (*Hold, error) {
 		if err == nil {
 			return h, nil
 		}
-		var lost *entryLost
+		var lost *nodeLost
 		if !errors.As(err, &lost) {
 			return nil, err
 		}
@@ -82,12 +83,12 @@ func (q *Queue) contend(ctx context.Context, wait bool) (*Hold, error) {
 	}
 }
 
-// entryLost means that our node was deleted before we held, by the end of the session or by somebody else. So
+// nodeLost means that our node was deleted before we held, by the end of the session or by somebody else. So
 // acquire may begin again.
-type entryLost struct{ cause error }
+type nodeLost struct{ cause error }
 
-func (e *entryLost) Error() string { return e.cause.Error() }
-func (e *entryLost) Unwrap() error { return e.cause }
+func (e *nodeLost) Error() string { return e.cause.Error() }
+func (e *nodeLost) Unwrap() error { return e.cause }
 
 // look saves TryAcquire the writes when all leases are taken.
 func (q *Queue) look(ctx context.Context, v *queueview.View) error {
@@ -123,18 +124,22 @@ func (q *Queue) acquire(ctx context.Context, session *framework.Session, v *queu
 	// All that follows must be done in this session: a list from the next session says nothing about a node of
 	// this one.
 	pinned := framework.InSession(ctx, session)
-	e, err := q.join(pinned, session, v, wait) // 1
+	began := time.Now()
+	w, err := q.join(pinned, session, v, wait) // 1
 	if err == nil {
+		if !wait && q.keeps() {
+			w.patience = 2*time.Since(began) + time.Millisecond
+		}
 		var h *Hold
-		if h, err = e.hold(pinned, wait); err == nil { // 2, 3, 4
+		if h, err = w.hold(pinned, wait); err == nil { // 2, 3, 4
 			return h, nil
 		}
-		e.leave()
+		w.leave()
 	}
 	return nil, q.whyNot(ctx, session, err)
 }
 
-// whyNot says why an acquire in a session has failed: with an entryLost if it may begin again.
+// whyNot says why an acquire in a session has failed: with an nodeLost if it may begin again.
 func (q *Queue) whyNot(ctx context.Context, session *framework.Session, err error) error {
 	switch cause := session.Err(); {
 	case cause == nil || errors.Is(cause, ErrClosed):
@@ -142,14 +147,14 @@ func (q *Queue) whyNot(ctx context.Context, session *framework.Session, err erro
 	case ctx.Err() != nil:
 		return wait.Err(ctx) // both have ended; the caller asked for this one
 	default:
-		return &entryLost{cause}
+		return &nodeLost{cause}
 	}
 }
 
 // join creates our node. Without a view, the list of the children is sent directly after the create, unless the queue is
 // long: then nobody is in a hurry to know. The queue ahead is looked at when our node is there, if we do not wait.
-func (q *Queue) join(ctx context.Context, session *framework.Session, v *queueview.View, wait bool) (*entry, error) {
-	e := newEntry(q, session)
+func (q *Queue) join(ctx context.Context, session *framework.Session, v *queueview.View, wait bool) (*waiter, error) {
+	w := &waiter{node: newNode(q, session)}
 	var first *listing
 	if v == nil && !q.isLong() {
 		first = newListing(q)
@@ -159,7 +164,7 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, v *queuevi
 	if ahead != nil && !wait {
 		aheadView = ahead.view(session)
 	}
-	creating := e.withToken(ctx)
+	creating := w.withToken(ctx)
 	if first != nil {
 		listing, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -176,25 +181,25 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, v *queuevi
 		admitted(false)
 		return nil, err
 	}
-	e.created(path)
+	w.created(path)
 	switch {
 	case v != nil:
-		err = e.enterView(ctx, v)
-		admitted(e.inView() == v)
+		err = w.enterView(ctx, v)
+		admitted(w.inView() == v)
 	case first != nil:
-		e.known, _ = first.result(ctx) // if it failed, it is asked again
+		w.known, _ = first.result(ctx) // if it failed, it is asked again
 	}
-	if err == nil && e.inView() == nil {
-		err = e.checkReadable(ctx)
+	if err == nil && w.inView() == nil {
+		err = w.checkReadable(ctx)
 	}
 	if err == nil && ahead != nil && !wait {
 		err = ahead.empty(ctx, aheadView)
 	}
 	if err != nil {
-		e.leave()
+		w.leave()
 		return nil, err
 	}
-	return e, nil
+	return w, nil
 }
 
 // empty returns ErrNotAcquired if anybody is in the queue.

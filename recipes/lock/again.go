@@ -26,27 +26,6 @@ func WithAsyncRelease() Option {
 	}
 }
 
-// removeSoon deletes the node, and does not wait for the answer. It is called once, before any other removal.
-func (l *lease) removeSoon() {
-	e, r := l.entry, &removal{done: make(chan struct{})}
-	l.mu.Lock()
-	l.removal = r
-	l.mu.Unlock()
-	e.leaveView()
-	e.unwatchNode()
-	ctx := framework.InSession(e.session.Context(), e.session)
-	engine.Of(e.queue.client).DeleteSoon(ctx, e.path, func(found bool, err error) { // must not block
-		_ = l.finishRemoval(r, found, err)
-		switch {
-		case err == nil && nearEnd(e.path):
-			go e.queue.rewind(ctx, e.path) // ends with its requests, or the session
-		case err != nil && ctx.Err() == nil:
-			go e.staysBehind(err) // ends with the logger
-		}
-	})
-	e.end() // what another goroutine sends from now on comes after the delete
-}
-
 // ReleaseWith releases the lease and carries out ops, as [framework.Client.Multi] does on the client that the
 // lock was made with, all in one transaction. So others see the results exactly when the lock is released. If
 // the lease's node does not exist, nothing is written, and the error wraps zk.ErrNoNode.
@@ -59,91 +38,50 @@ func (h *Hold) ReleaseWith(ctx context.Context, ops ...any) ([]zk.MultiResponse,
 	l := h.lease
 	responses, err := h.releaseWith(ctx, ops)
 	if err != nil {
-		err = &framework.OpError{Op: "release", Path: l.entry.path, Err: err}
+		err = &framework.OpError{Op: "release", Path: l.node.path, Err: err}
 	}
 	return responses, err
 }
 
 func (h *Hold) releaseWith(ctx context.Context, ops []any) ([]zk.MultiResponse, error) {
 	l := h.lease
-	if err := h.endAlone(); err != nil {
+	if _, err := h.endAlone(false); err != nil {
 		return nil, err
 	}
-	e := l.entry
-	all := append(append([]any(nil), ops...), &zk.DeleteRequest{Path: e.path, Version: -1})
-	once := engine.WithHints(framework.InSession(ctx, e.session), engine.Hints{Once: true})
-	responses, err := e.queue.client.Multi(once, all...)
+	n := l.node
+	all := append(append([]any(nil), ops...), &zk.DeleteRequest{Path: n.path, Version: -1})
+	once := engine.WithHints(framework.InSession(ctx, n.session), engine.Hints{Once: true})
+	responses, err := n.queue.client.Multi(once, all...)
 	if err != nil {
-		leaving, cancel := e.leaving()
+		leaving, cancel := n.leavingIn(context.Background())
 		defer cancel()
 		_ = l.remove(leaving) // the first error is the news
 		return responses, err
 	}
-	e.queue.rewind(ctx, e.path)
+	n.queue.rewind(ctx, n.path)
 	l.removed()
 	return responses[:len(ops)], nil
 }
 
-// endAlone ends the lease for its only hold, as Release does before it deletes the node.
-func (h *Hold) endAlone() error {
+// endAlone ends the lease for its only hold, as Release does before it gives the node back. The node is lent only if lend is true.
+func (h *Hold) endAlone(lend bool) (dropped, error) {
 	l := h.lease
-	l.mu.Lock()
-	var err error
-	switch {
-	case l.lost != nil:
-		err = l.lost
-	case h.released || l.released:
-		err = ErrReleased
-	case l.holds > 1:
-		err = fmt.Errorf("%w: the lease has %d holds", ErrBadArgument, l.holds)
-	default:
-		h.released, l.released, l.holds = true, true, 0
+	if !lend {
+		l.show()
 	}
-	lost := l.lost != nil
-	l.mu.Unlock()
-	if lost {
-		ctx, cancel := l.entry.leaving()
+	d := l.drop(h, true)
+	switch {
+	case d.lost != nil:
+		ctx, cancel := l.node.leavingIn(context.Background())
 		defer cancel()
 		_ = h.release(ctx) // the node may still be there, after ErrSuspended
+		return d, d.lost
+	case !d.first:
+		return d, ErrReleased
+	case !d.last:
+		return d, fmt.Errorf("%w: the lease has %d holds", ErrBadArgument, d.holds)
 	}
-	if err != nil {
-		return err
-	}
-	h.cancel(ErrReleased)
-	l.finish(ErrReleased)
-	if l.tellEnded != nil {
-		l.tellEnded()
-	}
-	return nil
-}
-
-// releaseAlone is Release for the only hold of a lease. The error is also that of a loss after which Release has none.
-func (h *Hold) releaseAlone() error {
-	l := h.lease
-	l.mu.Lock()
-	releases, holds := l.lost == nil && !h.released, l.holds
-	several := releases && holds > 1
-	l.leaving = l.leaving || releases && !several
-	l.mu.Unlock()
-	if several {
-		return fmt.Errorf("%w: the lease has %d holds", ErrBadArgument, holds)
-	}
-	if err := h.Release(); err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.lost
-}
-
-// removed notes that we have deleted the node.
-func (l *lease) removed() {
-	r := &removal{done: make(chan struct{})}
-	close(r.done)
-	l.mu.Lock()
-	l.removal = r
-	l.mu.Unlock()
-	l.entry.end()
+	return d, nil
 }
 
 // Requeue releases the lease, queues again at the end, and waits for the next hold. It does what Release and
@@ -154,26 +92,26 @@ func (l *lease) removed() {
 // lease with several holds, by re-entry, cannot be released in this way, nor one of a Queue with [WithQueueAhead],
 // such as a semaphore's: the error is [ErrBadArgument], and nothing has changed.
 func (h *Hold) Requeue(ctx context.Context) (*Hold, error) {
-	q := h.lease.entry.queue
+	q := h.lease.node.queue
 	if q.cfg.ahead != nil { // its waiters would be overtaken
 		return nil, q.opError("requeue", fmt.Errorf("%w: new contenders wait in %s first", ErrBadArgument, q.cfg.ahead.base))
 	}
+	d, err := h.endAlone(q.local != nil)
+	if err != nil {
+		return nil, q.opError("requeue", err)
+	}
 	if q.local != nil { // others of this process come first
-		if err := h.releaseAlone(); err != nil {
+		if err := h.lease.give(h.lease.node.session.Context(), d); err != nil {
 			return nil, q.opError("requeue", err)
 		}
 		next, err := q.enter(outside{ctx, q}, true)
 		return next, q.opError("requeue", err)
-	}
-	if err := h.endAlone(); err != nil {
-		return nil, q.opError("requeue", err)
 	}
 	again := func(ctx context.Context) (*Hold, error) {
 		next, err := q.requeue(ctx, h.lease)
 		return next, q.unreachable(ctx, err)
 	}
 	var next *Hold
-	var err error
 	if o := q.observer(); o != nil {
 		next, err = q.observed(outside{ctx, q}, again, o)
 	} else {
@@ -184,43 +122,42 @@ func (h *Hold) Requeue(ctx context.Context) (*Hold, error) {
 
 // requeue replaces the node of a lease by that of the next hold. The lease has ended.
 func (q *Queue) requeue(ctx context.Context, old *lease) (*Hold, error) {
-	e := old.entry
-	session := e.session
-	v := q.view(session)
-	e.leaveView()
-	e.unwatchNode()
-	hints := engine.WithHints(framework.InSession(ctx, session), engine.Hints{Replaces: e.path})
-	next, err := q.join(hints, session, v, true)
+	n := old.node
+	v := q.view(n.session)
+	n.set(leaving)
+	n.rest()
+	hints := engine.WithHints(framework.InSession(ctx, n.session), engine.Hints{Replaces: n.path})
+	next, err := q.join(hints, n.session, v, true)
 	if err != nil {
 		return nil, old.notReplaced(ctx, err)
 	}
 	old.removed()
-	return q.resume(ctx, next)
+	return q.resume(ctx, next, true)
 }
 
-// resume waits with a node that is in the queue, and begins again if that is lost.
-func (q *Queue) resume(ctx context.Context, e *entry) (*Hold, error) {
-	h, err := e.hold(framework.InSession(ctx, e.session), true)
+// resume waits, if it may, with a node that is in the queue, and begins again if that is lost.
+func (q *Queue) resume(ctx context.Context, w *waiter, wait bool) (*Hold, error) {
+	h, err := w.hold(framework.InSession(ctx, w.session), wait)
 	if err == nil {
 		return h, nil
 	}
-	e.leave()
-	err = q.whyNot(ctx, e.session, err)
-	var lost *entryLost
+	w.leave()
+	err = q.whyNot(ctx, w.session, err)
+	var lost *nodeLost
 	if errors.As(err, &lost) {
-		return q.contend(ctx, true)
+		return q.contend(ctx, wait)
 	}
 	return nil, err
 }
 
 // notReplaced deletes the node that requeue could not replace, and returns why.
 func (l *lease) notReplaced(ctx context.Context, err error) error {
-	leaving, cancel := l.entry.leaving()
+	leaving, cancel := l.node.leavingIn(context.Background())
 	defer cancel()
 	_ = l.remove(leaving)
 	switch {
-	case l.entry.session.Err() != nil:
-		return l.entry.session.Err()
+	case l.node.session.Err() != nil:
+		return l.node.session.Err()
 	case errors.Is(err, zk.ErrNoNode):
 		return l.deletion()
 	}

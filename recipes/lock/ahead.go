@@ -9,25 +9,26 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/wait"
 )
 
 // Waiting without a view.
 
 // awaitListed is await without a view.
-func (e *entry) awaitListed(ctx context.Context, children, names []string, changed <-chan struct{}) error {
-	if e.mayLookAhead(names) {
-		return e.lookAhead(ctx, children, changed)
+func (w *waiter) awaitListed(ctx context.Context, children, names []string, changed <-chan struct{}) error {
+	if w.mayLookAhead(names) {
+		return w.lookAhead(ctx, children, changed)
 	}
 	for {
-		set, err := e.queue.watchAll(ctx, names)
+		set, err := w.queue.watchAll(ctx, names)
 		if err != nil {
 			return err
 		}
 		if set == nil {
-			return e.gone(children, names)
+			return w.missing(children, names)
 		}
-		deleted, err := e.sleepUntil(ctx, set, nil, changed)
-		if err != nil || deleted || isClosed(changed) {
+		deleted, err := w.sleepUntil(ctx, set, nil, changed)
+		if err != nil || deleted || wait.Closed(changed) {
 			return err
 		}
 		// The connection was lost, or somebody wrote to the node: watch the nodes again. The queue ahead of us
@@ -38,34 +39,34 @@ func (e *entry) awaitListed(ctx context.Context, children, names []string, chang
 // mayLookAhead reports whether nodes ahead of ours can only be deleted, and our predecessor is the only one that we wait
 // for. A driver other than Standard may let others get ahead, as a writer does with its reader, and so does the server when
 // the numbers overflow. See "The only one ahead" in docs/PROTOCOL.md.
-func (e *entry) mayLookAhead(names []string) bool {
-	_, standard := e.queue.driver.(Standard)
-	return standard && len(names) == 1 && !nearEnd(e.path)
+func (w *waiter) mayLookAhead(names []string) bool {
+	_, standard := w.queue.driver.(Standard)
+	return standard && len(names) == 1 && !nearEnd(w.path)
 }
 
 // lookAhead is for a waiter in a queue that was listed after our create. If one node is ahead, it waits for that one. When
-// that is deleted, and our node is still there, we are first, and e.known is what a list would show. If more are ahead, it
+// that is deleted, and our node is still there, we are first, and w.known is what a list would show. If more are ahead, it
 // waits for the one before our predecessor: then the next list, while the predecessor holds, shows that one alone.
 //
 // It returns when the queue must be looked at again.
-func (e *entry) lookAhead(ctx context.Context, children []string, changed <-chan struct{}) error {
-	i := max(e.ahead-2, 0)
-	for !isClosed(changed) {
+func (w *waiter) lookAhead(ctx context.Context, children []string, changed <-chan struct{}) error {
+	i := max(w.ahead-2, 0)
+	for !wait.Closed(changed) {
 		// Our node first: an event about it comes before that of a later deletion.
-		if err := e.watchOwn(ctx); err != nil {
+		if err := w.watchOwn(ctx); err != nil {
 			return err
 		}
-		set, err := e.queue.watchAll(ctx, children[i:i+1])
+		set, err := w.queue.watchAll(ctx, children[i:i+1])
 		deleted := set == nil
 		if err == nil && !deleted {
-			deleted, err = e.sleepUntil(ctx, set, e.own.Done(), changed)
+			deleted, err = w.sleepUntil(ctx, set, w.own.Done(), changed)
 		}
 		if err != nil {
 			return err
 		}
 		if deleted {
-			if e.ahead == 1 && !isClosed(e.own.Done()) {
-				e.known = children[1:]
+			if w.ahead == 1 && !wait.Closed(w.own.Done()) {
+				w.known = children[1:]
 			}
 			return nil
 		}
@@ -73,35 +74,35 @@ func (e *entry) lookAhead(ctx context.Context, children []string, changed <-chan
 	return nil
 }
 
-// watchOwn watches our node, unless a watch is there. The error is an entryLost if the node was deleted.
-func (e *entry) watchOwn(ctx context.Context) error {
-	if e.own != nil && !isClosed(e.own.Done()) {
+// watchOwn watches our node, unless a watch is there. The error is an nodeLost if the node was deleted.
+func (w *waiter) watchOwn(ctx context.Context) error {
+	if w.own != nil && !wait.Closed(w.own.Done()) {
 		return nil
 	}
-	_, _, own, err := e.queue.client.GetW(ctx, framework.Join(e.queue.base, e.name))
+	_, _, own, err := w.queue.client.GetW(ctx, framework.Join(w.queue.base, w.name))
 	if errors.Is(err, zk.ErrNoNode) {
-		return &entryLost{ErrNodeDeleted}
+		return &nodeLost{ErrNodeDeleted}
 	}
-	e.own = own
+	w.own = own
 	return err
 }
 
 // checkReadable watches our node if its ACL does not show that we may read it: servers report the end of a node only to those
 // who may. The error is zk.ErrNoAuth for all others.
-func (e *entry) checkReadable(ctx context.Context) error {
-	q := e.queue
+func (w *waiter) checkReadable(ctx context.Context) error {
+	q := w.queue
 	acl := engine.Of(q.client).ACL(framework.Join(q.base, q.name))
 	if slices.ContainsFunc(acl, func(a zk.ACL) bool { return a.Perms&zk.PermRead != 0 && (a.Scheme == "world" || a.Scheme == "auth") }) {
 		return nil
 	}
-	return e.watchOwn(ctx)
+	return w.watchOwn(ctx)
 }
 
 // sleepUntil is sleep until a watch of set fires. It reports whether one of the nodes is deleted, or may be.
-func (e *entry) sleepUntil(ctx context.Context, set *watchSet, also, changed <-chan struct{}) (deleted bool, err error) {
+func (w *waiter) sleepUntil(ctx context.Context, set *watchSet, also, changed <-chan struct{}) (deleted bool, err error) {
 	awake := make(chan struct{})
 	defer close(awake)
-	if err := e.sleep(ctx, set.fired(awake), also, changed); err != nil {
+	if err := w.sleep(ctx, set.fired(awake), also, changed); err != nil {
 		return false, err
 	}
 	return set.gone(), nil

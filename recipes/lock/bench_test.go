@@ -145,6 +145,29 @@ func BenchmarkUncontended(b *testing.B) {
 	})
 }
 
+// BenchmarkRetained is BenchmarkUncontended with retention.
+func BenchmarkRetained(b *testing.B) {
+	retained := system{"retained", func(b *testing.B, servers []string) connection {
+		return connectOurs(b, servers, lock.WithRetention(time.Second))
+	}}
+	bench(b, []system{ours, retained}, func(connect func() connection, path string) []cycle {
+		return connect()(path, 1)
+	})
+}
+
+// BenchmarkContendedRetained is BenchmarkContended with retention: no slower than without.
+func BenchmarkContendedRetained(b *testing.B) {
+	retained := system{"retained", func(b *testing.B, servers []string) connection {
+		return connectOurs(b, servers, lock.WithRetention(time.Second))
+	}}
+	bench(b, []system{ours, retained}, func(connect func() connection, path string) (cycles []cycle) {
+		for range 10 {
+			cycles = append(cycles, connect()(path, 1)...)
+		}
+		return cycles
+	})
+}
+
 // BenchmarkIndependent is about many locks at once on one connection.
 func BenchmarkIndependent(b *testing.B) {
 	for _, n := range []int{8, 64, 512} {

@@ -11,19 +11,14 @@ func (q *Queue) InLine() int {
 	return q.local.waiting.Len()
 }
 
-// ReleaseDuring is Release, with a call of f just after it was decided that the node is passed on. It reports whether it was.
+// ReleaseDuring is Release, with a call of f just after it was decided that the node is lent. It reports whether it was.
 func (h *Hold) ReleaseDuring(f func()) bool {
-	l := h.lease
-	l.mu.Lock()
-	next := l.nextLocal()
-	l.released, l.passed = next != nil, next != nil
-	l.mu.Unlock()
-	if next == nil {
+	d := h.lease.drop(h, false)
+	if d.lend == nil {
 		return false
 	}
 	f()
-	l.finish(ErrReleased)
-	next <- l.entry
+	d.lend()
 	return true
 }
 
@@ -32,8 +27,8 @@ func (h *Hold) Lose(cause error) { h.lease.lose(cause) }
 
 // Alone reports whether nobody else is in the queue, for all that we have been told.
 func (h *Hold) Alone() bool {
-	v := h.lease.entry.inView()
-	return v != nil && v.Alone(h.lease.entry)
+	v := h.lease.node.inView()
+	return v != nil && v.Alone(h.lease.node)
 }
 
 // Viewed reports whether the Queue's path has a view that can be asked.
@@ -45,15 +40,15 @@ func (q *Queue) Viewed() bool {
 // HoldAgainWhileLost begins a second lease of h's node, as for a hand-off. When it depends on the session already, suspend
 // is called, and the node is taken for deleted.
 func (h *Hold) HoldAgainWhileLost(suspend func()) error {
-	e := h.lease.entry
-	e.mu.Lock()
+	n := h.lease.node
+	n.mu.Lock()
 	done := make(chan error)
 	go func() {
-		_, err := newHold(context.Background(), e)
+		_, err := newHold(context.Background(), n, nil)
 		done <- err
 	}()
 	suspend()
-	close(e.vanished)
-	e.mu.Unlock()
+	close(n.gone)
+	n.mu.Unlock()
 	return <-done
 }

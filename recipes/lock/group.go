@@ -38,17 +38,14 @@ func NewGroup(holds ...*Hold) (*Group, error) {
 func (h *Hold) join(g *Group) {
 	l := h.lease
 	l.mu.Lock()
-	released := h.released // its context may end a moment later
-	if !released {
-		if l.groups == nil {
-			l.groups = make(map[*Hold][]*Group)
-		}
-		l.groups[h] = append(l.groups[h], g)
+	held := slices.Contains(l.holds, h) // if not, its context may end a moment later
+	if held {
+		h.groups = append(h.groups, g)
 	}
 	l.mu.Unlock()
 	if err := h.Err(); err != nil {
 		g.end(err)
-	} else if released {
+	} else if !held {
 		g.end(ErrReleased)
 	}
 }

@@ -4,11 +4,40 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/lockapi"
 )
+
+func init() {
+	lockapi.ExpectDeletion = func(hold any, cause error) {
+		l := hold.(*Hold).lease
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.deleted = cause
+	}
+	lockapi.Leave = func(holds ...any) {
+		var all []*Hold
+		for _, h := range holds {
+			all = append(all, h.(*Hold))
+		}
+		leave(all)
+	}
+}
+
+// leave is lockapi.Leave.
+func leave(holds []*Hold) {
+	limited, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	for _, h := range holds {
+		ctx, cancel := h.lease.node.leavingIn(limited)
+		_ = h.release(ctx) // that it is given back is all that counts
+		cancel()
+	}
+}
 
 // Hold is an acquired lease: what Acquire returns. It ends once, by Release or by a loss. Acquire again after
 // that.
@@ -18,8 +47,7 @@ type Hold struct {
 	lease  *lease
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-
-	released bool // guarded by lease.mu
+	groups []*Group // that end with the hold; guarded by lease.mu
 }
 
 // Context ends when the lease may no longer be ours, always before anyone else can acquire it. context.Cause
@@ -39,7 +67,7 @@ func (h *Hold) Err() error { return context.Cause(h.ctx) }
 // Path is the path of the lease's node.
 func (h *Hold) Path() string {
 	h.lease.show()
-	return h.lease.entry.path
+	return h.lease.node.path
 }
 
 // String is the path of the lease's node, and whether it is held, released, or why it ended: for logs. It asks no
@@ -52,14 +80,14 @@ func (h *Hold) String() string {
 	case err != nil:
 		state = "ended: " + err.Error()
 	}
-	return h.lease.entry.path + " (" + state + ")"
+	return h.lease.node.path + " (" + state + ")"
 }
 
 // Session is the session that the lease's node belongs to.
-func (h *Hold) Session() *framework.Session { return h.lease.entry.session }
+func (h *Hold) Session() *framework.Session { return h.lease.node.session }
 
 // Client is the client that the lock was made with, for recipes that build on holds.
-func (h *Hold) Client() *framework.Client { return h.lease.entry.queue.client }
+func (h *Hold) Client() *framework.Client { return h.lease.node.queue.client }
 
 // Release releases the lease. First the context ends, with [ErrReleased]; then the node is deleted. Release
 // returns when the server has confirmed the deletion, or with [ErrSessionLost] or [ErrClosed] when the session
@@ -73,35 +101,36 @@ func (h *Hold) Client() *framework.Client { return h.lease.entry.queue.client }
 // has held meanwhile. If the answer was lost, that is not certain, and Release returns [ErrSuspended]. After
 // [ErrSessionLost] the client deletes the node in the background, if the servers have not done so yet. A second
 // call returns [ErrReleased], or tries again if the node could not be deleted.
-func (h *Hold) Release() error { return h.release(h.lease.entry.session.Context()) }
+func (h *Hold) Release() error { return h.release(h.lease.node.session.Context()) }
 
 // release is Release that waits no longer than ctx. What is left to do goes on in the background.
 func (h *Hold) release(ctx context.Context) error {
 	l := h.lease
-	l.mu.Lock()
-	again := h.released
-	h.released = true
-	if !again {
-		l.holds--
-	}
-	last, lost := l.holds == 0, l.lost
-	groups := l.groups[h]
-	delete(l.groups, h)
-	l.mu.Unlock()
-
-	endAll(groups, ErrReleased)
-	h.cancel(ErrReleased)
-	err := lost
+	d := l.drop(h, false)
+	err := d.lost
 	switch {
-	case again:
+	case !d.first:
 		err = l.releasedAlready(ctx)
-	case last:
-		err = l.release(ctx)
+	case d.last:
+		err = l.give(ctx, d)
 	}
 	if err != nil {
-		return &framework.OpError{Op: "release", Path: l.entry.path, Err: err}
+		return &framework.OpError{Op: "release", Path: l.node.path, Err: err}
 	}
 	return nil
+}
+
+// end ends the context of the hold and its groups.
+func (h *Hold) end(cause error) {
+	l := h.lease
+	l.mu.Lock()
+	groups := h.groups
+	h.groups = nil
+	l.mu.Unlock()
+	h.cancel(cause)
+	for _, g := range groups {
+		g.end(cause)
+	}
 }
 
 // Do calls f and releases. f's context ends with the hold, and when ctx ends. The error is f's and Release's
@@ -135,11 +164,11 @@ func do(ctx, held context.Context, release func() error, f func(ctx context.Cont
 // With several leases there are several holders, and the token only tells their order.
 func (h *Hold) FencingToken(ctx context.Context) (int64, error) {
 	if !h.lease.show() {
-		return 0, &framework.OpError{Op: "fencing token", Path: h.lease.entry.path, Err: ErrReleased}
+		return 0, &framework.OpError{Op: "fencing token", Path: h.lease.node.path, Err: ErrReleased}
 	}
-	token, err := h.lease.fencingToken(ctx)
+	token, err := h.lease.node.fencingToken(ctx, h.lease)
 	if err != nil {
-		return 0, &framework.OpError{Op: "fencing token", Path: h.lease.entry.path, Err: err}
+		return 0, &framework.OpError{Op: "fencing token", Path: h.lease.node.path, Err: err}
 	}
 	return token, nil
 }
@@ -150,7 +179,7 @@ func (h *Hold) FencingToken(ctx context.Context) (int64, error) {
 //
 //	client.Multi(ctx, hold.Guard(), &zk.SetDataRequest{...})
 func (h *Hold) Guard() *zk.CheckVersionRequest {
-	path := h.lease.entry.path
+	path := h.lease.node.path
 	if !h.lease.show() {
 		path += passedOn // the node is there, but it is another holder's
 	}
@@ -165,10 +194,10 @@ func (h *Hold) again(ctx context.Context) (*Hold, error) {
 	l := h.lease
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.lost != nil {
-		return nil, l.lost
+	if lost := l.lost(); lost != nil {
+		return nil, lost
 	}
-	if h.released || l.leaving {
+	if !slices.Contains(l.holds, h) {
 		return nil, ErrReleased
 	}
 	return l.newHold(ctx), nil

@@ -18,7 +18,7 @@ func TestLossWhileAHoldBegins(t *testing.T) {
 	server := zktest.NewServer(t)
 	hold := acquire(t, newQueue(t, testbed.On(server).Client(t), "/lock"))
 	err := hold.HoldAgainWhileLost(func() {
-		running(t, "lock.(*entry).begin")
+		running(t, "lock.(*node).begin")
 		server.CutConnections()
 		running(t, "lock.(*lease).lose")
 	})

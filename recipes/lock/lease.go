@@ -4,117 +4,93 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
-	"github.com/gocurator/curator/internal/lockapi"
+	"github.com/gocurator/curator/internal/wait"
 )
 
-func init() {
-	lockapi.ExpectDeletion = func(hold any, cause error) {
-		l := hold.(*Hold).lease
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.deleted = cause
-	}
-	lockapi.Leave = func(holds ...any) {
-		var all []*Hold
-		for _, h := range holds {
-			all = append(all, h.(*Hold))
-		}
-		leave(all)
-	}
-}
-
-// leave is lockapi.Leave.
-func leave(holds []*Hold) {
-	limited, cancel := context.WithTimeout(context.Background(), leaveTimeout)
-	defer cancel()
-	for _, h := range holds {
-		ctx, cancel := h.lease.entry.leavingIn(limited)
-		_ = h.release(ctx) // that it is given back is all that counts
-		cancel()
-	}
-}
-
-// lease is the state of a node that holds. All holds that re-entered share it. It ends once: it is released
-// with its last hold, or lost.
+// lease is what a node of ours has while it holds. All holds that re-entered share it. It begins in newLease and ends once, in
+// end, by one of these causes. First the contexts of its holds end, and then:
+//
+//	cause                        what becomes of the node
+//	ErrReleased                  it is lent to the next goroutine, kept for the next Acquire, or deleted
+//	ErrSuspended                 it stays until Release, and is watched
+//	ErrSessionLost, ErrClosed    it stays until Release, if the servers do not delete it before: the work may still run
+//	ErrMaxHold, zk.ErrNoAuth     it is deleted in the background
+//	ErrNodeDeleted and the like  it is gone
+//	errUnused                    it is deleted in the background, as after each loss of a lease that has no hold
+//	errLent                      it is the next goroutine's
 type lease struct {
-	entry *entry
+	node  *node
 	began time.Time
-	ctx   context.Context // ends with the lease
-	end   context.CancelCauseFunc
 
-	tellEnded func() // nil when nobody observes; set before Acquire returns
-
-	mu       sync.Mutex // guards what follows
-	holds    int        // not released yet
-	leaving  bool       // the last hold is about to be released: nobody re-enters
-	released bool       // the node is being deleted by us, or was passed on
-	passed   bool       // on to the next hold: the node is not ours any more
-	lost     error      // why the lease is not ours any more; nil if it was not lost
-	deleted  error      // what a deletion by somebody else means
-	removal  *removal
-	token    int64              // 0: not known yet
-	shown    bool               // the holder has, or may have, told others of its node
-	groups   map[*Hold][]*Group // that end with a hold
-
-	undepend func() bool // ends the dependence on the session
-	maxHold  *time.Timer // nil: no limit
+	mu      sync.Mutex // guards what follows
+	holds   []*Hold    // not released yet; none: the node is kept for the next Acquire
+	cause   error      // nil: the lease has not ended
+	ended   func()     // ends the dependence on the session, and notifies the observer
+	timer   *time.Timer
+	deleted error // what a deletion by somebody else means
+	shown   bool  // the holder has, or may have, passed on its path, token or guard
+	removal *removal
 }
 
-// removal is one try to delete the node.
-type removal struct {
-	done chan struct{}
-	err  error // once done is closed
-}
+// Causes of an end that no holder sees.
+var (
+	errLent   = errors.New("lent to another goroutine")
+	errUnused = errors.New("not used")
+)
 
-// watchAfter is how long a hold must last before its node is watched, if there is no view. Most holds are
-// shorter and save the watch.
-const watchAfter = 5 * time.Millisecond
-
-// newHold begins the lease of an entry that may hold. It fails if the session is suspended or lost, or if no
-// server has confirmed it in time.
-func newHold(ctx context.Context, e *entry) (*Hold, error) {
-	l := &lease{entry: e, deleted: ErrNodeDeleted, began: time.Now(), token: e.token}
-	l.ctx, l.end = context.WithCancelCause(context.Background())
+// newLease begins a lease of a node that may hold, without a hold. It fails if the session is suspended or lost, or if no
+// server has confirmed it in time. l.mu is held when it returns a lease.
+func newLease(n *node, policy connstate.ErrorPolicy) (l *lease, err error) {
+	l = &lease{node: n, deleted: ErrNodeDeleted, began: time.Now()}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	undepend, err := e.depend(e.queue.cfg.policy, l.lose)
-	if err != nil {
-		l.end(err)
-		return nil, err
-	}
-	if err := e.begin(l); err != nil {
-		l.released = true // a loss that is being told at this moment has nothing to end
+	undepend, err := n.depend(policy, l.lose)
+	if err == nil {
+		if err = n.begin(l); err == nil {
+			l.ended = func() { undepend() }
+			return l, nil
+		}
 		undepend()
-		l.end(err)
+	}
+	l.cause = err // a loss that comes at this moment has nothing to end
+	l.mu.Unlock()
+	return nil, err
+}
+
+// newHold begins the lease of a node with its first hold. own is a watch of the node, or nil.
+func newHold(ctx context.Context, n *node, own *framework.Watch) (*Hold, error) {
+	l, err := newLease(n, n.queue.cfg.policy)
+	if err != nil {
 		return nil, err
 	}
-	if e.inView() == nil {
-		e.watch(watchAfter)
+	defer l.mu.Unlock()
+	if n.inView() == nil {
+		n.watch(watchAfter, own)
 	}
-	l.undepend = undepend
-	if d := e.queue.cfg.maxHold; d > 0 {
-		l.maxHold = time.AfterFunc(d, l.endMaxHold)
+	if d := n.queue.cfg.maxHold; d > 0 {
+		l.timer = time.AfterFunc(d, l.endMaxHold)
 	}
 	return l.newHold(ctx), nil
 }
 
 // newHold adds a hold. l.mu is held.
 func (l *lease) newHold(ctx context.Context) *Hold {
-	l.holds++
 	h := &Hold{lease: l}
-	var own context.Context
-	own, h.cancel = context.WithCancelCause(l.ctx)
+	own, cancel := context.WithCancelCause(context.Background())
+	h.cancel = cancel
 	h.ctx = holdContext{
-		Context: context.WithValue(own, heldKey{l.entry.queue}, h),
+		Context: context.WithValue(own, heldKey{l.node.queue}, h),
 		values:  context.WithoutCancel(ctx),
 	}
+	l.holds = append(l.holds, h)
 	return h
 }
 
@@ -132,109 +108,143 @@ func (c holdContext) Value(key any) any {
 	return c.values.Value(key)
 }
 
-// lose ends the lease because it was lost. It does not block.
-func (l *lease) lose(cause error) {
+// end ends the lease because it was lost or lent, unless it has ended. It does not block.
+func (l *lease) end(cause error) bool {
 	l.mu.Lock()
-	if l.released || l.lost != nil {
+	if l.cause != nil {
 		l.mu.Unlock()
-		return
+		return false
 	}
-	l.lost = cause
+	l.cause = cause
+	holds := slices.Clone(l.holds)
 	l.mu.Unlock()
-	l.finish(cause)
-	l.logLoss(cause)
-	switch {
-	case errors.Is(cause, ErrMaxHold):
-		l.entry.leaveSoon()
-	case errors.Is(cause, ErrSessionLost), errors.Is(cause, ErrClosed):
-		// The servers delete the node, but later if we gave the session up before they did. Until Release we must not
-		// delete it: the holder's work may still run.
-		l.entry.end()
-	case errors.Is(cause, ErrSuspended):
-		// The node may exist as long as the session. Waiters in memory must be told when it is deleted.
-		l.entry.watch(0)
-	case errors.Is(cause, zk.ErrNoAuth):
-		l.entry.leaveSoon()
+	for _, h := range holds {
+		h.end(cause)
 	}
+	l.finish()
+	n := l.node
+	switch {
+	case errors.Is(cause, errLent):
+	case len(holds) == 0, errors.Is(cause, ErrMaxHold), errors.Is(cause, zk.ErrNoAuth):
+		n.leaveSoon()
+	case errors.Is(cause, ErrSuspended):
+		n.watch(0, nil) // waiters in memory must know when it is deleted
+	default:
+		n.end()
+	}
+	return true
 }
 
-// endMaxHold is called when the time of WithMaxHold has passed: it deletes the node, also
-// that of a holder that was told ErrSuspended and has not released.
+// finish ends what runs for the lease.
+func (l *lease) finish() {
+	l.mu.Lock()
+	ended, cause := l.ended, l.cause
+	if l.timer != nil && !errors.Is(cause, ErrSuspended) {
+		l.timer.Stop()
+	}
+	l.mu.Unlock()
+	ended()
+}
+
+// lose ends the lease because it was lost.
+func (l *lease) lose(cause error) {
+	if !l.end(cause) || errors.Is(cause, ErrClosed) {
+		return
+	}
+	log := l.node.queue.client.Logger()
+	if l.unused() || !log.Enabled(context.Background(), slog.LevelWarn) {
+		return
+	}
+	// The logger may block.
+	go log.Warn(l.node.queue.noun+" lost", "path", l.node.path, "held", time.Since(l.began), "reason", cause)
+}
+
+// giveBack ends the lease of a node that is kept for the next Acquire. It reports whether that is what it is.
+func (l *lease) giveBack() bool {
+	if !l.unused() {
+		return false
+	}
+	l.end(errUnused)
+	return true
+}
+
+// unused reports whether the lease has no hold.
+func (l *lease) unused() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.holds) == 0
+}
+
+// endMaxHold is called when the time of WithMaxHold has passed: it deletes the node, also that of a holder that
+// has lost it by ErrSuspended and has not released.
 func (l *lease) endMaxHold() {
 	l.mu.Lock()
-	stuck := errors.Is(l.lost, ErrSuspended) && l.removal == nil
+	stuck := errors.Is(l.cause, ErrSuspended) && l.removal == nil
 	if stuck {
 		l.deleted = ErrMaxHold
 	}
 	l.mu.Unlock()
 	if stuck {
-		l.entry.leaveSoon()
+		l.node.leaveSoon()
 	} else {
 		l.lose(ErrMaxHold)
 	}
 }
 
-// logLoss logs a loss. It does not block, although the logger may.
-func (l *lease) logLoss(cause error) {
-	log := l.entry.queue.client.Logger()
-	if !errors.Is(cause, ErrClosed) && log.Enabled(context.Background(), slog.LevelWarn) {
-		go log.Warn(l.entry.queue.noun+" lost", "path", l.entry.path, "held", time.Since(l.began), "reason", cause)
-	}
-}
-
-// finish cancels the contexts of the holds and of their groups, and ends what runs for the lease.
-func (l *lease) finish(cause error) {
-	l.end(cause)
+// drop removes a hold that is released. The lease ends with its last one. lend is then who gets the node, or nil. first is false
+// if the hold was released before, and lost is why the lease had ended. With alone, nothing happens if there are other holds.
+func (l *lease) drop(h *Hold, alone bool) (d dropped) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, groups := range l.groups {
-		endAll(groups, cause)
+	i := slices.Index(l.holds, h)
+	d = dropped{first: i >= 0, lost: l.lost(), holds: len(l.holds)}
+	if !d.first || alone && (d.holds > 1 || d.lost != nil) {
+		l.mu.Unlock()
+		return d
 	}
-	l.groups = nil
-	l.undepend()
-	if l.maxHold != nil && !errors.Is(cause, ErrSuspended) {
-		l.maxHold.Stop()
-	}
-}
-
-func endAll(groups []*Group, cause error) {
-	for _, g := range groups {
-		g.end(cause)
-	}
-}
-
-// release is called once, when the last hold is released.
-func (l *lease) release(ctx context.Context) error {
-	l.mu.Lock()
-	lost := l.lost
-	l.released = lost == nil
-	var next chan *entry
-	if l.released {
-		if next = l.nextLocal(); next != nil {
-			l.passed = true
+	l.holds = slices.Delete(l.holds, i, i+1)
+	d.last = len(l.holds) == 0
+	if d.last && l.cause == nil {
+		l.cause = ErrReleased
+		if d.lend = l.lend(); d.lend != nil {
+			l.cause = errLent
 		}
 	}
 	l.mu.Unlock()
-	switch {
-	case errors.Is(lost, ErrSessionLost):
-		l.entry.leaveSoon() // the servers may not have ended the session yet
-		return lost
-	case l.lostForGood(lost):
-		return lost
-	case lost != nil:
-		return l.remove(ctx)
+	h.end(ErrReleased)
+	if d.last && d.lost == nil {
+		l.finish()
 	}
-	// The holder's context ends before the node is deleted. Otherwise two contexts would be live until the
-	// reply to the delete is here.
-	l.finish(ErrReleased)
-	if l.tellEnded != nil {
-		l.tellEnded()
-	}
-	switch {
-	case next != nil:
-		next <- l.entry
+	return d
+}
+
+// dropped is what drop has done.
+type dropped struct {
+	first, last bool
+	holds       int // there were
+	lost        error
+	lend        func()
+}
+
+// lost is why the lease was lost, or nil. l.mu is held.
+func (l *lease) lost() error {
+	if errors.Is(l.cause, ErrReleased) || errors.Is(l.cause, errLent) {
 		return nil
-	case l.entry.queue.cfg.async:
+	}
+	return l.cause
+}
+
+// give is what becomes of the node of a lease that its holders have released.
+func (l *lease) give(ctx context.Context, d dropped) error {
+	switch {
+	case errors.Is(d.lost, ErrSessionLost):
+		l.node.leaveSoon() // the servers may not have ended the session yet
+		return d.lost
+	case lostForGood(d.lost):
+		return d.lost
+	case d.lend != nil:
+		d.lend()
+		return nil
+	case d.lost == nil && l.node.queue.cfg.async:
 		l.removeSoon()
 		return nil
 	}
@@ -242,18 +252,16 @@ func (l *lease) release(ctx context.Context) error {
 }
 
 // lostForGood reports whether somebody else may have held after the loss.
-func (l *lease) lostForGood(lost error) bool {
-	return lost != nil && !errors.Is(lost, ErrSuspended)
-}
+func lostForGood(lost error) bool { return lost != nil && !errors.Is(lost, ErrSuspended) }
 
 // releasedAlready returns what Release returns for a hold that was released before. It repeats a removal that
 // failed, and waits for one that is running.
 func (l *lease) releasedAlready(ctx context.Context) error {
 	l.mu.Lock()
-	lost, removal := l.lost, l.removal
+	lost, removal := l.lost(), l.removal
 	l.mu.Unlock()
 	switch {
-	case l.lostForGood(lost):
+	case lostForGood(lost):
 		return lost
 	case removal != nil:
 		<-removal.done
@@ -268,34 +276,58 @@ func (l *lease) releasedAlready(ctx context.Context) error {
 	return ErrReleased
 }
 
+// removal is one try to delete the node.
+type removal struct {
+	done chan struct{}
+	err  error // once done is closed
+}
+
+// begin notes that a removal begins, unless one has succeeded or is running, which it returns.
+func (l *lease) beginRemoval() (r *removal, mine bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.timer != nil {
+		l.timer.Stop() // after ErrSuspended it was still needed
+	}
+	if r = l.removal; r != nil && (!wait.Closed(r.done) || r.err == nil) {
+		return r, false
+	}
+	l.removal = &removal{done: make(chan struct{})}
+	return l.removal, true
+}
+
 // remove deletes the node. If a removal is running, it waits for that one. A removal that failed is repeated.
 func (l *lease) remove(ctx context.Context) error {
-	l.mu.Lock()
-	r := l.removal
-	mine := r == nil || isClosed(r.done) && r.err != nil
-	if mine {
-		r = &removal{done: make(chan struct{})}
-		l.removal = r
-	}
-	lost := l.lost != nil
-	if l.maxHold != nil {
-		l.maxHold.Stop() // after ErrSuspended it was still needed
-	}
-	l.mu.Unlock()
+	r, mine := l.beginRemoval()
 	if !mine {
 		<-r.done
 		return r.err
 	}
-	if lost { // somebody else may have deleted the node, and then others have held
+	if l.wasLost() { // somebody else may have deleted the node, and then others have held
 		ctx = engine.WithHints(ctx, engine.Hints{Certain: true})
 	}
-	found, err := l.entry.remove(ctx)
-	return l.finishRemoval(r, found, err)
+	found, err := l.node.remove(ctx)
+	return l.endRemoval(r, found, err)
 }
 
-// finishRemoval notes how a removal has ended, and returns what it means for the lease.
-func (l *lease) finishRemoval(r *removal, found bool, err error) error {
-	if over := l.entry.session.Err(); over != nil && (err != nil || !found) {
+// removeSoon deletes the node, and does not wait for the answer. It is called once, before any other removal.
+func (l *lease) removeSoon() {
+	r, _ := l.beginRemoval()
+	l.node.send(func(found bool, err error) { _ = l.endRemoval(r, found, err) })
+}
+
+// removed notes that we have deleted the node.
+func (l *lease) removed() {
+	r, mine := l.beginRemoval()
+	if mine {
+		close(r.done)
+	}
+	l.node.end()
+}
+
+// endRemoval notes how a removal has ended, and returns what it means for the lease.
+func (l *lease) endRemoval(r *removal, found bool, err error) error {
+	if over := l.node.session.Err(); over != nil && (err != nil || !found) {
 		err = over
 	} else if err == nil && !found {
 		err = l.deletion()
@@ -305,13 +337,19 @@ func (l *lease) finishRemoval(r *removal, found bool, err error) error {
 	return err
 }
 
+func (l *lease) wasLost() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost() != nil
+}
+
 // deletion returns the cause if somebody else has deleted the node: the servers, if the session has ended and
-// we were not told.
+// this has not been reported.
 func (l *lease) deletion() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.lost != nil && l.deleted == ErrNodeDeleted {
-		return l.lost
+	if lost := l.lost(); lost != nil && l.deleted == ErrNodeDeleted {
+		return lost
 	}
 	return l.deleted
 }
@@ -322,29 +360,15 @@ func (l *lease) show() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.shown = true
-	return !l.passed
+	return !errors.Is(l.cause, errLent)
 }
 
-// fencingToken asks for the czxid of our node, once.
-func (l *lease) fencingToken(ctx context.Context) (int64, error) {
-	l.mu.Lock()
-	token := l.token
-	l.mu.Unlock()
-	if token != 0 {
-		return token, nil
-	}
-	if l.ctx.Err() != nil {
-		return 0, context.Cause(l.ctx)
-	}
-	found, stat, err := l.entry.queue.client.Exists(framework.InSession(ctx, l.entry.session), l.entry.path)
-	if err != nil {
-		return 0, err
-	}
-	if !found {
-		return 0, l.deletion()
-	}
+// endedBy is why the lease has ended, as its holders see it.
+func (l *lease) endedBy() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.token = stat.Czxid
-	return stat.Czxid, nil
+	if errors.Is(l.cause, errLent) {
+		return ErrReleased
+	}
+	return l.cause
 }

@@ -94,44 +94,51 @@ func (s *watchSet) gone() bool {
 	})
 }
 
-// watch begins to watch our node, after a while, until unwatchNode.
-func (e *entry) watch(after time.Duration) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.watching || e.ended {
+// watchAfter is how long a hold must last before its node is watched, if there is no view. Most holds are
+// shorter and save the watch.
+const watchAfter = 5 * time.Millisecond
+
+// watch begins to watch our node, after a while, until it rests. own is a watch that is there, or nil.
+func (n *node) watch(after time.Duration, own *framework.Watch) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.unwatch != nil || n.state != holding {
 		return
 	}
-	if e.own != nil {
+	if own != nil {
 		after = 0 // it costs nothing
 	}
-	e.watching = true
-	ctx, cancel := context.WithCancel(framework.InSession(context.Background(), e.session))
-	timer := time.AfterFunc(after, func() { e.watchNode(ctx) }) // ends with ctx
-	e.unwatch = func() {
+	ctx, cancel := context.WithCancel(framework.InSession(context.Background(), n.session))
+	timer := time.AfterFunc(after, func() { n.watchNode(ctx, own) }) // ends with ctx
+	n.unwatch = func() {
 		timer.Stop()
 		cancel()
 	}
 }
 
 // watchNode returns when our node is deleted or ctx is done.
-func (e *entry) watchNode(ctx context.Context) {
-	for watch := e.own; ; watch = nil {
+func (n *node) watchNode(ctx context.Context, watch *framework.Watch) {
+	for ; ; watch = nil {
 		var err error
 		if watch == nil {
-			_, _, watch, err = e.queue.client.GetW(ctx, e.path)
+			_, _, watch, err = n.queue.client.GetW(ctx, n.path)
 		}
 		switch {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, zk.ErrNoNode):
-			e.vanish()
+			n.Deleted()
 			return
 		case retry.MayPass(err):
 			// If ctx ends, the next request says so.
 			_ = wait.Sleep(ctx, engine.RefusedPause)
 			continue // out of reach; whether that is trouble is for the session to say
 		case errors.Is(err, zk.ErrNoAuth):
-			e.unreadable(err)
+			// Nobody would notify us of its end. Only a driver that gives nodes an ACL of its own gets here.
+			n.mu.Lock()
+			l := n.lease
+			n.mu.Unlock()
+			l.lose(fmt.Errorf("%w: its node: %w", ErrLost, err))
 			return
 		case err != nil:
 			return // it is over
@@ -139,33 +146,11 @@ func (e *entry) watchNode(ctx context.Context) {
 		select {
 		case <-watch.Done():
 			if watch.Event().Type == zk.EventNodeDeleted && ctx.Err() == nil {
-				e.vanish()
+				n.Deleted()
 				return
 			}
 		case <-ctx.Done():
 			return
 		}
-	}
-}
-
-// unreadable ends the hold of a node that we may not read: nobody would tell us of its end. Only a driver that gives nodes an ACL
-// of its own gets here.
-func (e *entry) unreadable(reason error) {
-	e.mu.Lock()
-	l := e.lease
-	e.mu.Unlock()
-	if l != nil {
-		l.lose(fmt.Errorf("%w: its node: %w", ErrLost, reason))
-	}
-}
-
-// unwatchNode ends what watch began.
-func (e *entry) unwatchNode() {
-	e.mu.Lock()
-	unwatch := e.unwatch
-	e.unwatch = nil
-	e.mu.Unlock()
-	if unwatch != nil {
-		unwatch()
 	}
 }

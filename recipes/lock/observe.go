@@ -3,7 +3,6 @@ package lock
 import (
 	"cmp"
 	"context"
-	"sync"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -71,7 +70,7 @@ func (q *Queue) observedAll(ctx context.Context, obtain func(context.Context) ([
 		if i > 0 {
 			own = o.Acquiring(ctx, e)
 		}
-		h.observe(o.Acquired(own, framework.AcquiredEvent{Path: q.base, Name: q.name, Node: h.lease.entry.path, Waited: waited}), o)
+		h.observe(o.Acquired(own, framework.AcquiredEvent{Path: q.base, Name: q.name, Node: h.lease.node.path, Waited: waited}), o)
 	}
 	for _, h := range holds {
 		err = cmp.Or(err, h.Err())
@@ -82,28 +81,41 @@ func (q *Queue) observedAll(ctx context.Context, obtain func(context.Context) ([
 	return err
 }
 
-// tellJoined tells the observer, if there is one, that an entry has joined the queue.
-func (e *entry) tellJoined(ctx context.Context) {
-	q := e.queue
+// notifyJoined notifies the observer, if there is one, that the node has joined the queue.
+func (w *waiter) notifyJoined(ctx context.Context) {
+	q := w.queue
 	if o := q.observer(); o != nil {
-		o.Joined(ctx, framework.JoinedEvent{Path: q.base, Name: q.name, Ahead: e.ahead})
+		o.Joined(ctx, framework.JoinedEvent{Path: q.base, Name: q.name, Ahead: w.ahead})
 	}
 }
 
-// observe makes o be told of the end of the first hold of a lease, which nobody has yet, and gives the hold the
+// observe has o notified of the end of the first hold of a lease, which nobody has yet, and gives the hold the
 // values of ctx.
 func (h *Hold) observe(ctx context.Context, o *framework.Observer) {
-	l, q := h.lease, h.lease.entry.queue
+	l, q := h.lease, h.lease.node.queue
 	ctx = framework.InSession(context.WithoutCancel(ctx), h.Session()) // as without an observer
 	h.ctx = holdContext{h.ctx.(holdContext).Context, ctx}
-	l.tellEnded = sync.OnceFunc(func() {
+	notify := func() {
 		o.Ended(ctx, framework.EndedEvent{
-			Path: q.base, Name: q.name, Node: l.entry.path,
+			Path: q.base, Name: q.name, Node: l.node.path,
 			Held:  time.Since(l.began),
-			Cause: context.Cause(l.ctx),
+			Cause: l.endedBy(),
 		})
-	})
-	// Release calls the observer before it sends the delete. A loss must not: others have to be told of it too.
-	// So this call has a goroutine of its own, which ends with o.Ended.
-	context.AfterFunc(l.ctx, l.tellEnded)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cause != nil {
+		go notify()
+		return
+	}
+	// Release calls the observer before it sends the delete. A loss must not: other holders have to be notified, too.
+	undepend := l.ended
+	l.ended = func() {
+		undepend()
+		if l.wasLost() {
+			go notify() // ends with o.Ended
+		} else {
+			notify()
+		}
+	}
 }

@@ -16,10 +16,10 @@ type config struct {
 	maxLeases int
 	maxHold   time.Duration // 0: no limit
 	policy    connstate.ErrorPolicy
-	plain     bool     // a hold's context is like any other
-	handOff   *handOff // nil: none
-	ahead     *Queue   // nil, or the queue that must be empty for TryAcquire
-	async     bool     // Release does not wait for the answer
+	plain     bool // a hold's context is like any other
+	lend      lending
+	ahead     *Queue // nil, or the queue that must be empty for TryAcquire
+	async     bool   // Release does not wait for the answer
 }
 
 // WithData sets the data of our nodes, for people who look at the queue. The default is the client's default

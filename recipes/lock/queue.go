@@ -24,7 +24,7 @@ type Queue struct {
 	driver Driver
 	cfg    config
 	views  *queueview.Views
-	local  *localQueue // nil: no local hand-off
+	local  *localQueue // nil: no local hand-off and no retention
 	order  queueview.Order
 	noun   string // what a lease is, for the log
 	silent bool   // no observer is told of it
@@ -78,11 +78,10 @@ func New(client *framework.Client, path, name string, driver Driver, opts ...Opt
 			q.order = own
 		}
 	}
-	if cfg.handOff != nil {
+	if q.local = newLocalQueue(cfg.lend); q.local != nil {
 		if _, standard := driver.(Standard); cfg.plain || !standard || cfg.maxLeases > 1 {
-			return nil, fmt.Errorf("lock: %w: local hand-off is for one lease, the Standard driver and re-entry", ErrBadArgument)
+			return nil, fmt.Errorf("lock: %w: local hand-off and retention are for one lease, the Standard driver and re-entry", ErrBadArgument)
 		}
-		q.local = &localQueue{handOff: *cfg.handOff}
 	}
 	return q, nil
 }

@@ -21,7 +21,7 @@ func (q *Queue) view(session *framework.Session) *queueview.View {
 	q.used = now
 	own := len(q.nodes)
 	q.mu.Unlock()
-	v := q.views.Get(q.client, session, q.base, begin, own+1)
+	v := q.views.Get(q.client, session, q.base, begin, own)
 	if v != nil {
 		v.Use(now)
 	}

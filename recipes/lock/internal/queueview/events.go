@@ -27,11 +27,11 @@ func (v *View) list(names []string, stat *zk.Stat, err error) {
 	}
 }
 
-// first returns the names of the children.
-func (v *View) first() []string {
+// first returns the names of the children, and how many nodes of ours may be among them that were not admitted yet.
+func (v *View) first() (names []string, expected int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return slices.Collect(maps.Keys(v.children))
+	return slices.Collect(maps.Keys(v.children)), v.load.expected
 }
 
 // take takes the answer to the read of a child of the first list. A child that is missing is fine if the view was told so before.
@@ -70,13 +70,14 @@ func (v *View) event(e zk.Event) {
 	parent, name := framework.Split(e.Path)
 	complete := true // the view was told of every node so far, as far as it can see
 	var gone Member
+	var alone []Member
 	switch {
 	case v.over || !v.based:
 	case e.Path == v.path:
 		complete = v.pathEvent(e.Type)
 	case parent != v.path: // further below
 	case e.Type == zk.EventNodeCreated:
-		complete = v.add(name)
+		alone, complete = v.add(name)
 	case e.Type == zk.EventNodeDeleted:
 		gone = v.drop(name)
 	case e.Type == zk.EventNodeDataChanged:
@@ -86,6 +87,9 @@ func (v *View) event(e zk.Event) {
 	v.mu.Unlock()
 	if gone != nil {
 		gone.Deleted()
+	}
+	for _, m := range alone {
+		m.Joined()
 	}
 	switch {
 	case !complete:
@@ -109,19 +113,21 @@ func (v *View) pathEvent(kind zk.EventType) bool {
 	return len(v.children) == 0
 }
 
-// add adds a child that was created. It is false if the view was not told that the child before it was deleted, or that
-// the path was created.
-func (v *View) add(name string) bool {
+// add adds a child that was created, and returns the members that were alone until then. It is not ok if the end of the child
+// before it was not reported, or the creation of the path.
+func (v *View) add(name string) (alone []Member, ok bool) {
 	if _, found := v.children[name]; found || v.next < 0 {
-		return false
+		return nil, false
 	}
 	v.children[name] = &child{number: v.next}
 	v.next++
 	v.load.events++
 	for _, r := range v.rankings {
-		r.insert(name)
+		if only := r.insert(name); only != "" && v.members[only] != nil {
+			alone = append(alone, v.members[only])
+		}
 	}
-	return true
+	return alone, true
 }
 
 // drop removes a child that was deleted, wakes its waiters, and returns the member whose node it is, if there is one.

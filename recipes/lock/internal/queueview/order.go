@@ -66,12 +66,19 @@ func (r *ranking) names() ([]string, error) {
 	return names, nil
 }
 
-func (r *ranking) insert(name string) {
-	if key, ours := r.order.SortKey(name); ours {
-		r.count(name, 1)
-		i, _ := slices.BinarySearchFunc(r.ranks, rank{key, name}, rank.compare)
-		r.ranks = slices.Insert(r.ranks, i, rank{key, name})
+// insert adds a name. It returns the name that was the only one until then, or "".
+func (r *ranking) insert(name string) (only string) {
+	key, ours := r.order.SortKey(name)
+	if !ours {
+		return ""
 	}
+	if len(r.ranks) == 1 {
+		only = r.ranks[0].name
+	}
+	r.count(name, 1)
+	i, _ := slices.BinarySearchFunc(r.ranks, rank{key, name}, rank.compare)
+	r.ranks = slices.Insert(r.ranks, i, rank{key, name})
+	return only
 }
 
 func (r *ranking) remove(name string) {

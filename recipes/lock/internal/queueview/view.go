@@ -56,6 +56,9 @@ type Member interface {
 	Name() string
 	Order() Order // by which the queue of the node is sorted
 
+	// Joined is called when another node of the same Order has been created, and the node was the only one before.
+	Joined()
+
 	// Deleted is called when the node has been deleted.
 	Deleted()
 

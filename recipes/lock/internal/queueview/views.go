@@ -76,8 +76,8 @@ func (vs *Views) Lookup(client *framework.Client, path string) *View {
 	return vs.byPath[engine.Of(client).Real(path)]
 }
 
-// watch sets the watch of a view, reads the first list and its nodes, of which there may be so many, and ends the view with
-// its connection.
+// watch sets the watch of a view, reads the first list and its nodes, of which there may be so many besides those that are being
+// created, and ends the view with its connection.
 func (v *View) watch(client *framework.Client, session *framework.Session, most int) {
 	l, err := engine.Of(client).Link(framework.InSession(session.Context(), session))
 	if err != nil {
@@ -123,8 +123,8 @@ var errLong = errors.New("too many nodes")
 // read reads the nodes of the first list. Servers report the end of a node only to those who may read it, so the view cannot
 // be asked if one of them may not be read.
 func (v *View) read(l engine.Link, most int) error {
-	names := v.first()
-	if len(names) > most {
+	names, expected := v.first()
+	if len(names) > most+expected {
 		return errLong
 	}
 	answers := make(chan error, len(names))

@@ -345,6 +345,7 @@ func TestLossThatComesTooLate(t *testing.T) {
 		got := testbed.Receive(t, second, "the lock")
 		require.NoError(t, got.err)
 		synctest.Wait() // until a deletion would have been carried out
+		require.Equal(t, first.Path(), got.hold.Path(), "it has got the node")
 		token, err := got.hold.FencingToken(testbed.Context(t))
 		require.NoError(t, err)
 		require.Positive(t, token)
