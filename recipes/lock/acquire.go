@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -90,15 +91,29 @@ type nodeLost struct{ cause error }
 func (e *nodeLost) Error() string { return e.cause.Error() }
 func (e *nodeLost) Unwrap() error { return e.cause }
 
-// look saves TryAcquire the writes when all leases are taken.
+// look saves TryAcquire the writes when all leases are taken. Of drivers, only Standard has nodes whose names we can tell before
+// they are there, so that Decide can be asked about one.
 func (q *Queue) look(ctx context.Context, v *queueview.View) error {
-	newcomer, ok := q.driver.(Newcomer)
-	if !ok {
-		return nil
-	}
 	leases, _ := q.leases()
-	return q.refuse(ctx, v, func(children []string) bool { return newcomer.WouldWait(children, leases) })
+	wouldWait := func(children []string) bool {
+		last := q.name + lastNumber
+		turn, err := q.driver.Decide(append(slices.Clone(children), last), last, leases)
+		return err == nil && !turn.Held
+	}
+	if _, standard := q.driver.(Standard); !standard {
+		own, ok := q.driver.(interface {
+			WouldWait(children []string, maxLeases int) bool
+		})
+		if !ok {
+			return nil
+		}
+		wouldWait = func(children []string) bool { return own.WouldWait(children, leases) }
+	}
+	return q.refuse(ctx, v, wouldWait)
 }
+
+// lastNumber is the highest that gives an order.
+const lastNumber = "2147483646"
 
 // refuse returns ErrNotAcquired if the children that belong to this lock are in the way. The view may be behind a release
 // elsewhere that has returned, so only a list may say so.

@@ -11,8 +11,14 @@ import (
 )
 
 // Driver decides who holds. Implementations must be safe for concurrent use, and must decide in the same way in
-// all processes that use a path. Embed [Standard] and replace what differs; a driver that replaces Decide must
-// have its own WouldWait too, see [Newcomer]. It is Curator's LockInternalsDriver.
+// all processes that use a path. Embed [Standard] and replace what differs. It is Curator's LockInternalsDriver.
+//
+// A driver may also have a method
+//
+//	WouldWait(children []string, maxLeases int) bool
+//
+// that reports from the sorted children whether a new node would have to wait. TryAcquire then returns [ErrNotAcquired] without
+// a write. Standard has none, so a driver that embeds it inherits none.
 type Driver interface {
 	// Create makes our node below base and returns its full path. The node must be
 	// ephemeral, must be protected ([framework.Protected]), and must be made with
@@ -38,21 +44,11 @@ type Decision struct {
 	Watch []string
 }
 
-// Newcomer is an optional interface of drivers. WouldWait reports from the sorted children whether a new node
-// would have to wait. TryAcquire then returns [ErrNotAcquired] without a write. A driver that embeds [Standard]
-// has Standard's WouldWait, which is right only with Standard's Decide.
-type Newcomer interface {
-	WouldWait(children []string, maxLeases int) bool
-}
-
 // Standard is the driver of Curator's mutex and semaphore: the first maxLeases nodes in
 // the order of their sequence numbers hold.
 type Standard struct{}
 
-var _ interface {
-	Driver
-	Newcomer
-} = Standard{}
+var _ Driver = Standard{}
 
 // Create makes a protected ephemeral sequential node, and its parents as containers.
 func (Standard) Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error) {
@@ -78,9 +74,6 @@ func (Standard) Decide(children []string, own string, maxLeases int) (Decision, 
 	}
 	return Decision{Watch: children[i-maxLeases : i]}, nil
 }
-
-// WouldWait reports whether all leases are taken.
-func (Standard) WouldWait(children []string, maxLeases int) bool { return len(children) >= maxLeases }
 
 // Sequence returns the number that the server gave to a child whose name, without protection, begins with name.
 // Numbers are signed: they become negative when they overflow.

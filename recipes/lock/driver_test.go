@@ -32,3 +32,22 @@ func TestDriverThatCannotBeComparedAfterAll(t *testing.T) {
 		watched(t, q)
 	}
 }
+
+// other is a driver that embeds Standard and decides in another way: everybody holds.
+type other struct{ lock.Standard }
+
+func (other) Decide([]string, string, int) (lock.Decision, error) {
+	return lock.Decision{Held: true}, nil
+}
+
+// TestADriverThatEmbedsStandardDoesNotInheritItsAnswer to whether a new node would have to wait.
+func TestADriverThatEmbedsStandardDoesNotInheritItsAnswer(t *testing.T) {
+	q, err := lock.New(testbed.InProcess(t).Client(t), "/lock", "lock-", other{})
+	require.NoError(t, err)
+	first, err := q.TryAcquire(testbed.Context(t))
+	require.NoError(t, err)
+	second, err := q.TryAcquire(testbed.Context(t))
+	require.NoError(t, err)
+	require.NoError(t, first.Release())
+	require.NoError(t, second.Release())
+}

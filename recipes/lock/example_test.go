@@ -35,7 +35,7 @@ func (d perTenant) Decide(children []string, own string, _ int) (lock.Decision, 
 	return lock.Decision{Watch: ahead[len(ahead)-1:]}, nil
 }
 
-// WouldWait goes with Decide: Standard's would have TryAcquire wait for other tenants.
+// WouldWait saves TryAcquire a node if one of the same tenant is in the queue.
 func (d perTenant) WouldWait(children []string, _ int) bool { return len(d.same(children)) > 0 }
 
 // same are the nodes of the same tenant.
