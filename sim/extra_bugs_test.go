@@ -34,7 +34,7 @@ var extraBugs = []planted{
 	}},
 	{"a waiter does not follow the count", []edit{{"recipes/semaphore/count.go", "\t\tif c.adopt(int(n), watch) {", "\t\tif c.watch != nil || c.adopt(int(n), watch) {"}}},
 	{"a multilock that fails keeps what it has", []edit{{"recipes/multilock/multilock.go", "lockapi.Leave(given...)", "lockapi.Leave(given[:0]...)"}}},
-	{"the first release of a lock with several holds deletes the node", []edit{{"recipes/lock/hold.go", "last, lost := l.holds == 0, l.lost", "last, lost := true, l.lost"}}},
+	{"the first release of a lock with several holds deletes the node", []edit{{"recipes/lock/lease.go", "d.last = len(l.holds) == 0", "d.last = true"}}},
 	{"a forced revocation leaves the node", []edit{{"recipes/revocable/revoke.go", "err = client.Delete(ctx, path, -1)", "err = nil"}}},
 	{"a revocation is written to nobody's node", []edit{{"recipes/revocable/revoke.go", "_, err = client.Set(ctx, path, []byte(r.message), -1)", "_ = stat"}}},
 	{"a list of instances stays as it was at the beginning", []edit{
