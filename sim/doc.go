@@ -4,7 +4,7 @@
 //	make sim SEEDS=100000     # many worlds; it prints the table of docs/SIMULATION.md
 //	make sim SEED=7           # one world, with the history of what happened in it
 //	make sim-coverage         # which statements do worlds reach?
-//	make sim-mutations        # bugs put back one by one: after how many worlds is each found?
+//	make mutation-worlds      # bugs put back one by one: does a world fail?
 //
 // The seed decides who takes part and which faults come when. It does not decide in which order the goroutines of one
 // instant run: a seed that fails is tried again, several times, and its faults are dropped one by one as long as it

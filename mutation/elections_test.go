@@ -1,9 +1,7 @@
 package mutation
 
-func init() { mutations = append(mutations, elections...) }
-
-// elections are the ways to break package leader.
-var elections = []mutation{
+// electionBugs are ways to break package leader.
+var electionBugs = []mutation{
 	{
 		name:  "the leader's node is deleted while its work runs",
 		file:  "recipes/leader/run.go",

@@ -1,0 +1,150 @@
+package mutation
+
+// clientBugs are ways to break the client and its connection.
+var clientBugs = []mutation{
+	{
+		name: "a node of an old session is accepted",
+		file: "internal/engine/create.go",
+		edits: []edit{
+			{old: "if maybe && node.session == l.session {", new: "if maybe {"},
+			{old: "owner != 0 && owner != l.session.ID()", new: "false && owner != 0"},
+		},
+		pkg: "framework", test: "TestNodeOfAnEarlierSessionIsNotTakenForOurs",
+		worlds: all, seed: 113,
+	},
+	{
+		name:  "Close deletes nodes before all holders are told",
+		file:  "internal/engine/run.go",
+		edits: []edit{{old: "\t\t<-session.notified // close", new: "\t\t// close"}},
+		pkg:   "framework", test: "TestCloseTellsEverybodyBeforeTheServers",
+	},
+	{
+		name:  "a node whose create reply was lost is not deleted",
+		file:  "internal/engine/create.go",
+		edits: []edit{{old: "\t\t\tc.sweeper.sweep(node, \"\")\n\t\t} else if node != nil {", new: "\t\t} else if node != nil {"}},
+		pkg:   "recipes/lock", test: "TestCreateThatComesLateIsInNobodysWay",
+	},
+	{
+		name:  "a server that is behind what events have told need not catch up",
+		file:  "internal/engine/connect.go",
+		edits: []edit{{old: "if session.behind.Load() || session.depended() {", new: "if session.depended() {"}},
+		pkg:   "framework", test: "TestWhatAnEventToldOfIsReadOnTheNextConnection",
+	},
+	{
+		name:  "an error code that a server returns alone counts as proof",
+		file:  "internal/proto/code.go",
+		edits: []edit{{old: "case OK, NoNode, BadVersion, NodeExists, NotEmpty:", new: "case OK, NoNode, BadVersion, NodeExists, NotEmpty, Throttled:"}},
+		pkg:   "framework", test: "TestAnswersOfOneServerAloneDoNotProlong",
+	},
+	{
+		name:  "a leader's answer to a sync counts as proof",
+		file:  "internal/proto/op.go",
+		edits: []edit{{old: "case OpCreate, OpDelete, OpSetData,", new: "case OpSync, OpCreate, OpDelete, OpSetData,"}},
+		pkg:   "framework", test: "TestOnlyThoseWhoDependOnASessionCostTheLeaderAnything",
+	},
+	{
+		name:  "a reply to another request is accepted",
+		file:  "internal/conn/loops.go",
+		edits: []edit{{old: "if oldest.xid != xid {", new: "if false {"}},
+		pkg:   "internal/conn", test: "TestAnAnswerToSomethingElseEndsTheConnection",
+	},
+	{
+		name:  "a forgotten request gets no nudge",
+		file:  "internal/conn/nudge.go",
+		edits: []edit{{old: "if n.wanted && !n.looking {", new: "if false {"}},
+		pkg:   "framework", test: "TestARequestThatTheServerHasForgottenIsAnsweredSoon",
+	},
+	{
+		name:  "a server that is down gets one nudge after the other",
+		file:  "internal/conn/nudge.go",
+		edits: []edit{{old: "left <= 0 && c.syncs == 0", new: "left <= 0"}},
+		pkg:   "framework", test: "TestAServerThatAnswersNothingGetsOneNudge",
+	},
+	{
+		name:  "a session timeout of 0 is accepted",
+		file:  "internal/conn/open.go",
+		edits: []edit{{old: "case reply.Timeout <= 0:", new: "case false:"}},
+		pkg:   "internal/conn", test: "TestABadWelcomeIsAnError",
+	},
+	{
+		name:  "memory is allocated for any length prefix",
+		file:  "internal/proto/frame.go",
+		edits: []edit{{old: "make([]byte, 0, min(n, step))", new: "make([]byte, 0, n)"}},
+		pkg:   "internal/proto", test: "TestALengthPrefixIsNotBelieved",
+	},
+	{
+		name:  "memory is allocated for any count",
+		file:  "internal/proto/decoder.go",
+		edits: []edit{{old: "n > len(d.rest)/size {", new: "false {"}},
+		pkg:   "internal/proto", test: "TestCountsAreNotBelieved",
+	},
+	{
+		name:  "a server that closes the connection is tried again at once",
+		file:  "internal/engine/connect.go",
+		edits: []edit{{old: "	_ = wait.Sleep(ctx, f.young.Next())\n", new: "	_ = ctx\n"}},
+		pkg:   "framework", test: "TestNothingThatAServerSaysCrashesUs",
+	},
+	{
+		name: "servers that do not answer use up the session's time",
+		file: "internal/engine/connect.go",
+		edits: []edit{
+			{old: "session.left()/time.Duration(n+1), minServerTime", new: "session.left()/time.Duration(n+1), time.Second"},
+			{old: "	slices.SortStableFunc(servers, func(a, b string) int { return f.failed[a].Compare(f.failed[b]) })\n", new: "	_ = slices.Contains(servers, \"\")\n"},
+		},
+		pkg: "framework", test: "TestOneOfFiveServersIsEnough",
+	},
+	{
+		name:  "an operation is retried in a session that is over",
+		file:  "internal/engine/errors.go",
+		edits: []edit{{old: "func (e *overError) Verdict() retry.Verdict { return retry.Over }", new: "func (e *overError) Verdict() retry.Verdict { return retry.Lost }"}},
+		pkg:   "framework", test: "TestADeadSessionIsNotRetriedIn",
+	},
+	{
+		name:  "a read's watch replaces a persistent one",
+		file:  "internal/engine/watches.go",
+		edits: []edit{{old: "return w, false, ws.requestLocked(key)", new: "return w, false, true"}},
+		pkg:   "framework", test: "TestWatchesOnOnePathDoNotDisturbEachOther",
+	},
+	{
+		name:  "removing a watch removes it for other users too",
+		file:  "internal/engine/watches.go",
+		edits: []edit{{old: "	if !ws.servesLocked(path) && !s.leaving {", new: "	if !s.leaving {"}, {old: "!s.needed() && !ws.servesLocked(s.path)", new: "!s.needed()"}},
+		pkg:   "framework", test: "TestRemovingAWatchTakesNoOtherAway",
+	},
+	{
+		name:  "Close leaves the node of a failed persistent create",
+		file:  "internal/engine/run.go",
+		edits: []edit{{old: "		c.sweeper.last(ctx, l)\n", new: ""}},
+		pkg:   "framework", test: "TestCloseRemovesWhatAPersistentProtectedCreateLeaves",
+	},
+	{
+		name:  "a retry does not start early when the connection is back",
+		file:  "internal/engine/attempts.go",
+		edits: []edit{{old: "		if l := now.link; l != nil && l != used && l.up() {", new: "		if l := now.link; false && l != used {"}},
+		pkg:   "framework", test: "TestAPauseEndsWhenTheConnectionIsBack",
+	},
+	{
+		name:  "a write through zkconn is repeated",
+		file:  "zkconn/conn.go",
+		edits: []edit{{old: "engine.Hints{Once: true}", new: "engine.Hints{}"}},
+		pkg:   "zkconn", test: "TestAWriteIsSentOnce",
+	},
+	{
+		name:  "a watch of zkconn does not see what it has missed",
+		file:  "zkconn/watch.go",
+		edits: []edit{{old: "e.Type == 0 {", new: "e.Type == 0 || key.kind == ofData {"}},
+		pkg:   "zkconn", test: "TestAWatchSurvivesAReconnect",
+	},
+	{
+		name:  "the lost delete of an asynchronous release is not repeated",
+		file:  "internal/engine/delete.go",
+		edits: []edit{{old: "\t\t\tlater(retry.Unknown(err))\n", new: "\t\t\tf(true, nil)\n"}},
+		pkg:   "recipes/lock", test: "TestAsyncReleaseWithAnyRequestFailing",
+	},
+	{
+		name:  "a Lock of zkconn releases what somebody else holds",
+		file:  "zkconn/lock.go",
+		edits: []edit{{old: "mine := l.hold == nil", new: "mine := true"}},
+		pkg:   "zkconn", test: "TestALostLockIsUnlockedBeforeItIsLockedAgain",
+	},
+}

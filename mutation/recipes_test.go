@@ -1,0 +1,114 @@
+package mutation
+
+// recipeBugs are ways to break the recipes that the simulation runs beside its contenders. The seeds are estimates from the number of worlds
+// of the kind that it took.
+var recipeBugs = []mutation{
+	{
+		name:   "a leader that resigns deletes its node while its function goes on",
+		file:   "recipes/leader/term.go",
+		edits:  []edit{{old: "\tended := t.Err()\n\tt.end(lock.ErrReleased)\n", new: "\tended := t.Err()\n\tt.end(lock.ErrReleased)\n\t_ = t.release()\n"}},
+		worlds: election, seed: 48,
+	},
+	{
+		name:   "an observer does not look again after a change",
+		file:   "recipes/leader/observe.go",
+		edits:  []edit{{old: "\t\t\tcase <-watch.Done():\n", new: "\t\t\tcase <-watch.Done():\n\t\t\t\t<-within.Done()\n"}},
+		worlds: election, seed: 48,
+	},
+	{
+		name:   "an observer's first state may be old",
+		file:   "recipes/leader/observe.go",
+		edits:  []edit{{old: "if err := engine.Ask(ctx, l.CatchUp); err != nil {", new: "if err := ctx.Err(); err != nil {"}},
+		worlds: election, seed: 528,
+	},
+	{
+		name:   "a write to a shared value whose reply was lost counts as refused",
+		file:   "recipes/shared/write.go",
+		edits:  []edit{{old: "err = v.settle(ctx, session, mark, err)", new: "err = zk.ErrBadVersion"}},
+		worlds: numbers, seed: 48,
+	},
+	{
+		name:   "a write to a shared value whose reply was lost is sent again",
+		file:   "recipes/shared/write.go",
+		edits:  []edit{{old: "err = v.settle(ctx, session, mark, err)", new: "number = -1\n\t\t\tcontinue"}},
+		worlds: numbers, seed: 72,
+	},
+	{
+		name:   "a shared value is written whatever its version",
+		file:   "recipes/shared/write.go",
+		edits:  []edit{{old: "err = v.write(ctx, set, version.number, data)", new: "err = v.write(ctx, set, -1, data)"}},
+		worlds: numbers, seed: 48,
+	},
+	{
+		name:   "a double barrier opens with one too few",
+		file:   "recipes/barrier/double.go",
+		edits:  []edit{{old: "if len(members(names)) >= a.n {", new: "if len(members(names)) >= a.n-1 {"}},
+		worlds: barrier, seed: 48,
+	},
+	{
+		name:   "a member that is not the first stays while it waits for the others to leave",
+		file:   "recipes/barrier/double.go",
+		edits:  []edit{{old: "if alone || names[0] != own {", new: "if alone {"}},
+		worlds: barrier, seed: 48,
+	},
+	{
+		name:   "a member that leaves does not wait for the others",
+		file:   "recipes/barrier/double.go",
+		edits:  []edit{{old: "\tother := names[0]\n", new: "\tif names[0] != own {\n\t\treturn nil, follow.Done\n\t}\n\tother := names[0]\n"}},
+		worlds: barrier, seed: 72,
+	},
+	{
+		name:   "a member that gives up stays",
+		file:   "recipes/barrier/double.go",
+		edits:  []edit{{old: "_, _ = d.client.DeleteGuaranteed(ctx, member)", new: "_, _ = ctx, member"}},
+		worlds: barrier, seed: 48,
+	},
+	{
+		name:   "a wait at a barrier begins with a server that is behind",
+		file:   "recipes/internal/follow/follow.go",
+		edits:  []edit{{old: "if err := engine.Ask(ctx, l.CatchUp); err != nil {", new: "if err := ctx.Err(); err != nil {"}},
+		worlds: barrier, seed: 240,
+	},
+	{
+		name:   "a lease is granted by a count that has fallen",
+		file:   "recipes/semaphore/semaphore.go",
+		edits:  []edit{{old: "err == nil && now == falls {", new: "err == nil && now >= 0 {\n\t\t\t_ = falls"}},
+		worlds: pool, seed: 1248,
+	},
+	{
+		name:   "a waiter does not follow the count",
+		file:   "recipes/semaphore/count.go",
+		edits:  []edit{{old: "\t\tif c.adopt(int(n), watch) {", new: "\t\tif c.watch != nil || c.adopt(int(n), watch) {"}},
+		worlds: pool, seed: 72,
+	},
+	{
+		name:   "a multilock that fails keeps what it has",
+		file:   "recipes/multilock/multilock.go",
+		edits:  []edit{{old: "lockapi.Leave(given...)", new: "lockapi.Leave(given[:0]...)"}},
+		worlds: multilock, seed: 72,
+	},
+	{
+		name:   "the first release of a lock with several holds deletes the node",
+		file:   "recipes/lock/lease.go",
+		edits:  []edit{{old: "d.last = len(l.holds) == 0", new: "d.last = true"}},
+		worlds: all, seed: 12,
+	},
+	{
+		name:   "a revocation is written to nobody's node",
+		file:   "recipes/revocable/revoke.go",
+		edits:  []edit{{old: "_, err = client.Set(ctx, path, []byte(r.message), -1)", new: "_ = stat"}},
+		worlds: revocable, seed: 72,
+	},
+	{
+		name:   "a list of instances stays as it was at the beginning",
+		file:   "discovery/watch.go",
+		edits:  []edit{{old: "\t\tw.known = nil\n", new: "\t\tif w.known == nil {\n\t\t\tw.known = nil\n\t\t}\n"}},
+		worlds: services, seed: 48,
+	},
+	{
+		name:   "a closed registration stays",
+		file:   "discovery/register.go",
+		edits:  []edit{{old: "\treturn r.node.Close()\n", new: "\treturn nil\n"}},
+		worlds: services, seed: 48,
+	},
+}

@@ -1,0 +1,60 @@
+package mutation
+
+// sessionBugs are ways to misjudge whether the session lives.
+var sessionBugs = []mutation{
+	{
+		name:  "the context ends after 4/3 of the session timeout",
+		file:  "internal/session/deadline.go",
+		edits: []edit{{old: "heard.Add((d.timeout - d.timeout/margin) / 100 * d.percent)", new: "heard.Add(d.timeout * 4 / 3)"}},
+		pkg:   "recipes/lock", test: "TestHolderIsToldBeforeTheNextOneCanHold",
+		worlds: all, seed: 177,
+	},
+	{
+		name:  "a read counts as proof",
+		file:  "internal/session/deadline.go",
+		edits: []edit{{old: "heard = d.proven", new: "heard = d.last"}},
+		pkg:   "internal/session", test: "TestStrictDeadlineIsNeverLaterThanTheLeaders",
+	},
+	{
+		name:  "the session is counted from the answer, not from the request",
+		file:  "internal/session/deadline.go",
+		edits: []edit{{old: "d.last = later(d.last, sent)\n\tif", new: "d.last = later(d.last, received)\n\tif"}},
+		pkg:   "internal/session", test: "TestDeadlineCountsFromWhenTheRequestWasSent",
+	},
+	{
+		name:  "a reply that the session has expired is ignored",
+		file:  "internal/engine/session.go",
+		edits: []edit{{old: "if a.Code == proto.SessionExpired {", new: "if a.Code == -proto.SessionExpired {"}},
+		pkg:   "framework", test: "TestServerThatSaysExpiredEndsTheSession",
+	},
+	{
+		name:  "the time for which the machine was suspended does not count",
+		file:  "internal/session/deadline.go",
+		edits: []edit{{old: "d.last, d.proven = d.last.Add(-more), d.proven.Add(-more)", new: ""}},
+		pkg:   "internal/session", test: "TestTheTimeOfASuspendedMachineCounts",
+	},
+	{
+		name:  "a connect request that goes on with a session counts at once",
+		file:  "internal/session/deadline.go",
+		edits: []edit{{old: "	d.last = later(d.last, sent)\n	d.first", new: "	d.last, d.proven = later(d.last, sent), later(d.proven, sent)\n	d.first"}},
+		pkg:   "internal/session", test: "TestReconnectConfirmsTheSession",
+	},
+	{
+		name:  "a server that is too busy to catch up is read from",
+		file:  "internal/engine/session.go",
+		edits: []edit{{old: "behind && a.Code == proto.Throttled", new: "behind && a.Code == proto.Throttled && false"}},
+		pkg:   "framework", test: "TestAServerThatIsTooBusyToCatchUpIsLeft",
+	},
+	{
+		name:  "a session is counted from the answer to its connect request",
+		file:  "internal/engine/session.go",
+		edits: []edit{{old: "s.deadline.Attached(g.Timeout, sent)", new: "s.deadline.Attached(g.Timeout, time.Now())"}},
+		pkg:   "framework", test: "TestAnAnswerToAnEarlierHandshake",
+	},
+	{
+		name:  "a session whose end is among the results of a multi goes on",
+		file:  "internal/conn/loops.go",
+		edits: []edit{{old: "header.Code = proto.MultiCode(*d)", new: "_ = d"}},
+		pkg:   "framework", test: "TestAMultiOfAnExpiredSessionEndsIt",
+	},
+}

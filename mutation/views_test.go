@@ -1,0 +1,76 @@
+package mutation
+
+// viewBugs are ways to break how a waiter learns who is ahead of it.
+var viewBugs = []mutation{
+	{
+		name:  "whoever waits for the one ahead takes it for the only one",
+		file:  "recipes/lock/ahead.go",
+		edits: []edit{{old: "if w.ahead == 1 && !wait.Closed(w.own.Done()) {", new: "if !wait.Closed(w.own.Done()) {"}},
+		pkg:   "recipes/lock", test: "TestWhoThinksThatItIsNextWaits",
+		worlds: all, seed: 3,
+	},
+	{
+		name:  "whoever waits for the only one ahead does not look whether its own node is there",
+		file:  "recipes/lock/ahead.go",
+		edits: []edit{{old: "if w.ahead == 1 && !wait.Closed(w.own.Done()) {", new: "if w.ahead == 1 {"}},
+		pkg:   "recipes/lock", test: "TestTheNextWhoseNodeIsDeletedQueuesAgain",
+	},
+	{
+		name:  "a writer waits for the only one ahead, which may become a reader",
+		file:  "recipes/lock/ahead.go",
+		edits: []edit{{old: "return standard && len(names) == 1", new: "_ = standard\n\treturn len(names) == 1"}},
+		pkg:   "recipes/rwlock", test: "TestReadWriteLock/inprocess",
+		worlds: all, seed: 4,
+	},
+	{
+		name:  "whoever waits for the only one ahead does not think of numbers that overflow",
+		file:  "recipes/lock/ahead.go",
+		edits: []edit{{old: " && !nearEnd(w.path)", new: ""}},
+		pkg:   "recipes/lock", test: "TestTheNextAtTheEndOfTheNumbersLists",
+	},
+	{
+		name:  "a view does not read the nodes of its first list",
+		file:  "recipes/lock/internal/queueview/views.go",
+		edits: []edit{{old: "err = v.read(l, most)", new: "_ = most"}},
+		pkg:   "recipes/lock", test: "TestContenderThatMayNotReadIsRefused",
+		worlds: all, seed: 9,
+	},
+	{
+		name:  "a view does not count what is created",
+		file:  "recipes/lock/internal/queueview/view.go",
+		edits: []edit{{old: "c.number == number)", new: "c.number <= number)"}, {old: "c.number < number // children", new: "c.number < -2 // children"}},
+		pkg:   "recipes/lock", test: "TestViewThatMissedANodeIsNotAsked",
+		worlds: all, seed: 5,
+	},
+	{
+		name:  "a view counts with a sign",
+		file:  "recipes/lock/internal/queueview/events.go",
+		edits: []edit{{old: "int64((uint32(stat.Cversion) + uint32(stat.NumChildren)) / 2)", new: "(int64(stat.Cversion) + int64(stat.NumChildren)) / 2"}, {old: "found || v.next < 0 {", new: "found {"}},
+		pkg:   "recipes/lock", test: "TestViewThatMissedANodeIsNotAsked",
+	},
+	{
+		name:  "a view begins without a list",
+		file:  "recipes/lock/internal/queueview/events.go",
+		edits: []edit{{old: "v.children[name] = &child{number: -1}", new: "_ = name"}},
+		pkg:   "recipes/lock", test: "TestNodeThatWasThereBeforeTheViewIsWaitedFor",
+	},
+	{
+		name:  "a view outlives its connection",
+		file:  "recipes/lock/internal/queueview/views.go",
+		edits: []edit{{old: "case <-l.Down():", new: "case <-make(chan struct{}):"}},
+		pkg:   "recipes/lock", test: "TestWaitersGoOnWhenTheViewEnds",
+		worlds: all, seed: 2,
+	},
+	{
+		name:  "a view does not tell a holder that its node was deleted",
+		file:  "recipes/lock/internal/queueview/events.go",
+		edits: []edit{{old: "\t\tgone.Deleted()\n", new: ""}},
+		pkg:   "recipes/lock", test: "TestHolderInAViewLearnsThatItsNodeWasDeleted",
+	},
+	{
+		name:  "sequence numbers are used after they overflow",
+		file:  "recipes/lock/internal/queueview/order.go",
+		edits: []edit{{old: "return n < 0 || n >= math.MaxInt32", new: "return n > math.MaxInt32"}},
+		pkg:   "recipes/lock", test: "TestExhaustedNumbersAreRefused",
+	},
+}
