@@ -169,6 +169,27 @@ func TestLostComesBeforeTheServersEndTheSession(t *testing.T) { // CURATOR-247, 
 	}
 }
 
+// TestALateAnswerToAConnectRequestIsCountedFromTheRequest: the server has heard the session when the request came, no later.
+func TestALateAnswerToAConnectRequestIsCountedFromTheRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		answer := server.BlockReplies(zktest.OnOp(zktest.OpConnect))
+		server.CutConnections()
+		<-answer.Arrived()
+		sent := time.Now()
+		time.Sleep(2 * time.Second) // virtual time: the answer is on its way
+		answer.Open()
+		synctest.Wait()
+		require.NoError(t, client.WaitConnected(t.Context()))
+		server.Freeze()
+		<-session.Done()
+		require.Less(t, time.Since(sent), session.Timeout())
+		server.Thaw()
+	})
+}
+
 func TestExpirationPercentMakesLostComeSooner(t *testing.T) { // CUR-CST-05
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t, framework.WithExpirationPercent(50))

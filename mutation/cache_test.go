@@ -15,7 +15,7 @@ var cacheBugs = []mutation{
 			{old: "	case !l.reached(n): // the load will come to it\n", new: ""},
 			{old: "!root && !l.reached(l.c.nodes.find(dir))", new: "!root && l.c.nodes.find(dir) == nil"},
 		},
-		pkg: "recipes/cache", test: "TestTreeThatIsMadeAgainGoesFirst",
+		pkg: "recipes/cache", test: "TestTreeThatIsMadeAgainGoesFirst/while_there_is_no_connection",
 		worlds: caches, seed: 821,
 	},
 	{

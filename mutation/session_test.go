@@ -49,7 +49,7 @@ var sessionBugs = []mutation{
 		name:  "a session is counted from the answer to its connect request",
 		file:  "internal/engine/session.go",
 		edits: []edit{{old: "s.deadline.Attached(g.Timeout, sent)", new: "s.deadline.Attached(g.Timeout, time.Now())"}},
-		pkg:   "framework", test: "TestAnAnswerToAnEarlierHandshake",
+		pkg:   "framework", test: "TestALateAnswerToAConnectRequestIsCountedFromTheRequest",
 	},
 	{
 		name:  "a session whose end is among the results of a multi goes on",
