@@ -19,7 +19,7 @@ var lockBugs = []mutation{
 	{
 		name:  "the node of a lost session is deleted while the work may still run",
 		file:  "recipes/lock/lease.go",
-		edits: []edit{{old: "case len(holds) == 0, errors.Is(cause, ErrMaxHold)", new: "case len(holds) == 0, errors.Is(cause, ErrMaxHold), errors.Is(cause, ErrSessionLost)"}},
+		edits: []edit{{old: "case errors.Is(cause, ErrMaxHold)", new: "case errors.Is(cause, ErrMaxHold), errors.Is(cause, ErrSessionLost)"}},
 		pkg:   "recipes/lock", test: "TestNodeOfALostSessionStaysUntilRelease",
 	},
 	{
@@ -126,8 +126,8 @@ var lockBugs = []mutation{
 		name: "whoever has the number after one that we released holds",
 		file: "recipes/lock/waiter.go",
 		edits: []edit{
-			{old: "\tfor {\n\t\tleases, changed", new: "\tif last, ok := lastReleased.Load(w.queue); ok && last.(int64)+1 == queueview.Number(w.name) {\n\t\treturn newHold(ctx, w.node, nil)\n\t}\n\tfor {\n\t\tleases, changed"},
-			{in: "recipes/lock/node.go", old: "\tif err == nil {\n\t\tn.queue.rewind(ctx, n.path)", new: "\tif err == nil && n.lease != nil {\n\t\tlastReleased.Store(n.queue, queueview.Number(n.name))\n\t}\n\tif err == nil {\n\t\tn.queue.rewind(ctx, n.path)"},
+			{old: "\tfor {\n\t\tleases, changed", new: "\tif last, ok := lastReleased.Load(w.queue); ok && last.(int64)+1 == queueview.Number(w.Name()) {\n\t\treturn newHold(ctx, w.node, nil)\n\t}\n\tfor {\n\t\tleases, changed"},
+			{in: "recipes/lock/node.go", old: "\tif err == nil {\n\t\tn.queue.rewind(ctx, n.path)", new: "\tif err == nil && n.lease != nil {\n\t\tlastReleased.Store(n.queue, queueview.Number(n.Name()))\n\t}\n\tif err == nil {\n\t\tn.queue.rewind(ctx, n.path)"},
 			{in: "recipes/lock/node.go", old: "func newNode(", new: "var lastReleased sync.Map\n\nfunc newNode("},
 		},
 		worlds: all, seed: 37,

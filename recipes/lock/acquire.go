@@ -154,7 +154,7 @@ func (q *Queue) acquire(ctx context.Context, session *framework.Session, v *queu
 	return nil, q.whyNot(ctx, session, err)
 }
 
-// whyNot says why an acquire in a session has failed: with an nodeLost if it may begin again.
+// whyNot says why an acquire in a session has failed: with a nodeLost if it may begin again.
 func (q *Queue) whyNot(ctx context.Context, session *framework.Session, err error) error {
 	switch cause := session.Err(); {
 	case cause == nil || errors.Is(cause, ErrClosed):
@@ -170,21 +170,20 @@ func (q *Queue) whyNot(ctx context.Context, session *framework.Session, err erro
 // long: then nobody is in a hurry to know. The queue ahead is looked at when our node is there, if we do not wait.
 func (q *Queue) join(ctx context.Context, session *framework.Session, v *queueview.View, wait bool) (*waiter, error) {
 	w := &waiter{node: newNode(q, session)}
-	var first *listing
-	if v == nil && !q.isLong() {
-		first = newListing(q)
-	}
+	var first func() ([]string, error) // the list, which is sent once
 	ahead := q.cfg.ahead
 	var aheadView *queueview.View
 	if ahead != nil && !wait {
 		aheadView = ahead.view(session)
 	}
 	creating := w.withToken(ctx)
-	if first != nil {
+	if v == nil && !q.isLong() {
 		listing, cancel := context.WithCancel(ctx)
 		defer cancel()
+		start, result := q.listing(listing)
+		first = result
 		hints := engine.HintsOf(creating)
-		hints.Sent = func() { first.start(listing) }
+		hints.Sent = start
 		creating = engine.WithHints(creating, hints)
 	}
 	admitted := func(bool) {}
@@ -202,7 +201,7 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, v *queuevi
 		err = w.enterView(ctx, v)
 		admitted(w.inView() == v)
 	case first != nil:
-		w.known, _ = first.result(ctx) // if it failed, it is asked again
+		w.known, _ = first() // if it failed, it is asked again
 	}
 	if err == nil && w.inView() == nil {
 		err = w.checkReadable(ctx)
@@ -231,31 +230,48 @@ func (q *Queue) list(ctx context.Context) ([]string, error) {
 	return queueview.Sort(q.order, all)
 }
 
-// listing is a list that is sent at most once, without waiting for it.
-type listing struct {
-	queue *Queue
-	once  sync.Once
-	done  chan struct{} // closed when the rest is set
-
-	children []string
-	err      error
-}
-
-func newListing(q *Queue) *listing { return &listing{queue: q, done: make(chan struct{})} }
-
-// start sends the list. It does not block.
-func (l *listing) start(ctx context.Context) {
-	l.once.Do(func() {
+// listing is a list that is sent at most once: by start, which does not block, or by result.
+func (q *Queue) listing(ctx context.Context) (start func(), result func() ([]string, error)) {
+	var children []string
+	var err error
+	done := make(chan struct{}) // closed when both are set
+	start = sync.OnceFunc(func() {
 		go func() { // ends with ctx at the latest
-			defer close(l.done)
-			l.children, l.err = l.queue.list(ctx)
+			defer close(done)
+			children, err = q.list(ctx)
 		}()
 	})
+	return start, func() ([]string, error) {
+		start()
+		<-done
+		return children, err
+	}
 }
 
-// result returns the list, which is sent if it was not.
-func (l *listing) result(ctx context.Context) ([]string, error) {
-	l.start(ctx)
-	<-l.done
-	return l.children, l.err
+// soon: a Queue that is used again within this time looks in a view instead of listing. A Queue whose waiters would have to
+// watch more than maxWatched nodes, and one with a local hand-off, get a view at the first acquire.
+const soon = time.Second
+
+// view returns the view to acquire with, which may have to be waited for. It is nil if the path is to be listed. A view that
+// is there is used by all; a new one begins if the Queue is worth it.
+func (q *Queue) view(session *framework.Session) *queueview.View {
+	now := time.Now()
+	q.mu.Lock()
+	worth := q.local != nil || q.maxLeases > maxWatched || now.Sub(q.used) < soon
+	begin := worth && q.others <= queueview.MaxOthers
+	q.used = now
+	own := len(q.nodes)
+	q.mu.Unlock()
+	v := q.views.Get(q.client, session, q.base, begin, own)
+	if v != nil {
+		v.Use(now)
+	}
+	return v
+}
+
+// isLong reports whether so many others are in the queue that a view costs more than lists.
+func (q *Queue) isLong() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.others > queueview.MaxOthers
 }

@@ -74,12 +74,12 @@ func (w *waiter) lookAhead(ctx context.Context, children []string, changed <-cha
 	return nil
 }
 
-// watchOwn watches our node, unless a watch is there. The error is an nodeLost if the node was deleted.
+// watchOwn watches our node, unless a watch is there. The error is a nodeLost if the node was deleted.
 func (w *waiter) watchOwn(ctx context.Context) error {
 	if w.own != nil && !wait.Closed(w.own.Done()) {
 		return nil
 	}
-	_, _, own, err := w.queue.client.GetW(ctx, framework.Join(w.queue.base, w.name))
+	_, _, own, err := w.queue.client.GetW(ctx, framework.Join(w.queue.base, w.Name()))
 	if errors.Is(err, zk.ErrNoNode) {
 		return &nodeLost{ErrNodeDeleted}
 	}

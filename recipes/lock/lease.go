@@ -125,7 +125,9 @@ func (l *lease) end(cause error) bool {
 	n := l.node
 	switch {
 	case errors.Is(cause, errLent):
-	case len(holds) == 0, errors.Is(cause, ErrMaxHold), errors.Is(cause, zk.ErrNoAuth):
+	case len(holds) == 0:
+		go n.leaveSoon() // ends at once; this may be the connection's goroutine, which must not send
+	case errors.Is(cause, ErrMaxHold), errors.Is(cause, zk.ErrNoAuth):
 		n.leaveSoon()
 	case errors.Is(cause, ErrSuspended):
 		n.watch(0, nil) // waiters in memory must know when it is deleted

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,7 +39,6 @@ type node struct {
 	queue   *Queue
 	session *framework.Session
 	path    string
-	name    string
 	gone    chan struct{} // closed when somebody else has deleted the node
 
 	mu      sync.Mutex // guards what follows
@@ -61,10 +61,9 @@ func (n *node) withToken(ctx context.Context) context.Context {
 // created notes that the node is there.
 func (n *node) created(path string) {
 	n.path = path
-	_, n.name = framework.Split(path)
 	n.set(waiting)
 	n.queue.mu.Lock()
-	n.queue.nodes[n.name] = true
+	n.queue.nodes[n.Name()] = true
 	n.queue.mu.Unlock()
 }
 
@@ -107,7 +106,7 @@ func (n *node) leaveView() {
 }
 
 // Name is the name of the node, for a view.
-func (n *node) Name() string { return n.name }
+func (n *node) Name() string { return n.path[strings.LastIndexByte(n.path, '/')+1:] }
 
 // Order is by which a view sorts the queue.
 func (n *node) Order() queueview.Order { return n.queue.order }
@@ -200,7 +199,7 @@ func (n *node) end() {
 	}
 	q := n.queue
 	q.mu.Lock()
-	delete(q.nodes, n.name)
+	delete(q.nodes, n.Name())
 	q.mu.Unlock()
 	n.rest()
 	if q.local != nil {

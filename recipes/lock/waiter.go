@@ -29,7 +29,7 @@ type waiter struct {
 
 // hold waits, if it may, until the node has a lease.
 func (w *waiter) hold(ctx context.Context, wait bool) (*Hold, error) {
-	if queueview.Exhausted(w.name) {
+	if queueview.Exhausted(w.Name()) {
 		return nil, ErrSequenceExhausted
 	}
 	confirmed := false // just now
@@ -92,12 +92,12 @@ func (w *waiter) look(ctx context.Context) ([]string, error) {
 	}
 	children, err := w.known, error(nil)
 	w.known = nil
-	if !slices.Contains(children, w.name) {
+	if !slices.Contains(children, w.Name()) {
 		if children, err = w.queue.list(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if !slices.Contains(children, w.name) {
+	if !slices.Contains(children, w.Name()) {
 		return nil, &nodeLost{ErrNodeDeleted}
 	}
 	return children, nil
@@ -105,14 +105,14 @@ func (w *waiter) look(ctx context.Context) ([]string, error) {
 
 // decide asks the driver, unless there are no leases at present.
 func (w *waiter) decide(children []string, leases int) (Decision, error) {
-	w.ahead = slices.Index(children, w.name)
+	w.ahead = slices.Index(children, w.Name())
 	w.queue.mu.Lock()
 	w.queue.others = len(children) - len(w.queue.nodes)
 	w.queue.mu.Unlock()
 	if leases == 0 {
 		return Decision{}, nil
 	}
-	turn, err := w.queue.driver.Decide(children, w.name, leases)
+	turn, err := w.queue.driver.Decide(children, w.Name(), leases)
 	if err == nil && !turn.Held && len(turn.Watch) == 0 {
 		err = fmt.Errorf("%w: driver %T neither grants the lease nor names whom to wait for", ErrBadArgument, w.queue.driver)
 	}
