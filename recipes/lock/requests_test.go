@@ -180,7 +180,8 @@ func TestWaiterWhoIsNotNextAsks(t *testing.T) {
 // TestThousandGoroutinesNeedNoList is about waiters of one client.
 func TestThousandGoroutinesNeedNoList(t *testing.T) {
 	server := zktest.NewServer(t)
-	q := newQueue(t, testbed.On(server).Client(t), "/lock")
+	// On a busy machine it may last so long that a shorter session is proven meanwhile, by a write.
+	q := newQueue(t, testbed.On(server).Client(t, framework.WithSessionTimeout(40*time.Second)), "/lock")
 	watched(t, q)
 	hold := acquire(t, q)
 	server.ResetCounts()
