@@ -47,6 +47,7 @@ var viewBugs = []mutation{
 		file:  "recipes/lock/internal/queueview/events.go",
 		edits: []edit{{old: "int64((uint32(stat.Cversion) + uint32(stat.NumChildren)) / 2)", new: "(int64(stat.Cversion) + int64(stat.NumChildren)) / 2"}, {old: "found || v.next < 0 {", new: "found {"}},
 		pkg:   "recipes/lock", test: "TestViewThatMissedANodeIsNotAsked",
+		worlds: all, seed: 38,
 	},
 	{
 		name:  "a view begins without a list",
