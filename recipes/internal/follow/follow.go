@@ -46,6 +46,9 @@ func Reads(
 		}
 		changed, err := read(framework.InSession(ctx, s), s)
 		if errors.Is(err, framework.ErrSessionLost) {
+			if s.Err() == nil { // no write has confirmed it for long: the next one may
+				_ = engine.Sleep(ctx, engine.Of(client), engine.RefusedPause) // if ctx ends, Follow says so
+			}
 			return Again, nil
 		}
 		return changed, Bare(err)
