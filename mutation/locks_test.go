@@ -94,7 +94,7 @@ var lockBugs = []mutation{
 		file:  "recipes/lock/driver.go",
 		edits: []edit{{old: "Watch: children[i-maxLeases : i]", new: "Watch: children[i-maxLeases : i-maxLeases+1]"}},
 		pkg:   "recipes/lock", test: "TestStandardDriverNeverOversleeps",
-		worlds: all, seed: 36,
+		worlds: all, seed: 165,
 	},
 	{
 		name:  "there is one holder too many",
@@ -114,7 +114,7 @@ var lockBugs = []mutation{
 		file:  "recipes/lock/lease.go",
 		edits: []edit{{old: "if n.inView() == nil {\n\t\tn.watch(watchAfter, own)", new: "if false {\n\t\tn.watch(watchAfter, own)"}},
 		pkg:   "recipes/lock", test: "TestHolderLearnsThatItsNodeWasDeleted",
-		worlds: all, seed: 12,
+		worlds: all, seed: 16,
 	},
 	{
 		name:  "TryAcquire of a lease overtakes waiters",
@@ -163,7 +163,7 @@ var lockBugs = []mutation{
 		file:  "recipes/lock/again.go",
 		edits: []edit{{old: "_ = l.remove(leaving) // the first error is the news", new: "_ = leaving\n\t\tl.removed()"}},
 		pkg:   "recipes/lock", test: "TestReleaseWithAnyRequestFailing",
-		worlds: all, seed: 233,
+		worlds: all, seed: 276,
 	},
 	{
 		name: "a release with a transaction writes although its node is gone",

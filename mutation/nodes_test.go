@@ -53,6 +53,7 @@ var nodeBugs = []mutation{
 		file:  "recipes/node/leave.go",
 		edits: []edit{{old: "\t\tif !has {\n", new: "\t\tif !has || v != nil {\n"}},
 		pkg:   "recipes/node", test: "TestANodeIsOfTheKeepThatMadeIt",
+		worlds: keepers, seed: 27,
 	},
 	{
 		name:  "a deletion by a closed Keep is repeated although it may be done",

@@ -14,7 +14,6 @@ var sessionBugs = []mutation{
 		file:  "internal/session/deadline.go",
 		edits: []edit{{old: "heard = d.proven", new: "heard = d.last"}},
 		pkg:   "internal/session", test: "TestStrictDeadlineIsNeverLaterThanTheLeaders",
-		worlds: all, seed: 18,
 	},
 	{
 		name:  "the session is counted from the answer, not from the request",
