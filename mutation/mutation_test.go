@@ -41,7 +41,7 @@ type mutation struct {
 	pkg    string // of the test
 	test   string // that must fail
 	worlds kind   // that must fail, too; "" if none is known to
-	seed   int    // of the first world that failed, in the longer of two runs
+	seed   int    // of the first world that failed, in the longest of its runs
 }
 
 // edit replaces what must be in the file exactly once. The file is that of the mutation unless in names another.
