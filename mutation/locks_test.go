@@ -114,7 +114,7 @@ var lockBugs = []mutation{
 		file:  "recipes/lock/lease.go",
 		edits: []edit{{old: "if n.inView() == nil {\n\t\tn.watch(watchAfter, own)", new: "if false {\n\t\tn.watch(watchAfter, own)"}},
 		pkg:   "recipes/lock", test: "TestHolderLearnsThatItsNodeWasDeleted",
-		worlds: all, seed: 16,
+		worlds: all, seed: 30,
 	},
 	{
 		name:  "TryAcquire of a lease overtakes waiters",
@@ -156,7 +156,7 @@ var lockBugs = []mutation{
 		file:  "recipes/lock/again.go",
 		edits: []edit{{old: "\t\treturn d, d.lost\n", new: "\t\treturn d, nil\n"}},
 		pkg:   "recipes/lock", test: "TestRequeueOfASuspendedHoldIsRefused",
-		worlds: all, seed: 294,
+		worlds: all, seed: 489,
 	},
 	{
 		name:  "a release with a transaction that fails leaves its node",

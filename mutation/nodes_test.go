@@ -39,7 +39,7 @@ var nodeBugs = []mutation{
 		file:  "recipes/node/keeper.go",
 		edits: []edit{{old: "\t\t\tk.mine.number = 0\n\t\t}\n\t\tk.mine.czxid, k.mine.mzxid", new: "\t\t}\n\t\tk.mine.content = k.status().want\n\t\tk.mine.czxid, k.mine.mzxid"}},
 		pkg:   "recipes/node", test: "TestSecondLifeWithAnyRequestFailing",
-		worlds: keepers, seed: 60,
+		worlds: keepers, seed: 85,
 	},
 	{
 		name:  "a kept node that may be there is not deleted",
