@@ -51,7 +51,7 @@ var lockBugs = []mutation{
 	{
 		name:  "a holder that may not read its node does not mind",
 		file:  "recipes/lock/nodewatch.go",
-		edits: []edit{{old: "\t\t\tl.lose(fmt.Errorf(\"%w: its node: %w\", ErrLost, err))\n", new: ""}},
+		edits: []edit{{old: "\t\t\tl.lose(fmt.Errorf(\"%w: its node: %w\", ErrLost, err))\n", new: "\t\t\t_, _ = l, fmt.Errorf\n"}},
 		pkg:   "recipes/lock", test: "TestHoldOfADriverWhoseNodesMayNotBeReadEnds",
 	},
 	{

@@ -106,7 +106,7 @@ func Path(t *testing.T) string {
 }
 
 // testTimeout is when a test gives up. A test that passes never waits for it.
-const testTimeout = 2 * time.Minute
+const testTimeout = 30 * time.Second
 
 // Context ends with the test, or when the test hangs.
 func Context(t *testing.T) context.Context {
