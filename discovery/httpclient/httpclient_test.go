@@ -193,14 +193,14 @@ func TestNoRequestIsLostWhileInstancesAreDrainedKilledAndStopped(t *testing.T) {
 
 		assert.NoError(t, drained.registered.Drain(t.Context(), 5*time.Second))
 		assert.NoError(t, drained.server.Shutdown(t.Context()))
-		killed.kill() // its node stays as long as its session
-		time.Sleep(time.Second)
+		killed.kill()           // its node stays as long as its session
+		time.Sleep(time.Second) // virtual time, in which callers meet the one that is gone
 		close(stopped.hangs)
 		time.Sleep(time.Minute) // virtual time, in which requests that hang are given up
 		mu.Lock()
 		clear(served)
 		mu.Unlock()
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // virtual time, in which only the one that stays serves
 		close(over)
 		callers.Wait()
 		require.Len(t, served, 1)
