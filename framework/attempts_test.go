@@ -40,7 +40,7 @@ func TestADeadSessionIsNotRetriedIn(t *testing.T) {
 	require.True(t, server.Exists("/n"), "issue 10, B5: it was deleted in the next session")
 }
 
-// TestAClientThatReachesNobodySaysSo has no server for a while, as Curator tells.
+// TestAClientThatReachesNobodySaysSo has no server for a while, as Curator reports it.
 func TestAClientThatReachesNobodySaysSo(t *testing.T) { // issue 10, B4
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())

@@ -380,7 +380,7 @@ func TestWaitConnectedDoesNotReturnOnADeadLink(t *testing.T) {
 	client := newClient(t, server)
 	ctx := testbed.Context(t)
 	for range 30 {
-		require.NoError(t, client.Sync(ctx, "/")) // so that the connection was of use
+		require.NoError(t, client.Sync(ctx)) // so that the connection was of use
 		session, err := client.Session(ctx)
 		require.NoError(t, err)
 		require.NoError(t, server.ExpireSession(session.ID()))
@@ -421,7 +421,7 @@ func TestAClientConnectsByItself(t *testing.T) { // CUR-CLI-03, CUR-CST-11, KZ-C
 		require.NoError(t, err)
 		server.RefuseConnections(false)
 		require.Equal(t, connstate.Connected, testbed.Receive(t, connected, "a connection that nobody has asked for"))
-		synctest.Wait() // the other listener is told, too
+		synctest.Wait() // the other listener is notified, too
 		began := time.Now()
 		for range 2 {
 			require.NoError(t, client.WaitConnected(t.Context()))

@@ -133,7 +133,7 @@ func comeBackTwice(t *testing.T, seed uint64) {
 }
 
 // TestWhatAnEventToldOfIsReadOnTheNextConnection has a client hear of a change by an event, and then move to a server that
-// lags behind, before anything else tells it how new its first server was. The simulation found it: a holder
+// lags behind, before anything else shows how new its first server was. The simulation found it: a holder
 // read the counter as it was before its predecessor wrote, and wrote the same number.
 func TestWhatAnEventToldOfIsReadOnTheNextConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -151,9 +151,9 @@ func TestWhatAnEventToldOfIsReadOnTheNextConnection(t *testing.T) {
 		_, err = other.Create(t.Context(), "/counter", []byte("3"))
 		require.NoError(t, err)
 		testbed.CatchUp(t, client)
-		var told zk.Event
+		var notified zk.Event
 		_, err = client.AddWatch(t.Context(), "/counter", framework.WatchPersistent, func(e zk.Event) {
-			told = e
+			notified = e
 			followers[0].CutConnections()
 		})
 		require.NoError(t, err)
@@ -164,7 +164,7 @@ func TestWhatAnEventToldOfIsReadOnTheNextConnection(t *testing.T) {
 		_, err = other.Set(t.Context(), "/counter", []byte("4"), -1)
 		require.NoError(t, err)
 		synctest.Wait()
-		require.Equal(t, zk.EventNodeDataChanged, told.Type)
+		require.Equal(t, zk.EventNodeDataChanged, notified.Type)
 		data, _, err := client.Get(t.Context(), "/counter")
 		require.NoError(t, err)
 		require.Equal(t, "4", string(data))
@@ -217,14 +217,14 @@ func TestCatchUp(t *testing.T) {
 		other := bed.Client(t, framework.WithDialer(leader.DialContext))
 		_, err = other.Create(t.Context(), "/a", []byte("old"))
 		require.NoError(t, err)
-		require.NoError(t, client.CatchUp(t.Context()))
+		require.NoError(t, client.Sync(t.Context()))
 		require.NoError(t, cluster.Lag(follower, time.Second))
 		_, err = other.Set(t.Context(), "/a", []byte("new"), -1)
 		require.NoError(t, err)
 		data, _, err := client.Get(t.Context(), "/a")
 		require.NoError(t, err)
 		require.Equal(t, "old", string(data), "the follower is behind")
-		require.NoError(t, client.CatchUp(t.Context()))
+		require.NoError(t, client.Sync(t.Context()))
 		data, _, err = client.Get(t.Context(), "/a")
 		require.NoError(t, err)
 		require.Equal(t, "new", string(data))
@@ -235,16 +235,16 @@ func TestCatchUpNeedsNoNode(t *testing.T) {
 	server := zktest.NewServer(t)
 	bed := testbed.On(server)
 	client := bed.Client(t, framework.WithNamespace("ns"))
-	require.NoError(t, client.CatchUp(testbed.Context(t)), "the node of the namespace does not exist")
+	require.NoError(t, client.Sync(testbed.Context(t)), "the node of the namespace does not exist")
 	_, err := bed.Client(t).Create(testbed.Context(t), "/ns", nil, framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
 	require.NoError(t, err)
-	require.NoError(t, client.CatchUp(testbed.Context(t)), "we may not read it")
+	require.NoError(t, client.Sync(testbed.Context(t)), "we may not read it")
 	client.Close()
-	err = client.CatchUp(context.Background())
+	err = client.Sync(context.Background())
 	require.ErrorIs(t, err, framework.ErrClosed)
 	var op *framework.OpError
 	require.ErrorAs(t, err, &op)
-	require.Equal(t, "catch up", op.Op)
+	require.Equal(t, "sync", op.Op)
 }
 
 // TestAServerThatIsTooBusyToCatchUpIsLeft: what it answers after that may be old.

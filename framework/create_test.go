@@ -103,7 +103,7 @@ func TestCancelledProtectedCreateLeavesNoNode(t *testing.T) { // CURATOR-79, -20
 						server.CutConnections()
 					}
 					gate.Open()
-					require.NoError(t, client.Sync(testbed.Context(t), "/"), "comes after the create")
+					require.NoError(t, client.Sync(testbed.Context(t)), "comes after the create")
 					testbed.Eventually(t, func() bool { return server.Tree() == "" }, "no node stays")
 				})
 			}

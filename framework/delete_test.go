@@ -243,13 +243,13 @@ func TestGuaranteedDeleteGivesUpWhatTheServerRefuses(t *testing.T) {
 	assert.ErrorIs(t, err, zk.ErrNotEmpty)
 }
 
-// removal is what a delete without a waiting goroutine is told.
+// removal is the result of a delete that no goroutine waits for.
 type removal struct {
 	found bool
 	err   error
 }
 
-// beginDelete has what is told go to a channel with room for a second one, which must not come.
+// beginDelete has the result go to a channel with room for a second one, which must not come.
 func beginDelete(t *testing.T, client *framework.Client, path string) <-chan removal {
 	session, err := client.Session(testbed.Context(t))
 	require.NoError(t, err)
@@ -319,7 +319,7 @@ func TestDeleteSoonEndsWithTheSession(t *testing.T) {
 				end(t, server, client, session.ID())
 				gate.Open()
 				require.ErrorIs(t, testbed.Receive(t, removals, "the end").err, session.Err())
-				time.Sleep(session.Timeout()) // virtual time: the server may not have been told, and ends the session then
+				time.Sleep(session.Timeout()) // virtual time: the server may not have been notified, and ends the session then
 				require.NotContains(t, server.Tree(), "/a")
 			})
 		})

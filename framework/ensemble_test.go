@@ -62,7 +62,7 @@ func (e *configured) dial(ctx context.Context, network, address string) (net.Con
 	return nc, nil
 }
 
-// TestTheEnsembleIsFollowed has servers be added to the ensemble that the client was not told of, while those
+// TestTheEnsembleIsFollowed has servers be added to the ensemble that the client was not notified of, while those
 // that it knows go away. Namespaces do not matter: CURATOR-593.
 func TestTheEnsembleIsFollowed(t *testing.T) {
 	for name, c := range map[string]struct{ path, text string }{
@@ -115,9 +115,9 @@ func TestServersThatHaveLeftTheEnsembleAreTriedLast(t *testing.T) {
 	})
 }
 
-// TestAChangeOfTheEnsembleIsTold has a member be added while the client is connected, and the one that it knows stop. Without
+// TestAChangeOfTheEnsembleIsReported has a member be added while the client is connected, and the one that it knows stop. Without
 // tracking the client keeps to what it was given.
-func TestAChangeOfTheEnsembleIsTold(t *testing.T) { // CUR-ENS-02, -03, -05
+func TestAChangeOfTheEnsembleIsReported(t *testing.T) { // CUR-ENS-02, -03, -05
 	for name, c := range map[string]struct {
 		options []framework.Option
 		want    []string
@@ -142,12 +142,12 @@ func TestAChangeOfTheEnsembleIsTold(t *testing.T) { // CUR-ENS-02, -03, -05
 					"server.3=c:2888:3888:participant;2181\nversion=200000000",
 				} {
 					require.NoError(t, server.Set("/zookeeper/config", []byte(text)))
-					synctest.Wait() // the client was told
+					synctest.Wait() // the client was notified
 				}
 				server.CutConnections()
 				synctest.Wait()
 				require.NoError(t, client.WaitConnected(t.Context()))
-				require.NoError(t, client.Sync(t.Context(), "/"))
+				require.NoError(t, client.Sync(t.Context()))
 				require.Equal(t, c.want, dials)
 			})
 		})
@@ -169,4 +169,29 @@ func (e *configured) up(address string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.down, address)
+}
+
+// TestAllServersAreReplacedOneByOne has a client whose session goes on while no server is left that it was made with.
+func TestAllServersAreReplacedOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
+		client, err := framework.New(cluster.Servers(), framework.WithDialer(cluster.DialContext),
+			framework.WithSessionTimeout(10*time.Second), framework.WithEnsembleTracking())
+		require.NoError(t, err)
+		defer client.Close()
+		session, err := client.Session(testbed.Context(t))
+		require.NoError(t, err)
+		for _, old := range cluster.Members() {
+			_, err := cluster.Add(testbed.Context(t))
+			require.NoError(t, err)
+			require.NoError(t, cluster.Remove(testbed.Context(t), old))
+			_, _, err = client.Get(testbed.Context(t), "/")
+			require.NoError(t, err)
+			time.Sleep(time.Second) // virtual time: it has read the configuration
+		}
+		require.NoError(t, session.Err())
+		config, err := client.GetConfig(testbed.Context(t))
+		require.NoError(t, err)
+		require.Len(t, config.Members, 3)
+	})
 }

@@ -13,6 +13,9 @@ var (
 	// ErrClosed means that the client was closed, before the call or during it.
 	ErrClosed = engine.ErrClosed
 
+	// ErrEnded means that what was asked has been ended by its owner: a cache, a kept node or a membership was closed.
+	ErrEnded = errors.New("it was closed")
+
 	// ErrLost is wrapped by ErrSessionLost and ErrSuspended, and by all losses of package lock.
 	ErrLost = engine.ErrLost
 

@@ -20,7 +20,7 @@ import (
 //	})
 //
 // read is called with a context from [InSession], one call at a time, on the caller's goroutine. On another connection than the
-// call before, the server has caught up first, as with [Client.CatchUp]: no call sees an older state than one before it. If
+// call before, the server has caught up first, as with [Client.Sync]: no call sees an older state than one before it. If
 // read fails with an error that may pass (see [retry.MayPass]), it is called again after a pause.
 //
 // Follow returns nil when read returns a nil channel without an error, and otherwise an [*OpError]: with the error of read that

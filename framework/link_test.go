@@ -17,19 +17,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestARequestFailsAfterHoldersWereToldByAnotherGoroutine: it is not the connection's goroutine that tells a holder of the
+// TestARequestFailsAfterHoldersWereNotifiedByAnotherGoroutine: it is not the connection's goroutine that notifies a holder of the
 // suspension, and the holder takes its time. The connection's goroutine must not fail requests meanwhile.
-func TestARequestFailsAfterHoldersWereToldByAnotherGoroutine(t *testing.T) {
+func TestARequestFailsAfterHoldersWereNotifiedByAnotherGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t, framework.WithRetryPolicy(retry.Never()))
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
-		var told atomic.Bool
+		var notified atomic.Bool
 		begun := make(chan struct{})
 		_, err = session.Depend(connstate.Standard, func(error) {
 			close(begun)
-			time.Sleep(time.Millisecond) // virtual time: a slow dependent, and whoever is told later must wait for it
-			told.Store(true)
+			time.Sleep(time.Millisecond) // virtual time: a slow dependent, and whoever is notified later must wait for it
+			notified.Store(true)
 		})
 		require.NoError(t, err)
 		gate := server.Block(zktest.OnOp(zktest.OpCreate))
@@ -44,13 +44,13 @@ func TestARequestFailsAfterHoldersWereToldByAnotherGoroutine(t *testing.T) {
 		synctest.Wait()
 		server.CutConnections()
 		require.Error(t, <-failed)
-		require.True(t, told.Load())
+		require.True(t, notified.Load())
 	})
 }
 
-// TestAnExpiredRequestFailsAfterHoldersWereToldByAnotherGoroutine: the deadline ends the session just when a server says that it
+// TestAnExpiredRequestFailsAfterHoldersWereNotifiedByAnotherGoroutine: the deadline ends the session just when a server says that it
 // has expired.
-func TestAnExpiredRequestFailsAfterHoldersWereToldByAnotherGoroutine(t *testing.T) {
+func TestAnExpiredRequestFailsAfterHoldersWereNotifiedByAnotherGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 10 * time.Second
 		l := &scripted{welcome: welcome(7, timeout)}
@@ -68,17 +68,17 @@ func TestAnExpiredRequestFailsAfterHoldersWereToldByAnotherGoroutine(t *testing.
 		client := l.client(t)
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
-		var told atomic.Bool
+		var notified atomic.Bool
 		_, err = session.Depend(connstate.Session, func(error) {
 			close(begun)
-			time.Sleep(time.Millisecond) // virtual time: a slow dependent, and whoever is told later must wait for it
-			told.Store(true)
+			time.Sleep(time.Millisecond) // virtual time: a slow dependent, and whoever is notified later must wait for it
+			notified.Store(true)
 		})
 		require.NoError(t, err)
 		time.Sleep(timeout / 2) // virtual time: from now on nothing is answered, and the deadline comes before that is noticed
 		_, err = client.Set(t.Context(), "/a", nil, -1)
 		require.ErrorIs(t, err, zk.ErrSessionExpired)
-		require.True(t, told.Load())
+		require.True(t, notified.Load())
 	})
 }
 
@@ -90,7 +90,7 @@ func TestAMultiOfAnExpiredSessionEndsIt(t *testing.T) {
 			_, err := client.Multi(ctx, &zk.CheckVersionRequest{Path: "/b", Version: -1}, &zk.DeleteRequest{Path: "/a", Version: -1})
 			return err
 		},
-		"catch up":                              func(ctx context.Context, client *framework.Client) error { return client.CatchUp(ctx) },
+		"sync":                                  func(ctx context.Context, client *framework.Client) error { return client.Sync(ctx) },
 		"nothing but what confirms the session": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -132,9 +132,9 @@ func TestAMultiOfAnExpiredSessionEndsIt(t *testing.T) {
 	}
 }
 
-// TestAMalformedAnswerIsToldAfterHolders: the connection ends for it, and whoever learns of that by a request finds that holders
-// were told.
-func TestAMalformedAnswerIsToldAfterHolders(t *testing.T) {
+// TestAMalformedAnswerIsReportedAfterHolders: the connection ends for it, and whoever learns of that by a request finds that holders
+// were notified.
+func TestAMalformedAnswerIsReportedAfterHolders(t *testing.T) {
 	for name, ask := range map[string]func(context.Context, *framework.Client) error{
 		"set": func(ctx context.Context, client *framework.Client) error {
 			_, err := client.Set(ctx, "/a", nil, -1)
@@ -164,14 +164,14 @@ func TestAMalformedAnswerIsToldAfterHolders(t *testing.T) {
 				client := l.client(t)
 				session, err := client.Session(t.Context())
 				require.NoError(t, err)
-				var told atomic.Bool
+				var notified atomic.Bool
 				_, err = session.Depend(connstate.Standard, func(error) {
-					time.Sleep(time.Millisecond) // virtual time: a slow dependent, and whoever is told later must wait for it
-					told.Store(true)
+					time.Sleep(time.Millisecond) // virtual time: a slow dependent, and whoever is notified later must wait for it
+					notified.Store(true)
 				})
 				require.NoError(t, err)
 				err = ask(t.Context(), client)
-				require.True(t, told.Load())
+				require.True(t, notified.Load())
 				require.ErrorIs(t, err, zk.ErrConnectionClosed)
 				require.ErrorIs(t, err, proto.ErrMalformed)
 				require.True(t, retry.Unknown(err))

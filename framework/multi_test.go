@@ -81,7 +81,7 @@ func TestMultiOfNodesThatTheServerDoesNotMakeIsUnimplemented(t *testing.T) {
 		var failed *framework.MultiError
 		require.ErrorAs(t, err, &failed, name)
 		require.Equal(t, 1, failed.Index, name)
-		require.NoError(t, client.CatchUp(ctx))
+		require.NoError(t, client.Sync(ctx))
 		require.NoError(t, session.Err(), name)
 	}
 }

@@ -45,21 +45,16 @@ func (c *Client) MultiRead(ctx context.Context, reads ...Read) ([]ReadResult, er
 		request.Ops[i] = proto.MultiOp{Op: r.op(), Body: &proto.ReadRequest{Path: c.engine.Real(r.Path)}}
 	}
 	frame := request.Append(conn.Begin(64 * len(reads)))
-	var results []ReadResult
-	err := c.engine.Do(ctx, op, reads[0].Path, func(l *engine.Connection) error {
+	return do(ctx, c, op, reads[0].Path, func(l *engine.Connection, _ string) ([]ReadResult, error) {
 		found, err := engine.Call(ctx, l, engine.Request[[]proto.MultiResult]{
 			Op: proto.OpMultiRead, Parse: engine.ParseMulti,
 			Frame: slices.Clone(frame), // it belongs to the connection once it is sent
 		})
-		if err == nil {
-			results, err = readResults(reads, found)
+		if err != nil {
+			return nil, err
 		}
-		return err
+		return readResults(reads, found)
 	})
-	if err != nil {
-		return nil, opError(op, reads[0].Path, err)
-	}
-	return results, nil
 }
 
 func (r Read) op() proto.Op {

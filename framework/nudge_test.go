@@ -113,7 +113,7 @@ func TestNudgesDoNotBringTheDeadlineNear(t *testing.T) {
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
 		server.Delay(500*time.Millisecond, zktest.OnOp(zktest.OpSync, zktest.OpMulti))
-		stop, err := session.Depend(connstate.Session, func(err error) { t.Errorf("told %v", err) })
+		stop, err := session.Depend(connstate.Session, func(err error) { t.Errorf("notified %v", err) })
 		require.NoError(t, err)
 		defer stop()
 		for i := range 1000 {

@@ -18,7 +18,7 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// record keeps what it is told.
+// record keeps the events of an observer.
 type record struct {
 	mu         sync.Mutex
 	operations []framework.OperationEvent
@@ -53,7 +53,7 @@ func (r *record) count() int {
 	return len(r.operations)
 }
 
-func (r *record) told() []framework.StateEvent {
+func (r *record) notified() []framework.StateEvent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]framework.StateEvent(nil), r.states...)
@@ -81,7 +81,7 @@ func TestEveryOperationIsObserved(t *testing.T) {
 		{"children", "/a", nil, func() error { _, _, w, err := client.ChildrenW(ctx, "/a"); defer stopped(w); return err }},
 		{"exists", "/a/x", nil, func() error { _, _, err := client.Exists(ctx, "/a/x"); return err }},
 		{"exists", "/a/x", nil, func() error { _, _, w, err := client.ExistsW(ctx, "/a/x"); defer stopped(w); return err }},
-		{"sync", "/a", nil, func() error { return client.Sync(ctx, "/a") }},
+		{"sync", "/", nil, func() error { return client.Sync(ctx) }},
 		{"getACL", "/a/b", nil, func() error { _, _, err := client.GetACL(ctx, "/a/b"); return err }},
 		{"setACL", "/a/b", nil, func() error { _, err := client.SetACL(ctx, "/a/b", zk.WorldACL(zk.PermAll), -1); return err }},
 		{"multi", "/a/b", nil, func() error {
@@ -164,12 +164,12 @@ func TestADeleteThatIsLeftToTheBackgroundIsNotObserved(t *testing.T) {
 	assert.Equal(t, before, seen.count())
 }
 
-func TestObserversAreToldOfEachStateAndOfTheEnd(t *testing.T) {
+func TestObserversAreNotifiedOfEachStateAndOfTheEnd(t *testing.T) {
 	server := zktest.NewServer(t)
 	seen := &record{}
 	client := newClient(t, server, framework.WithObserver(seen.observer()))
 	server.CutConnections()
-	testbed.Eventually(t, func() bool { return len(seen.told()) == 3 }, "cut off and back")
+	testbed.Eventually(t, func() bool { return len(seen.notified()) == 3 }, "cut off and back")
 	require.NoError(t, client.Close())
 	require.NoError(t, client.Close())
 	states := []connstate.State{0, connstate.Connected, connstate.Suspended, connstate.Reconnected, 0}
@@ -177,18 +177,18 @@ func TestObserversAreToldOfEachStateAndOfTheEnd(t *testing.T) {
 	for i, from := range states[:len(states)-1] {
 		want = append(want, framework.StateEvent{From: from, To: states[i+1]})
 	}
-	assert.Equal(t, want, seen.told())
+	assert.Equal(t, want, seen.notified())
 }
 
 // values is a key of a context.
 type values struct{}
 
-// TestTheEndIsToldAfterTheStateBefore has a listener close the client while the observer is still being told of a state. Close does not wait
+// TestTheEndIsReportedAfterTheStateBefore has a listener close the client while the observer is still being notified of a state. Close does not wait
 // for it then.
-func TestTheEndIsToldAfterTheStateBefore(t *testing.T) {
+func TestTheEndIsReportedAfterTheStateBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
-		var told []framework.StateEvent
+		var notified []framework.StateEvent
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithObserver(framework.Observer{
 			State: func(e framework.StateEvent) {
@@ -197,12 +197,12 @@ func TestTheEndIsToldAfterTheStateBefore(t *testing.T) {
 				}
 				defer mu.Unlock()
 				time.Sleep(time.Second) // virtual time: it takes its time
-				told = append(told, e)
+				notified = append(notified, e)
 			},
 		}))
 		_, err := client.Listen(func(connstate.State) { client.Close() })
 		require.NoError(t, err)
-		time.Sleep(time.Minute) // virtual time, in which the first state is told
+		time.Sleep(time.Minute) // virtual time, in which the observer is notified of the first state
 		server.CutConnections()
 		time.Sleep(time.Minute) // virtual time, in which nothing may follow the end
 		mu.Lock()
@@ -211,16 +211,16 @@ func TestTheEndIsToldAfterTheStateBefore(t *testing.T) {
 			{To: connstate.Connected},
 			{From: connstate.Connected, To: connstate.Suspended},
 			{From: connstate.Suspended},
-		}, told)
+		}, notified)
 	})
 }
 
-func TestSeveralObserversAreToldInOrder(t *testing.T) {
-	var told []string
-	tell := func(name string) framework.Observer {
+func TestSeveralObserversAreNotifiedInOrder(t *testing.T) {
+	var notified []string
+	report := func(name string) framework.Observer {
 		say := func(ctx context.Context, what string) context.Context {
 			before, _ := ctx.Value(values{}).(string)
-			told = append(told, name+" "+what+" after "+before)
+			notified = append(notified, name+" "+what+" after "+before)
 			return context.WithValue(ctx, values{}, name)
 		}
 		return framework.Observer{
@@ -233,8 +233,8 @@ func TestSeveralObserversAreToldInOrder(t *testing.T) {
 		}
 	}
 	nothing := framework.Observer{Acquiring: func(context.Context, framework.AcquiringEvent) context.Context { return nil }}
-	client, err := framework.New([]string{"127.0.0.1:1"}, framework.WithObserver(tell("a")),
-		framework.WithObserver(framework.Observer{}), framework.WithObserver(nothing), framework.WithObserver(tell("b")))
+	client, err := framework.New([]string{"127.0.0.1:1"}, framework.WithObserver(report("a")),
+		framework.WithObserver(framework.Observer{}), framework.WithObserver(nothing), framework.WithObserver(report("b")))
 	require.NoError(t, err)
 	defer client.Close()
 
@@ -253,7 +253,7 @@ func TestSeveralObserversAreToldInOrder(t *testing.T) {
 		"a acquired after ", "b acquired after a",
 		"a ended after b", "b ended after b",
 		"a operation after ", "b operation after ",
-	}, told)
+	}, notified)
 }
 
 func TestNoObserverUnlessAskedFor(t *testing.T) {

@@ -39,38 +39,31 @@ func (c *Client) ChildrenW(ctx context.Context, path string) ([]string, *zk.Stat
 
 // Exists reports whether there is such a node, and returns its stat if so. A missing node is no error.
 func (c *Client) Exists(ctx context.Context, path string) (bool, *zk.Stat, error) {
-	if err := ValidatePath(path); err != nil {
-		return false, nil, opError("exists", path, err)
-	}
-	var stat *zk.Stat
-	err := c.engine.Do(ctx, "exists", path, func(l *engine.Connection) error {
-		var err error
-		if stat, err = engine.Call(ctx, l, engine.AskExists(c.engine.Real(path), false)); errors.Is(err, zk.ErrNoNode) {
-			return nil
-		}
-		return err
+	stat, err := do(ctx, c, "exists", path, func(l *engine.Connection, real string) (*zk.Stat, error) {
+		return orMissing(engine.Call(ctx, l, engine.AskExists(real, false)))
 	})
-	return err == nil && stat != nil, stat, opError("exists", path, err)
+	return stat != nil, stat, err
 }
 
 // ExistsW is Exists, and sets a watch that fires when the node is created, written or deleted.
-func (c *Client) ExistsW(ctx context.Context, path string) (bool, *zk.Stat, *Watch, error) {
-	if err := ValidatePath(path); err != nil {
-		return false, nil, nil, opError("exists", path, err)
-	}
-	var stat *zk.Stat
-	var watch *engine.Watch
-	real := c.engine.Real(path)
-	err := c.engine.Do(ctx, "exists", path, func(l *engine.Connection) error {
-		var err error
-		stat, watch, err = c.engine.ExistsWatched(ctx, l, real)
-		return err
+func (c *Client) ExistsW(ctx context.Context, path string) (found bool, stat *zk.Stat, watch *Watch, err error) {
+	stat, err = do(ctx, c, "exists", path, func(l *engine.Connection, real string) (*zk.Stat, error) {
+		stat, set, err := engine.Watched(ctx, c.engine, l, real, engine.WatchData, engine.AskExists)
+		watch = (*Watch)(set)
+		return orMissing(stat, err)
 	})
-	found := err == nil && stat != nil
 	if err != nil {
-		stat, watch = nil, nil
+		watch = nil
 	}
-	return found, stat, (*Watch)(watch), opError("exists", path, err)
+	return stat != nil, stat, watch, err
+}
+
+// orMissing is what an exists has found: nil if there is no such node.
+func orMissing(stat *zk.Stat, err error) (*zk.Stat, error) {
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	return stat, err
 }
 
 // Set replaces a node's data if its version is the one given; -1 is any. nil data are no data, and not the
@@ -80,20 +73,13 @@ func (c *Client) Set(ctx context.Context, path string, data []byte, version int3
 	return asked(ctx, c, "set", path, func(real string) engine.Request[*zk.Stat] { return askSet(real, data, version) })
 }
 
-// Sync makes the server that we are connected to catch up with the leader. What is read after it is nearly
-// always at least as new as what anyone had written before it. It is not certain on the leader itself, which
-// may apply a write later than a follower does. [Client.CatchUp] is certain.
-func (c *Client) Sync(ctx context.Context, path string) error {
-	_, err := asked(ctx, c, "sync", path, engine.AskSync)
-	return err
-}
-
-// CatchUp returns when the server that we are connected to has applied every write that was answered, to any client, before
-// CatchUp was called. What this session reads after it is at least as new. It is a write that changes nothing, so it costs
-// what a write costs. It needs no node and no permission.
-func (c *Client) CatchUp(ctx context.Context) error {
-	err := c.engine.Do(ctx, "catch up", "/", func(l *engine.Connection) error { return l.CaughtUp(ctx) })
-	return opError("catch up", "/", err)
+// Sync returns when the server that we are connected to has applied every write that was answered, to any client, before
+// Sync was called. What this session reads after it is at least as new. It is a write that changes nothing, so it costs
+// what a write costs. It needs no node and no permission. It is stronger than the operation "sync" of ZooKeeper and of Curator
+// for Java, which a leader that its followers have replaced answers alone.
+func (c *Client) Sync(ctx context.Context) error {
+	err := c.engine.Do(ctx, "sync", "/", func(l *engine.Connection) error { return l.CaughtUp(ctx) })
+	return opError("sync", "/", err)
 }
 
 // GetACL returns a node's ACL and stat. The error is zk.ErrNoNode if there is no such node.
@@ -112,15 +98,7 @@ func (c *Client) SetACL(ctx context.Context, path string, acl []zk.ACL, version 
 // an operation does: for the connection timeout, again and again under the retry policy. The error then wraps
 // zk.ErrNoServer.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
-	var s *Session
-	err := c.engine.Do(ctx, "connect", "/", func(l *engine.Connection) error {
-		s = (*Session)(l.Session())
-		return nil
-	})
-	if err != nil {
-		return nil, opError("connect", "/", err)
-	}
-	return s, nil
+	return do(ctx, c, "connect", "/", func(l *engine.Connection, _ string) (*Session, error) { return (*Session)(l.Session()), nil })
 }
 
 func askSet(path string, data []byte, version int32) engine.Request[*zk.Stat] {
@@ -145,42 +123,39 @@ func askSetACL(path string, acl []zk.ACL, version int32) engine.Request[*zk.Stat
 	return engine.Request[*zk.Stat]{Op: proto.OpSetACL, Frame: r.Append(conn.Begin(64 + len(path))), Parse: engine.ParseStat}
 }
 
-// asked is an operation that is one request on one path.
-func asked[T any](ctx context.Context, c *Client, op, path string, q func(real string) engine.Request[T]) (T, error) {
-	var none T
-	if err := ValidatePath(path); err != nil {
-		return none, opError(op, path, err)
+// do is an operation on a path: run is called with each connection that it is tried on, and with the path on the server. What it
+// returns beside an error is dropped.
+func do[T any](ctx context.Context, c *Client, op, path string, run func(l *engine.Connection, real string) (T, error)) (result T, err error) {
+	if err = ValidatePath(path); err == nil {
+		real := c.engine.Real(path)
+		err = c.engine.Do(ctx, op, path, func(l *engine.Connection) (err error) {
+			result, err = run(l, real)
+			return err
+		})
 	}
-	real := c.engine.Real(path)
-	var result T
-	err := c.engine.Do(ctx, op, path, func(l *engine.Connection) error {
-		var err error
-		result, err = engine.Call(ctx, l, q(real))
-		return err
-	})
 	if err != nil {
+		var none T
 		return none, opError(op, path, err)
 	}
 	return result, nil
+}
+
+// asked is an operation that is one request on one path.
+func asked[T any](ctx context.Context, c *Client, op, path string, q func(real string) engine.Request[T]) (T, error) {
+	return do(ctx, c, op, path, func(l *engine.Connection, real string) (T, error) { return engine.Call(ctx, l, q(real)) })
 }
 
 // watched is asked with a watch, which is asked for unless it is there already.
 func watched[T any](
 	ctx context.Context, c *Client, op, path string, kind engine.WatchKind, q func(real string, watch bool) engine.Request[T],
 ) (result T, watch *Watch, err error) {
-	var none T
-	if err := ValidatePath(path); err != nil {
-		return none, nil, opError(op, path, err)
-	}
-	real := c.engine.Real(path)
-	var set *engine.Watch
-	err = c.engine.Do(ctx, op, path, func(l *engine.Connection) error {
-		var err error
-		result, set, err = engine.Watched(ctx, c.engine, l, real, kind, q)
-		return err
+	result, err = do(ctx, c, op, path, func(l *engine.Connection, real string) (T, error) {
+		result, set, err := engine.Watched(ctx, c.engine, l, real, kind, q)
+		watch = (*Watch)(set)
+		return result, err
 	})
 	if err != nil {
-		return none, nil, opError(op, path, err)
+		watch = nil
 	}
-	return result, (*Watch)(set), nil
+	return result, watch, err
 }

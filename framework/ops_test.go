@@ -43,7 +43,7 @@ func TestOperationsAnswerWithZooKeepersOwnErrors(t *testing.T) { // KZ-CLI-07
 	assert.NoError(t, err)
 	assert.False(t, found)
 	assert.Nil(t, none)
-	assert.NoError(t, client.Sync(ctx, "/a"))
+	assert.NoError(t, client.Sync(ctx))
 	assert.ErrorIs(t, client.Delete(ctx, "/none", -1), zk.ErrNoNode)
 	assert.ErrorIs(t, client.Delete(ctx, "/a", 0), zk.ErrBadVersion) // CUR-CLI-32
 	assert.NoError(t, client.Delete(ctx, "/a", 1))
@@ -197,10 +197,10 @@ func TestCreateModesAndParents(t *testing.T) { // CUR-CLI-41, -45, -46
 		opt    framework.CreateOption
 		want   string
 	}{
-		"containers":         {opt: framework.ContainerParents(), want: " container"},
-		"persistent":         {opt: framework.PersistentParents()},
-		"server without":     {server: []zktest.Option{zktest.WithoutContainers()}, opt: framework.ContainerParents()},
-		"client told not to": {client: []framework.Option{framework.WithoutContainers()}, opt: framework.ContainerParents()},
+		"containers":                  {opt: framework.ContainerParents(), want: " container"},
+		"persistent":                  {opt: framework.PersistentParents()},
+		"server without":              {server: []zktest.Option{zktest.WithoutContainers()}, opt: framework.ContainerParents()},
+		"a client without containers": {client: []framework.Option{framework.WithoutContainers()}, opt: framework.ContainerParents()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := zktest.NewServer(t, c.server...)

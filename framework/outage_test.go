@@ -51,29 +51,29 @@ func TestFrozenLinkIsNoticedBeforeTheServerEndsTheSession(t *testing.T) { // CUR
 					_, err = client.Listen(func(s connstate.State) { note(s) })
 					require.NoError(t, err)
 					// The connection may break or the proof run out first.
-					_, err = session.Depend(connstate.Standard, func(error) { note("told") })
+					_, err = session.Depend(connstate.Standard, func(error) { note("notified") })
 					require.NoError(t, err)
-					_, err = session.Depend(connstate.Session, func(error) { note("told of the loss") })
+					_, err = session.Depend(connstate.Session, func(error) { note("notified of the loss") })
 					require.NoError(t, err)
 
 					time.Sleep(after) // virtual time: when the outage begins is what is varied
 					server.Freeze()
 					frozen := time.Now()
 					<-session.Done()
-					told := time.Now()
+					notified := time.Now()
 					synctest.Wait()
 					mu.Lock()
 					require.Contains(t, [][]string{
-						{"told", "suspended", "told of the loss", "lost"},
-						{"told", "told of the loss", "suspended", "lost"},
-						{"told of the loss", "told", "suspended", "lost"},
+						{"notified", "suspended", "notified of the loss", "lost"},
+						{"notified", "notified of the loss", "suspended", "lost"},
+						{"notified of the loss", "notified", "suspended", "lost"},
 					}, order, "holders first")
 					mu.Unlock()
 					for lives(server, session) {
 						time.Sleep(10 * time.Millisecond) // virtual time: to measure, to 10 ms, when the server ends the session
 					}
-					assert.True(t, told.Before(time.Now()), "told %v after the link froze, ended by the server %v after",
-						told.Sub(frozen), time.Since(frozen))
+					assert.True(t, notified.Before(time.Now()), "notified %v after the link froze, ended by the server %v after",
+						notified.Sub(frozen), time.Since(frozen))
 					server.Thaw()
 					require.NoError(t, client.WaitConnected(t.Context()))
 					_, _, err = client.Get(framework.InSession(t.Context(), session), "/")
@@ -109,7 +109,7 @@ func TestShortFreezeIsNoLoss(t *testing.T) { // CUR-CST-03
 		server, client := virtual(t)
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
-		stop, err := session.Depend(connstate.Session, func(err error) { t.Errorf("told %v", err) })
+		stop, err := session.Depend(connstate.Session, func(err error) { t.Errorf("notified %v", err) })
 		require.NoError(t, err)
 		defer stop()
 		for range 20 {
@@ -120,7 +120,7 @@ func TestShortFreezeIsNoLoss(t *testing.T) { // CUR-CST-03
 		}
 		time.Sleep(10 * time.Second) // virtual time, in which the session must live on
 		require.NoError(t, session.Err())
-		require.NoError(t, client.Sync(t.Context(), "/"))
+		require.NoError(t, client.Sync(t.Context()))
 	})
 }
 
@@ -135,7 +135,7 @@ func TestIdleSessionLives(t *testing.T) { // CURATOR-247: never too early
 				if depends {
 					// A leader that is slow, but takes no more than an eighth of the timeout.
 					server.Delay(500*time.Millisecond, zktest.OnOp(zktest.OpMulti))
-					stop, err := session.Depend(connstate.Session, func(err error) { t.Errorf("told %v", err) })
+					stop, err := session.Depend(connstate.Session, func(err error) { t.Errorf("notified %v", err) })
 					require.NoError(t, err)
 					defer stop()
 				}
@@ -312,7 +312,7 @@ func TestCloseDuringAnOutage(t *testing.T) { // CUR-CLI-05, -06, KZ-CLI-02
 					outage(server)
 					time.Sleep(after) // virtual time: how long the outage has lasted is what is varied
 					waits := make(chan error, 3)
-					go func() { waits <- client.Sync(context.Background(), "/") }()
+					go func() { waits <- client.Sync(context.Background()) }()
 					go func() { waits <- client.WaitConnected(context.Background()) }()
 					go func() {
 						_, err := client.DeleteGuaranteed(context.Background(), "/n")
@@ -380,6 +380,6 @@ func TestARefusalOfCredentialsIsNotTheReasonForGood(t *testing.T) {
 		time.Sleep(2 * time.Second) // virtual time: servers that cannot be reached are why the last try failed, and no refusal
 		refuses.Store(false)
 		time.AfterFunc(time.Second, func() { server.RefuseConnections(false) })
-		require.NoError(t, client.Sync(t.Context(), "/"))
+		require.NoError(t, client.Sync(t.Context()))
 	})
 }

@@ -47,7 +47,7 @@ type Reconfiguration struct {
 }
 
 // GetConfig returns the configuration of the ensemble, whatever the client's namespace is. What a server answers may be old:
-// [Client.CatchUp] first, if that matters. It is Curator's getConfig.
+// [Client.Sync] first, if that matters. It is Curator's getConfig.
 //
 // Errors are zk.ErrNoAuth, zk.ErrNoNode before ZooKeeper 3.5, and [ErrUnimplemented] for a ClickHouse Keeper, which is not
 // asked.
@@ -73,18 +73,17 @@ func (c *Client) GetConfigW(ctx context.Context) (config EnsembleConfig, watch *
 
 // getConfig reads the configuration of a server that has one of ZooKeeper's kind. A Keeper may have an old one, of the
 // ZooKeeper whose data it has taken over.
-func (c *Client) getConfig(ctx context.Context, read func(*engine.Connection) (engine.WithStat[[]byte], error)) (config EnsembleConfig, err error) {
-	err = c.engine.Do(ctx, "getConfig", engine.ConfigPath, func(l *engine.Connection) error {
+func (c *Client) getConfig(ctx context.Context, read func(*engine.Connection) (engine.WithStat[[]byte], error)) (EnsembleConfig, error) {
+	return do(ctx, c, "getConfig", engine.ConfigPath, func(l *engine.Connection, _ string) (EnsembleConfig, error) {
 		if l.ByKeeper() {
-			return fmt.Errorf("a ClickHouse Keeper has no %s: %w", engine.ConfigPath, ErrUnimplemented)
+			return EnsembleConfig{}, fmt.Errorf("a ClickHouse Keeper has no %s: %w", engine.ConfigPath, ErrUnimplemented)
 		}
 		r, err := read(l)
-		if err == nil {
-			config, err = parseConfig(string(r.Value))
+		if err != nil {
+			return EnsembleConfig{}, err
 		}
-		return err
+		return parseConfig(string(r.Value))
 	})
-	return config, opError("getConfig", engine.ConfigPath, err)
 }
 
 // Reconfig changes the members of the ensemble if its configuration has this version, and returns the new configuration; -1 is

@@ -66,7 +66,7 @@ func TestAKeeperHasNoConfigurationOfZooKeepers(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrUnimplemented)
 	_, err = client.Reconfig(ctx, framework.Reconfiguration{Leaving: []int64{1}}, -1)
 	require.ErrorIs(t, err, framework.ErrUnimplemented)
-	require.NoError(t, client.CatchUp(ctx))
+	require.NoError(t, client.Sync(ctx))
 	require.NoError(t, session.Err())
 }
 

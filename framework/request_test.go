@@ -102,7 +102,6 @@ func TestARequestThatIsTooLongCostsNobodyTheConnection(t *testing.T) {
 		"get":       func() error { _, _, err := client.Get(ctx, long); return err },
 		"watch":     func() error { _, _, _, err := client.ChildrenW(ctx, long); return err },
 		"exists":    func() error { _, _, _, err := client.ExistsW(ctx, long); return err },
-		"sync":      func() error { return client.Sync(ctx, long) },
 		"set acl":   func() error { _, err := client.SetACL(ctx, long, zk.WorldACL(zk.PermAll), -1); return err },
 		"add watch": func() error {
 			_, err := client.AddWatch(ctx, long, framework.WatchRecursive, func(zk.Event) {})

@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 
 	"github.com/go-zookeeper/zk"
@@ -12,8 +13,8 @@ import (
 	"github.com/gocurator/curator/internal/sasl"
 )
 
-// SASL is a mechanism by which a client authenticates itself: see [WithSASL] and [DigestMD5]. Its methods must be safe for
-// concurrent use.
+// SASL is a mechanism by which a client authenticates itself: see [WithSASL] and [DigestMD5]. Kerberos is in the module
+// sasl/gssapi. Its methods must be safe for concurrent use.
 type SASL interface {
 	// Name is that of the mechanism, for errors.
 	Name() string
@@ -22,6 +23,9 @@ type SASL interface {
 	// empty. next is called with each token of the server, and returns the client's next one. With done and no answer the exchange
 	// has succeeded; with done and an answer, it succeeds when the server has accepted that. Start must return when ctx is done,
 	// and next must not block.
+	//
+	// An error of Start counts as refused credentials, unless it wraps zk.ErrNoServer: then a server that the mechanism needs
+	// cannot be reached, such as a Kerberos KDC, and calls are tried again.
 	Start(ctx context.Context, host string) (first []byte, next func(token []byte) (answer []byte, done bool, err error), err error)
 }
 
@@ -65,7 +69,7 @@ func (d digestMD5) Start(context.Context, string) ([]byte, func([]byte) ([]byte,
 func startSASL(ctx context.Context, mechanism SASL, host string) (*conn.SASL, error) {
 	first, next, err := mechanism.Start(ctx, host)
 	switch {
-	case err != nil && ctx.Err() != nil:
+	case err != nil && (ctx.Err() != nil || errors.Is(err, zk.ErrNoServer)):
 		return nil, fmt.Errorf("SASL %s: %w", mechanism.Name(), err)
 	case err != nil:
 		return nil, fmt.Errorf("SASL %s: %w: %w", mechanism.Name(), zk.ErrAuthFailed, err)

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/zktest"
@@ -84,6 +87,41 @@ func TestSASLThatFailsIsAuthFailedWithTheMechanismsName(t *testing.T) {
 		})
 	}
 	require.NotContains(t, fmt.Sprintf("%v %+v", framework.DigestMD5("bob", "secret"), framework.DigestMD5("bob", "secret")), "secret")
+}
+
+// outOfReach is DIGEST-MD5 as if it needed another server, which cannot be reached the first times.
+type outOfReach struct {
+	framework.SASL
+	times *atomic.Int32
+}
+
+func (o outOfReach) Start(ctx context.Context, host string) ([]byte, func([]byte) ([]byte, bool, error), error) {
+	if o.times.Add(-1) >= 0 {
+		return nil, nil, fmt.Errorf("no KDC: %w", zk.ErrNoServer)
+	}
+	return o.SASL.Start(ctx, host)
+}
+
+func TestAMechanismWhoseServerIsOutOfReachIsTriedAgain(t *testing.T) {
+	server := zktest.NewServer(t, zktest.WithSASL(bob), zktest.RequireSASL())
+	var times atomic.Int32
+	times.Store(3)
+	client, err := framework.New(server.Servers(), framework.WithSASL(outOfReach{framework.DigestMD5("bob", "secret"), &times}))
+	require.NoError(t, err)
+	defer client.Close()
+	_, _, err = client.Get(testbed.Context(t), "/")
+	require.NoError(t, err)
+	require.Equal(t, int32(-1), times.Load())
+
+	times.Store(1 << 30)
+	server.CutConnections()
+	testbed.Eventually(t, func() bool { return client.State() != connstate.Connected }, "the end of the connection")
+	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	err = client.WaitConnected(short)
+	require.ErrorIs(t, err, zk.ErrNoServer)
+	require.ErrorContains(t, err, "SASL DIGEST-MD5: no KDC")
+	require.NotErrorIs(t, err, zk.ErrAuthFailed)
 }
 
 func TestAServerThatRequiresSASLSaysSo(t *testing.T) {

@@ -28,7 +28,7 @@ func TestAnEmptyServerListSaysSo(t *testing.T) {
 			}))
 		require.NoError(t, err)
 		defer client.Close()
-		require.EqualError(t, client.Sync(t.Context(), "/"), "sync /: zk: could not connect to a server: server list: it is empty")
+		require.EqualError(t, client.Sync(t.Context()), "sync /: zk: could not connect to a server: server list: it is empty")
 		there.Store(true)
 		require.NoError(t, client.WaitConnected(t.Context()))
 	})
@@ -86,6 +86,6 @@ func TestServerListCanGrow(t *testing.T) { // KZ-CLI-04
 		synctest.Wait() // it has noticed
 		require.NoError(t, client.WaitConnected(t.Context()))
 		require.NoError(t, session.Err())
-		require.NoError(t, client.Sync(t.Context(), "/"))
+		require.NoError(t, client.Sync(t.Context()))
 	})
 }

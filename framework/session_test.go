@@ -16,6 +16,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/zktest"
 	"github.com/stretchr/testify/assert"
@@ -53,25 +54,25 @@ func heard(t *testing.T, client *framework.Client) func() []connstate.State {
 	}
 }
 
-// TestDependentsAreToldBeforeListeners has one of them take its time, whoever notices first that the connection is gone.
-func TestDependentsAreToldBeforeListeners(t *testing.T) {
+// TestDependentsAreNotifiedBeforeListeners has one of them take its time, whoever notices first that the connection is gone.
+func TestDependentsAreNotifiedBeforeListeners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
 		const n = 10
-		var told atomic.Int32
+		var notified atomic.Int32
 		for range n {
 			_, err = session.Depend(connstate.Standard, func(error) {
-				time.Sleep(time.Millisecond) // virtual time: a slow dependent, and whoever is told later must wait for it
-				told.Add(1)
+				time.Sleep(time.Millisecond) // virtual time: a slow dependent, and whoever is notified later must wait for it
+				notified.Add(1)
 			})
 			require.NoError(t, err)
 		}
 		heard := make(chan int32, 1)
 		_, err = client.Listen(func(s connstate.State) {
 			if s == connstate.Suspended {
-				heard <- told.Load()
+				heard <- notified.Load()
 			}
 		})
 		require.NoError(t, err)
@@ -136,7 +137,7 @@ func TestStatesOfAnExpiredSession(t *testing.T) { // CUR-CLI-14, KZ-CST-02, CURA
 	})
 }
 
-// TestLostComesBeforeTheServersEndTheSession freezes the link, so that only the clock can tell.
+// TestLostComesBeforeTheServersEndTheSession freezes the link, so that only the clock shows it.
 func TestLostComesBeforeTheServersEndTheSession(t *testing.T) { // CURATOR-247, -134, -460
 	for _, timeout := range []time.Duration{4 * time.Second, 6 * time.Second, 10 * time.Second, 40 * time.Second} {
 		for _, dependent := range []bool{false, true} {
@@ -146,9 +147,9 @@ func TestLostComesBeforeTheServersEndTheSession(t *testing.T) { // CURATOR-247, 
 					session, err := client.Session(t.Context())
 					require.NoError(t, err)
 					require.Equal(t, timeout, session.Timeout())
-					var told time.Time
+					var notified time.Time
 					if dependent {
-						_, err = session.Depend(connstate.Session, func(error) { told = time.Now() })
+						_, err = session.Depend(connstate.Session, func(error) { notified = time.Now() })
 						require.NoError(t, err)
 					}
 					time.Sleep(17 * time.Second) // virtual time: the session has been idle for a part of its timeout
@@ -160,7 +161,7 @@ func TestLostComesBeforeTheServersEndTheSession(t *testing.T) { // CURATOR-247, 
 					require.GreaterOrEqual(t, time.Since(began), timeout/2)
 					synctest.Wait()
 					if dependent {
-						require.False(t, told.IsZero())
+						require.False(t, notified.IsZero())
 					}
 					server.Thaw()
 				})
@@ -215,7 +216,7 @@ func TestAHealthySessionOutlastsItsExpirationPercent(t *testing.T) {
 				require.NoError(t, err)
 				for range 3 {
 					time.Sleep(20*time.Second + time.Duration(phase)*100*time.Millisecond) // virtual time, in which nobody depends on it
-					require.NoError(t, client.CatchUp(t.Context()))
+					require.NoError(t, client.Sync(t.Context()))
 					stop, err := session.Depend(connstate.Session, func(error) {})
 					require.NoError(t, err, "percent %d, phase %d", percent, phase)
 					time.Sleep(30 * time.Second) // virtual time, in which it must last
@@ -259,10 +260,13 @@ func TestOnlyThoseWhoDependOnASessionCostTheLeaderAnything(t *testing.T) {
 		// lock's node does.
 		require.ErrorIs(t, err, framework.ErrSessionLost)
 		require.Nil(t, stop)
-		require.NoError(t, client.Sync(t.Context(), "/"))
+		require.NoError(t, engine.Of(client).Do(t.Context(), "sync", "/", func(l *engine.Connection) error {
+			_, err := engine.Call(t.Context(), l, engine.AskSync("/"))
+			return err
+		}))
 		_, err = session.Depend(connstate.Session, func(error) {})
 		require.ErrorIs(t, err, framework.ErrSessionLost)
-		require.NoError(t, client.CatchUp(t.Context()))
+		require.NoError(t, client.Sync(t.Context()))
 		stop, err = session.Depend(connstate.Session, func(error) {})
 		require.NoError(t, err)
 		server.ResetCounts()
@@ -278,19 +282,19 @@ func TestOnlyThoseWhoDependOnASessionCostTheLeaderAnything(t *testing.T) {
 	})
 }
 
-func TestDependentsAreToldByTheirPolicy(t *testing.T) {
+func TestDependentsAreNotifiedByTheirPolicy(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
 	session, err := client.Session(testbed.Context(t))
 	require.NoError(t, err)
-	told := make(chan error, 10)
-	_, err = session.Depend(connstate.Standard, func(cause error) { told <- cause })
+	notified := make(chan error, 10)
+	_, err = session.Depend(connstate.Standard, func(cause error) { notified <- cause })
 	require.NoError(t, err)
 	patient := make(chan error, 10)
 	_, err = session.Depend(connstate.Session, func(cause error) { patient <- cause })
 	require.NoError(t, err)
 	server.CutConnections()
-	require.ErrorIs(t, testbed.Receive(t, told, "the suspension"), framework.ErrSuspended)
+	require.ErrorIs(t, testbed.Receive(t, notified, "the suspension"), framework.ErrSuspended)
 	require.NoError(t, client.WaitConnected(testbed.Context(t)))
 	require.NoError(t, server.ExpireSession(session.ID()))
 	require.ErrorIs(t, testbed.Receive(t, patient, "the loss"), framework.ErrSessionLost)
@@ -303,7 +307,7 @@ func TestDependentsAreToldByTheirPolicy(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, client.Close())
 	require.ErrorIs(t, testbed.Receive(t, patient, "the end"), framework.ErrClosed)
-	assert.Empty(t, told, "once")
+	assert.Empty(t, notified, "once")
 }
 
 func TestSessionOfAnotherClientIsIgnored(t *testing.T) {
@@ -320,32 +324,32 @@ func TestSessionOfAnotherClientIsIgnored(t *testing.T) {
 	require.True(t, found)
 }
 
-// TestCloseTellsEverybodyBeforeTheServers has several dependents, each of which is told late. The nodes must be there
+// TestCloseNotifiesEverybodyBeforeTheServers has several dependents, each of which is notified late. The nodes must be there
 // until the last of them knows: otherwise somebody else could have what it still uses.
-func TestCloseTellsEverybodyBeforeTheServers(t *testing.T) {
+func TestCloseNotifiesEverybodyBeforeTheServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
 		_, err := client.Create(t.Context(), "/node", nil, framework.As(framework.Ephemeral))
 		require.NoError(t, err)
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
-		told := make(chan bool, 3)
-		for range cap(told) {
+		notified := make(chan bool, 3)
+		for range cap(notified) {
 			_, err := session.Depend(connstate.Session, func(error) {
 				time.Sleep(time.Millisecond) // a goroutine that does not run at once
-				told <- server.Exists("/node")
+				notified <- server.Exists("/node")
 			})
 			require.NoError(t, err)
 		}
 		require.NoError(t, client.Close())
-		for range cap(told) {
-			require.True(t, <-told, "the node was deleted before all were told")
+		for range cap(notified) {
+			require.True(t, <-notified, "the node was deleted before all were notified")
 		}
 		require.False(t, server.Exists("/node"))
 	})
 }
 
-// zombie is a connection whose server has forgotten the session: once it is told to, it answers
+// zombie is a connection whose server has forgotten the session: once a test says so, it answers
 // writes with "session expired", and everything else as ever.
 type zombie struct {
 	net.Conn
@@ -413,14 +417,14 @@ func TestServerThatSaysExpiredEndsTheSession(t *testing.T) {
 	ctx := testbed.Context(t)
 	session, err := client.Session(ctx)
 	require.NoError(t, err)
-	told := make(chan error, 1)
-	_, err = session.Depend(connstate.Session, func(err error) { told <- err })
+	notified := make(chan error, 1)
+	_, err = session.Depend(connstate.Session, func(err error) { notified <- err })
 	require.NoError(t, err)
 
 	dead.Store(session.ID())
 	_, err = client.DeleteGuaranteed(ctx, "/a") // of whichever session
 	require.NoError(t, err, "it is done in the next one")
-	require.ErrorIs(t, testbed.Receive(t, told, "word of the end"), framework.ErrSessionLost)
+	require.ErrorIs(t, testbed.Receive(t, notified, "word of the end"), framework.ErrSessionLost)
 	require.ErrorIs(t, session.Err(), framework.ErrSessionLost)
 	next, err := client.Session(ctx)
 	require.NoError(t, err)

@@ -35,10 +35,10 @@ func eachVersion(t *testing.T, name string, test func(t *testing.T, server *zkte
 // watching is one way to watch /a, and what is to be seen there.
 type watching struct {
 	name string
-	// begin sets the watch; seen returns what it has told since.
+	// begin sets the watch; seen returns what it has reported since.
 	begin func(t *testing.T, client *framework.Client) (seen func() []string, end func())
-	data  bool // it tells of changes of data
-	list  bool // it tells of changes of the list of children
+	data  bool // it reports changes of data
+	list  bool // it reports changes of the list of children
 	once  bool
 }
 
@@ -83,7 +83,7 @@ var ways = []watching{
 	{name: "recursive", data: true, begin: stayingWatch(framework.WatchRecursive)},
 }
 
-// change changes data and children of /a, so that every watch on it has something to tell.
+// change changes data and children of /a, so that every watch on it fires.
 func change(t *testing.T, client *framework.Client, child string) {
 	_, err := client.Set(t.Context(), "/a", nil, -1)
 	require.NoError(t, err)
@@ -91,11 +91,11 @@ func change(t *testing.T, client *framework.Client, child string) {
 	require.NoError(t, err)
 }
 
-// check says what a watch must have told after n changes.
-func (w watching) check(t *testing.T, told []string, n int, when string) {
+// check says what a watch must have reported after n changes.
+func (w watching) check(t *testing.T, notified []string, n int, when string) {
 	t.Helper()
 	count := func(what string) (n int) {
-		for _, s := range told {
+		for _, s := range notified {
 			if s == what {
 				n++
 			}
@@ -112,8 +112,8 @@ func (w watching) check(t *testing.T, told []string, n int, when string) {
 	if w.list {
 		list = n
 	}
-	require.Equal(t, changed, count("EventNodeDataChanged /a"), "%s of %s: %v", when, w.name, told)
-	require.Equal(t, list, count("EventNodeChildrenChanged /a"), "%s of %s: %v", when, w.name, told)
+	require.Equal(t, changed, count("EventNodeDataChanged /a"), "%s of %s: %v", when, w.name, notified)
+	require.Equal(t, list, count("EventNodeChildrenChanged /a"), "%s of %s: %v", when, w.name, notified)
 }
 
 func TestWatchesOnOnePathDoNotDisturbEachOther(t *testing.T) {
@@ -157,7 +157,7 @@ func TestRemovingAWatchTakesNoOtherAway(t *testing.T) {
 				_, remove := stays.begin(t, client)
 				seen, _ := once.begin(t, client)
 				remove()
-				require.NoError(t, client.Sync(t.Context(), "/")) // nothing goes
+				require.NoError(t, client.Sync(t.Context())) // nothing goes
 				require.Positive(t, server.WatchCount())
 				change(t, client, "x")
 				once.check(t, seen(), 1, "the watch")
@@ -279,7 +279,7 @@ func TestWatchesUnderLoad(t *testing.T) {
 	testbed.Eventually(t, func() bool { return server.WatchCount() == 0 }, "nothing stays behind")
 }
 
-// TestListOfSecretChildrenIsWatched has children that the client may not read. A recursive watch tells nothing of them; a
+// TestListOfSecretChildrenIsWatched has children that the client may not read. A recursive watch reports nothing of them; a
 // watch of the list of children does.
 func TestListOfSecretChildrenIsWatched(t *testing.T) {
 	server := zktest.NewServer(t)
@@ -453,7 +453,7 @@ func looking(t *testing.T, look func(context.Context, string) (*framework.Watch,
 	return result
 }
 
-// TestALookThatReliedOnARefusedWatchLooksAgain although another persistent watch comes later: until then nobody tells of changes.
+// TestALookThatReliedOnARefusedWatchLooksAgain although another persistent watch comes later: until then nobody reports changes.
 func TestALookThatReliedOnARefusedWatchLooksAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client, refuse := throttled(t)
@@ -512,7 +512,7 @@ func TestAPersistentWatchOutlivesARecursiveOneThatIsRefused(t *testing.T) {
 	})
 }
 
-// TestAWatchThatWasUsedUpInSecretIsSetAgain: a server drops a watch that fires once also if it may not tell its owner.
+// TestAWatchThatWasUsedUpInSecretIsSetAgain: a server drops a watch that fires once also if its owner may not get the event.
 func TestAWatchThatWasUsedUpInSecretIsSetAgain(t *testing.T) {
 	hidden, open := zk.DigestACL(zk.PermAll, "user", "password"), zk.WorldACL(zk.PermAll)
 	for name, watch := range map[string]func(context.Context, *framework.Client) (*framework.Watch, error){
@@ -551,7 +551,7 @@ func TestAWatchThatWasUsedUpInSecretIsSetAgain(t *testing.T) {
 	}
 }
 
-// A waiter of a lock that has two watches, and is told by the one that the node ahead was deleted, takes the silence of the other for
+// A waiter of a lock that has two watches, and gets the event of one that the node ahead was deleted, takes the silence of the other for
 // word that its own node was there: see "The only one ahead" in docs/PROTOCOL.md. These tests have what it relies on.
 
 // TestWatchesFireInTheOrderOfTheServer also if persistent watches stand for them, and before a later answer.
@@ -595,12 +595,12 @@ func deleteInOrder(t *testing.T, nodes []string, modes []framework.WatchMode, or
 	})}
 	client := l.client(t)
 	watches := make(map[string]*framework.Watch) // complete before the first event
-	var told []string
-	_, err := client.AddWatch(t.Context(), "/", framework.WatchRecursive, func(e zk.Event) { // it is called before the others are told
+	var notified []string
+	_, err := client.AddWatch(t.Context(), "/", framework.WatchRecursive, func(e zk.Event) { // it is called before the others are notified
 		for i, node := range order {
-			assert.Equal(t, i < len(told), fired(watches[node]), "%s, when %s is told", node, e.Path)
+			assert.Equal(t, i < len(notified), fired(watches[node]), "%s, at the event of %s", node, e.Path)
 		}
-		told = append(told, e.Path)
+		notified = append(notified, e.Path)
 	})
 	require.NoError(t, err)
 	for i, mode := range modes {
@@ -614,7 +614,7 @@ func deleteInOrder(t *testing.T, nodes []string, modes []framework.WatchMode, or
 	_, _, err = client.Exists(t.Context(), "/")
 	require.NoError(t, err)
 	require.True(t, fired(watches[order[0]]) && fired(watches[order[1]]), "before the answer")
-	require.Equal(t, order, told)
+	require.Equal(t, order, notified)
 }
 
 // TestAWatchFiresBeforeALaterAnswer that says that the node ahead is gone.
@@ -696,14 +696,14 @@ func TestWatchesEndBeforeTheNextConnectionBegins(t *testing.T) {
 				}
 				server.Thaw()
 				require.NoError(t, client.WaitConnected(t.Context()))
-				require.NoError(t, client.Sync(t.Context(), "/"))
+				require.NoError(t, client.Sync(t.Context()))
 				require.Positive(t, again.Load())
 			})
 		})
 	}
 }
 
-// TestAWatchThatWasUsedUpInSilenceIsSetAgain has a node change, or go, while the client may not read it. Servers do not tell of that, and
+// TestAWatchThatWasUsedUpInSilenceIsSetAgain has a node change, or go, while the client may not read it. Servers do not report that, and
 // use up the watches that fire once all the same.
 func TestAWatchThatWasUsedUpInSilenceIsSetAgain(t *testing.T) {
 	mine := zk.DigestACL(zk.PermAll, "owner", "secret")
@@ -771,7 +771,7 @@ func TestAWatchThatWasUsedUpInSilenceIsSetAgain(t *testing.T) {
 					after, _ := way.begin(t, subject)
 					synctest.Wait()
 					require.Empty(t, after())
-					change(t, owner, "told")
+					change(t, owner, "notified")
 					synctest.Wait()
 					require.Len(t, after(), 1)
 					require.Len(t, before(), 1)

@@ -153,7 +153,14 @@ func (c *Conn) SetACL(path string, acl []ACL, version int32) (*Stat, error) {
 
 // Sync makes the server catch up with the leader.
 func (c *Conn) Sync(path string) (string, error) {
-	if err := c.client.Sync(once, path); err != nil {
+	if err := framework.ValidatePath(path); err != nil {
+		return "", unwrapped(err)
+	}
+	err := engine.Of(c.client).Do(once, "sync", path, func(l *engine.Connection) error {
+		_, err := engine.Call(once, l, engine.AskSync(path))
+		return err
+	})
+	if err != nil {
 		return "", unwrapped(err)
 	}
 	return path, nil

@@ -208,7 +208,7 @@ const maxDirect = 4 << 10
 // Send sends a request, now if that cannot take long, or else as soon as the writing goroutine
 // comes to it. It does not block. Requests of one goroutine are sent in the order of its calls.
 func (c *Conn) Send(r *Request) {
-	if err := c.tooLong(r); err != nil {
+	if err := CheckLength(len(r.Frame), c.handlers.MaxRequest); err != nil {
 		r.Handler.Reply(nil, err)
 		return
 	}

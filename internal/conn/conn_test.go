@@ -224,7 +224,7 @@ func TestPingsMayBeAnsweredEarly(t *testing.T) {
 	})
 }
 
-func TestCredentialsMayBeAnsweredEarlyAndAreToldOfTheEnd(t *testing.T) {
+func TestCredentialsMayBeAnsweredEarlyAndAreNotifiedOfTheEnd(t *testing.T) {
 	c, p := open(t, 10*time.Second, Handlers{})
 	r, waits := deletion()
 	c.Send(r)

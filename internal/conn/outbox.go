@@ -16,10 +16,10 @@ var ErrTooLong = errors.New("request is too long for the servers")
 // lengthPrefix is how many bytes of a frame say how many follow. Servers do not count them.
 const lengthPrefix = 4
 
-// tooLong is why a request must not be sent: a server hangs up on one that is too long, and all that use the connection
-// would pay for it.
-func (c *Conn) tooLong(r *Request) error {
-	length, limit := len(r.Frame)-lengthPrefix, c.handlers.MaxRequest
+// CheckLength returns ErrTooLong if a frame of this many bytes is longer than limit, which is for a request without its
+// prefix; 0 is any. A server hangs up on a request that is too long, and all that use the connection would pay for it.
+func CheckLength(frame, limit int) error {
+	length := frame - lengthPrefix
 	if limit == 0 || length <= limit {
 		return nil
 	}

@@ -54,6 +54,16 @@ type Events struct {
 	Node func(zk.Event)
 }
 
+// Operation is an operation that has ended: a framework.OperationEvent.
+type Operation struct {
+	Op       string
+	Path     string
+	Began    time.Time
+	Duration time.Duration
+	Attempts int
+	Err      error
+}
+
 // Engine is the Config, for [Configure].
 func (c *Config) Engine() *Config { return c }
 

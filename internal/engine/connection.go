@@ -3,12 +3,14 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/wait"
 )
 
@@ -86,6 +88,24 @@ func (l *Connection) Session() *Session { return l.session }
 
 // Down is closed first of all when the connection ends.
 func (l *Connection) Down() <-chan struct{} { return l.down }
+
+// Supports returns nil, or why op is not sent: the server does not know it, as far as the client knows. The error wraps
+// [ErrUnimplemented].
+func (l *Connection) Supports(op proto.Op) error {
+	if !slices.Contains(optional, op) {
+		return nil
+	}
+	if !l.ByKeeper() && !l.session.core.unknownOps.has(op) {
+		return nil
+	}
+	return unimplemented(op)
+}
+
+// ByKeeper reports whether a ClickHouse Keeper has granted the session: its password is all zeros, since a Keeper restores no
+// session. That of ZooKeeper is random. Keepers of all versions do so, with data from ZooKeeper, too.
+func (l *Connection) ByKeeper() bool {
+	return !slices.ContainsFunc(l.conn.Grant.Password, func(b byte) bool { return b != 0 })
+}
 
 // CatchUp sends a write that changes nothing. What was committed anywhere before it was sent has been applied by the
 // server, and its events have come, when it is answered. A refusal is an answer, too: err is not nil only if no

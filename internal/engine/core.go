@@ -15,24 +15,18 @@ import (
 
 // core is what a client and its namespace views share.
 type core struct {
-	cfg     Config
-	states  *session.Machine
-	ctx     context.Context // ends with Close, cause ErrClosed
-	stop    context.CancelCauseFunc
-	wg      sync.WaitGroup // every goroutine of the client
-	closed  chan struct{}  // closed when Close has done its work
-	reached chan struct{}  // closed by the first connection
+	life
+	cfg    Config
+	states *session.Machine
+	values sync.Map // what recipes keep: see Client.Values
 
-	reports    reports
+	now     wait.Value[inUse]
+	reached chan struct{} // closed by the first connection
+	auths   auths
+
 	unknownOps unknownOps
-	auths      auths
 	sweeper    *sweeper
-	values     sync.Map // what recipes keep: see Client.Values
-
-	now wait.Value[inUse]
-
-	mu      sync.Mutex // guards closing
-	closing bool
+	reports    reports
 }
 
 // inUse is the session and the connection that a client uses.
@@ -136,18 +130,6 @@ func (c *core) awaitLink(ctx context.Context, pinned *Session, limit time.Durati
 // unreachable is why there is no connection. given is the error of the caller's context, or nil.
 func (c *core) unreachable(given error) error {
 	return &unreachable{given, c.current().why}
-}
-
-// background runs f on a goroutine that Close waits for; f must end with c.ctx.
-// It reports whether it could.
-func (c *core) background(f func()) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closing {
-		return false
-	}
-	c.wg.Go(f)
-	return true
 }
 
 // sessionOver is called when a session is over, perhaps more than once.

@@ -48,7 +48,8 @@ func (c Client) Create(ctx context.Context, path string, data []byte, o Creation
 		o.replaces = c.Real(hints.Replaces)
 	}
 	if o.Protected {
-		created, err = c.createProtected(ctx, path, real, data, o)
+		dir, name := Split(real)
+		created, err = (&protected{core: c.core, dir: dir, name: name, data: data, options: o}).create(ctx, path)
 	} else {
 		err = c.Do(ctx, "create", path, func(l *Connection) error {
 			created, err = c.createOn(ctx, l, real, data, o, nil)
@@ -58,70 +59,64 @@ func (c Client) Create(ctx context.Context, path string, data []byte, o Creation
 	return c.Unreal(created), err
 }
 
-// createProtected finds its node again by the id in its name. Each session gets an id of
-// its own, so a node that an old one left behind is never taken for ours. asked is path as the
-// caller wrote it.
-func (c *core) createProtected(ctx context.Context, asked, path string, data []byte, o Creation) (string, error) {
-	dir, name := Split(path)
-	var (
-		created string
-		node    *unwanted // of the session that its id belongs to
-		maybe   bool      // a create with this id was sent and not answered
-	)
-	err := c.Do(ctx, "create", asked, func(l *Connection) error {
-		if maybe && node.session == l.session {
-			var err error
-			if created, err = c.findOwn(ctx, l, dir, node.id, o.Stat); err != nil || created != "" {
-				return err
-			}
-		}
-		if maybe {
-			// It is not there now, but it may still come: from a server that stood
-			// still, say, with our request in its hands. So each request has an id of
-			// its own, and what bears an old one is not wanted any more.
-			c.sweeper.sweep(node, "")
-		} else if node != nil {
-			c.sweeper.forget(node)
-		}
-		maybe = false
-		node = &unwanted{session: l.session, dir: dir, id: uuid.New(), persistent: !o.ephemeral()}
-		if node.persistent {
-			c.sweeper.expect(node) // the end of the session does not remove it, so Close must
-		}
-		var err error
-		created, err = c.createOn(ctx, l, Join(dir, protectedName(node.id, name)), data, o, c.unwantedLater(node))
-		if err == nil {
-			return nil
-		}
-		// Not ctx.Err(): ctx may have ended just after the connection did, and then nobody
-		// else knows of the node.
-		var given unanswered
-		if maybe = retry.Unknown(err); errors.As(err, &given) {
-			maybe, node = false, nil // unwantedLater sees to it
-		}
+// protected is a create that finds its node again by the id in the node's name. Each session gets an id of its own, so a node that
+// an old one left behind is never taken for ours. And each request does: when a node is not found after a request that was not
+// answered, it may still come, from a server that stood still, say, with the request in its hands. So what bears an old id is
+// not wanted any more.
+type protected struct {
+	core      *core
+	dir, name string
+	data      []byte
+	options   Creation
+
+	node *unwanted // of the last request; nil: none was sent, or the sweeper has it
+	err  error     // how that request has ended
+}
+
+// create makes the node. asked is the path as the caller wrote it.
+func (p *protected) create(ctx context.Context, asked string) (created string, err error) {
+	err = p.core.Do(ctx, "create", asked, func(l *Connection) error {
+		created, err = p.try(ctx, l)
 		return err
 	})
 	switch {
-	case node == nil:
-	case err != nil && maybe:
-		c.sweeper.sweep(node, "")
-	case !c.sweeper.forget(node) && err == nil && node.persistent:
+	case err != nil:
+		p.leave()
+	case !p.core.sweeper.forget(p.node):
 		return "", ErrClosed // Close has removed it, or is about to
 	}
 	return created, err
 }
 
-// unwantedLater returns what gets the answer to a create that nobody waits for any more.
-func (c *core) unwantedLater(node *unwanted) func(string, error) {
-	return func(path string, err error) {
-		switch {
-		case err == nil:
-			c.sweeper.sweep(node, path)
-		case retry.Unknown(err):
-			c.sweeper.sweep(node, "")
-		default:
-			c.sweeper.forget(node)
+func (p *protected) try(ctx context.Context, l *Connection) (created string, err error) {
+	if p.node != nil && p.node.session == l.session && retry.Unknown(p.err) {
+		if created, err = p.core.findOwn(ctx, l, p.dir, p.node.id, p.options.Stat); err != nil || created != "" {
+			return created, err
 		}
+	}
+	p.leave()
+	node := &unwanted{session: l.session, dir: p.dir, id: uuid.New(), persistent: !p.options.ephemeral()}
+	sweeper := p.core.sweeper
+	sweeper.expect(node)
+	late := func(path string, err error) { sweeper.unwant(node, path, err) }
+	created, err = p.core.createOn(ctx, l, Join(p.dir, protectedName(node.id, p.name)), p.data, p.options, late)
+	p.node, p.err = node, err
+	if err == nil {
+		return created, nil
+	}
+	// Not ctx.Err(): ctx may have ended just after the connection did, and then nobody else knows of the node.
+	var given unanswered
+	if errors.As(err, &given) {
+		p.node = nil // late will see to it
+	}
+	return "", err
+}
+
+// leave gives up the node of the last request, which has failed.
+func (p *protected) leave() {
+	if p.node != nil {
+		p.core.sweeper.unwant(p.node, "", p.err)
+		p.node = nil
 	}
 }
 
@@ -236,6 +231,14 @@ func (c *core) makeParent(ctx context.Context, l *Connection, dir string, mode i
 			return err
 		}
 	}
+}
+
+// Fits returns ErrTooLong if a node at path with so many bytes of data could not be made with the client's ACL: the request would be
+// longer than the servers take. What fits can also be set.
+func (c Client) Fits(path string, bytes int) error {
+	real := c.RealNew(path)
+	q := askCreate(real, nil, Creation{ACL: c.ACLAt(real), TTL: time.Millisecond}) // with a TTL it is the longest
+	return conn.CheckLength(len(q.Frame)+bytes, c.cfg.MaxRequest)
 }
 
 // op is the operation that makes the node.

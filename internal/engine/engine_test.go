@@ -148,8 +148,8 @@ func TestAnObserverDoesNotHoldUpALink(t *testing.T) {
 		require.Equal(t, "/a", e.Path)
 		require.Equal(t, zk.ErrNoNode, e.Err, "as for operations: without Op and Path")
 		require.Equal(t, "exists", (<-seen).Op)
-		require.NoError(t, one.CatchUp(t.Context()))
-		require.Equal(t, "catch up", (<-seen).Op)
+		require.NoError(t, one.Sync(t.Context()))
+		require.Equal(t, "sync", (<-seen).Op)
 	})
 }
 
@@ -179,8 +179,11 @@ func TestWatched(t *testing.T) {
 
 		l.Children("/a", func([]string, *zk.Stat, error) {})
 		require.ErrorIs(t, engine.Ask(t.Context(), func(done func(error)) { l.Exists("/b", func(_ *zk.Stat, err error) { done(err) }) }), zk.ErrNoNode)
+		require.ErrorIs(t, get(l, "/b"), zk.ErrNoNode, "it leaves the watch of the exists")
 		require.NoError(t, server.Create("/a/x", nil))
 		require.NoError(t, server.Create("/b", nil))
+		synctest.Wait()
+		require.Len(t, events, 2)
 		require.Equal(t, zk.EventNodeChildrenChanged, (<-events).Type)
 		require.Equal(t, zk.EventNodeCreated, (<-events).Type)
 

@@ -64,10 +64,10 @@ func (t *tracker) run() {
 			continue
 		}
 		path := ConfigPath
-		data, watch, err := askWatched(c.ctx, l, watchKey{path, WatchData}, AskGet)
+		data, watch, err := askWatched(c.ctx, l, path, WatchData, AskGet)
 		if errors.Is(err, zk.ErrNoNode) {
 			path = keeperConfigPath
-			data, watch, err = askWatched(c.ctx, l, watchKey{path, WatchData}, AskGet)
+			data, watch, err = askWatched(c.ctx, l, path, WatchData, AskGet)
 		}
 		switch {
 		case err == nil:

@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"errors"
+	"context"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -11,18 +11,20 @@ import (
 // if they are the same connection of the same client.
 type Link struct {
 	*Connection
-	client   Client
-	standard *standardWatches // nil: reads set no watches
+	client Client
+	view   *view // nil: reads set no watches
 }
 
-// Mode says which nodes a watch covers.
-type Mode int32
-
-// The modes of a watch.
-const (
-	Node Mode = 0 // one node, and the list of its children
-	Tree Mode = 1 // a node and all nodes below it; no events about lists
-)
+// Link returns the connection that there is, and waits for one as operations do: for the connection timeout, without a
+// retry. With a context of [InSession] it is one of that session. The error is that of ctx, [ErrClosed],
+// [ErrSessionLost], zk.ErrAuthFailed, or wraps zk.ErrNoServer.
+func (c Client) Link(ctx context.Context) (Link, error) {
+	l, err := c.awaitLink(ctx, c.pinned(ctx), c.cfg.ConnectionTimeout)
+	if err != nil {
+		return Link{}, err
+	}
+	return Link{Connection: l, client: c}, nil
+}
 
 // Get is for the data of a node. Like Exists, Children and Delete it sends one request, once, and does not block. Errors are those of ZooKeeper,
 // zk.ErrNoServer if nothing was sent, and one that wraps zk.ErrConnectionClosed if no answer came.
@@ -32,12 +34,7 @@ func (l Link) Get(path string, done func(data []byte, stat *zk.Stat, err error))
 
 // Exists is for the stat of a node: see Get.
 func (l Link) Exists(path string, done func(stat *zk.Stat, err error)) {
-	read(l, "exists", path, WatchData, AskExists, func(stat *zk.Stat, err error) {
-		if l.standard != nil && errors.Is(err, zk.ErrNoNode) {
-			l.standard.change(l.client.Real(path), 1<<watchGone, 0)
-		}
-		done(stat, err)
-	})
+	read(l, "exists", path, WatchData, AskExists, done)
 }
 
 // Children is for the names of a node's children: see Get.

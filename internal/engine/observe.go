@@ -6,16 +6,6 @@ import (
 	"time"
 )
 
-// Operation is an operation that has ended: a framework.OperationEvent.
-type Operation struct {
-	Op       string
-	Path     string
-	Began    time.Time
-	Duration time.Duration
-	Attempts int
-	Err      error
-}
-
 // observed runs an operation that counts its attempts, and reports it.
 func (c *core) observed(ctx context.Context, op, path string, run func(attempts *int) error) error {
 	e := Operation{Op: op, Path: path, Began: time.Now()}

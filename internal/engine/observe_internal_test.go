@@ -9,7 +9,7 @@ import (
 
 // TestObservingCostsNothingWhenUnset compares an operation with the same without any hook.
 func TestObservingCostsNothingWhenUnset(t *testing.T) {
-	c := &core{ctx: context.Background()}
+	c := &core{life: life{ctx: context.Background()}}
 	c.now.Set(func(n *inUse) { n.link = &Connection{} })
 	ctx := context.Background()
 	attempt := func(*Connection) error { return nil }

@@ -18,14 +18,13 @@ func New(cfg Config) Client {
 	c := &core{
 		cfg:     cfg,
 		states:  session.NewMachine(cfg.Log),
-		closed:  make(chan struct{}),
 		reached: make(chan struct{}),
 	}
 	for _, auth := range cfg.Auths {
 		c.auths.add(auth)
 	}
 	c.sweeper = newSweeper(c)
-	c.ctx, c.stop = context.WithCancelCause(context.Background())
+	c.begin()
 	return Client{core: c}
 }
 
@@ -130,21 +129,15 @@ func (c *core) detach(l *Connection) {
 
 // Close ends the session, and waits for every goroutine of the client. It may be called any number of times.
 func (c *core) Close() {
-	c.mu.Lock()
-	first := !c.closing
-	c.closing = true
-	c.mu.Unlock()
-	if !first {
-		<-c.closed
+	if !c.end() {
 		return
 	}
-	c.stop(ErrClosed)
 	if session := c.current().session; session != nil {
 		session.over(ErrClosed) // holders notice before the servers do
 	}
 	c.wg.Wait()
 	c.states.Close()
-	close(c.closed)
+	close(c.over)
 }
 
 // finish is the end of run.

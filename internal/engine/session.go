@@ -2,10 +2,8 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -19,24 +17,33 @@ import (
 
 // Session is a framework.Session: one ZooKeeper session of a client, from its beginning until it is over.
 type Session struct {
-	core     *core
-	deadline *session.Deadline
-	ctx      context.Context // done when the session is over
-	end      context.CancelCauseFunc
-	notified chan struct{} // closed when all dependents know that it is over
-	kick     wait.Signal   // makes watch look at the clock again
-	lastZxid atomic.Int64
-	unplaced atomic.Bool // an event has come since the last answer: of a transaction that may be later than lastZxid
-	behind   atomic.Bool // the server need not know that transaction: it has not caught up yet, see Connection.CatchUp
+	core *core
+	ctx  context.Context // done when the session is over
+	end  context.CancelCauseFunc
+	progress
+	clock
 
-	mu         sync.Mutex // guards what follows
-	grant      conn.Grant // the timeout may change at each reconnect
-	suspended  bool
+	mu    sync.Mutex // guards what follows, and what the clock says of it
+	grant conn.Grant // the timeout may change at each reconnect
+	dependencies
+}
+
+// clock is when a session is to be confirmed, and when it is over.
+type clock struct {
+	deadline *session.Deadline
+	kick     wait.Signal // makes watch look at the clock again
+
+	nextLook time.Time // when watch looks at the clock again; guarded by Session.mu
+	beat     time.Time // when the last heartbeat was due and sent, if there was a connection; guarded by Session.mu
+}
+
+// dependencies are those who depend on a session, and the calls that notify them. Guarded by Session.mu.
+type dependencies struct {
+	suspended  bool // there is no connection
 	dependents map[*dependent]struct{}
-	notifying  int        // calls that notify dependents at this moment
-	calm       *sync.Cond // notifying is 0
-	nextLook   time.Time  // when watch looks at the clock again
-	beat       time.Time  // when the last heartbeat was due and sent, if there was a connection
+	notifying  int           // calls that notify dependents at this moment
+	calm       *sync.Cond    // notifying is 0
+	notified   chan struct{} // closed when all know that the session is over
 }
 
 // dependent is somebody who has to know when the session is in trouble.
@@ -49,12 +56,14 @@ type dependent struct {
 // sent at sent.
 func newSession(c *core, g conn.Grant, sent time.Time) *Session {
 	s := &Session{
-		core:       c,
-		deadline:   session.NewDeadline(g.Timeout, sent, c.cfg.ExpirationPercent),
-		notified:   make(chan struct{}),
-		grant:      g,
-		suspended:  true, // until there is a link
-		dependents: make(map[*dependent]struct{}),
+		core:  c,
+		grant: g,
+		clock: clock{deadline: session.NewDeadline(g.Timeout, sent, c.cfg.ExpirationPercent)},
+		dependencies: dependencies{
+			suspended:  true, // until there is a link
+			dependents: make(map[*dependent]struct{}),
+			notified:   make(chan struct{}),
+		},
 	}
 	s.ctx, s.end = context.WithCancelCause(context.Background())
 	s.calm = sync.NewCond(&s.mu)
@@ -173,32 +182,11 @@ func (s *Session) answered(a conn.Answer) error {
 		<-s.notified // another goroutine may be notifying holders at this moment, and our request fails now
 		return nil
 	}
-	behind := s.behind.Load()
-	if behind && a.Code == proto.Throttled {
-		return errors.New("the server is too busy to catch up")
+	if err := s.progress.answered(a); err != nil {
+		return err
 	}
-	if a.Zxid > 0 && (!behind || a.Committed) {
-		s.unplaced.Store(false) // the server has applied that of the event as well
-		s.behind.Store(false)
-	}
-	s.seen(a.Zxid)
 	s.deadline.Answered(a.Sent, a.Received, a.Committed)
 	return nil
-}
-
-// event notes an event on the session's connection.
-func (s *Session) event(zxid int64) {
-	if zxid <= 0 { // before ZooKeeper 3.9
-		s.unplaced.Store(true)
-	}
-	s.seen(zxid)
-}
-
-// seen notes a transaction that the server has applied.
-func (s *Session) seen(zxid int64) {
-	if zxid > s.lastZxid.Load() {
-		s.lastZxid.Store(zxid)
-	}
 }
 
 // resume ends a suspension. It reports whether the session still lives.

@@ -1,25 +1,24 @@
 package engine
 
 import (
-	"errors"
 	"slices"
-	"sync"
 
 	"github.com/go-zookeeper/zk"
 )
 
-// standardWatches are the standard watches that the reads of a link have set: see [Link.Watched]. The server has one watch for each
+// view is a Link whose reads set standard watches: see [Link.Watched]. The server has one watch for each
 // kind and path, whoever has asked for it, so nothing but the fact that it is set has to be kept.
-type standardWatches struct {
-	link Link // whose reads set none
-	f    func(zk.Event)
-
-	mu  sync.Mutex // guards set; taken after watches.mu
-	set map[string]kinds
+type view struct {
+	link    Link // whose reads set none
+	f       func(zk.Event)
+	removed bool // guarded by watches.mu
 }
 
-// kinds is a set of [WatchKind].
-type kinds uint8
+// viewWatch are the watches at one path that the reads of one view have set, or are about to.
+type viewWatch struct {
+	view *view
+	set  kinds
+}
 
 // Watched is for servers without persistent watches. It returns a view of the link whose Get, Exists and Children set
 // standard watches, each for one event: a Get or Children that succeeds, and an Exists also of a missing node. f is called with
@@ -28,15 +27,16 @@ type kinds uint8
 //
 // remove takes the watches from the server, in the background. A ClickHouse Keeper has them until they fire.
 func (l Link) Watched(f func(zk.Event)) (watched Link, remove func()) {
-	w := &standardWatches{link: l, f: f, set: make(map[string]kinds)}
+	v := &view{link: l, f: f}
 	ws := &l.watches
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	ws.standard = append(ws.standard, w)
-	l.standard = w
+	l.view = v
 	return l, func() {
-		if ws.forget(w) {
-			l.client.background(w.remove) // ends with the connection, or with the client
+		ws.mu.Lock()
+		first := !v.removed
+		v.removed = true
+		ws.mu.Unlock()
+		if first {
+			l.client.background(v.remove) // ends with the connection, or with the client
 		}
 	}
 }
@@ -44,80 +44,101 @@ func (l Link) Watched(f func(zk.Event)) (watched Link, remove func()) {
 // read sends a read, which sets a standard watch if the link's reads do. Then the watch is noted before the answer, so that a
 // persistent watch that serves it stays, and again when it is there: until then events are those of an earlier one.
 func read[T any](l Link, op, path string, kind WatchKind, ask func(path string, watch bool) Request[T], done func(T, error)) {
-	real, w, ws := l.client.Real(path), l.standard, &l.watches
-	if w == nil {
+	real, v, ws := l.client.Real(path), l.view, &l.watches
+	if v == nil {
 		sendTo(l, op, path, ask(real, false), done)
 		return
 	}
 	ws.order.Lock()
 	defer ws.order.Unlock()
-	ws.mu.Lock()
-	request := ws.requestLocked(watchKey{real, kind})
-	w.change(real, 1<<kind, 0)
-	ws.mu.Unlock()
+	had, request := ws.noteRead(v, real, kind)
 	sendTo(l, op, path, ask(real, request), func(value T, err error) {
-		if err == nil {
-			w.change(real, 1<<kind, 0)
-		} else {
-			w.change(real, 0, 1<<kind)
+		switch {
+		case sets(op == "exists", err):
+			ws.noteRead(v, real, kind)
+		case !had: // otherwise an earlier read has set it
+			ws.dropRead(v, real, 1<<kind)
 		}
 		done(value, err)
 	})
 }
 
-// change adds and drops watches at path, and returns those that were there.
-func (w *standardWatches) change(path string, add, drop kinds) (was kinds) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	was = w.set[path]
-	if now := was&^drop | add; now != 0 {
-		w.set[path] = now
-	} else {
-		delete(w.set, path)
+// noteRead notes a watch of a view, and returns whether it was noted, and whether the server has to be asked for it.
+func (ws *watches) noteRead(v *view, path string, kind WatchKind) (had, request bool) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	r := ws.row(path)
+	i := slices.IndexFunc(r.views, func(w viewWatch) bool { return w.view == v })
+	if i < 0 {
+		i = len(r.views)
+		r.views = append(r.views, viewWatch{view: v})
 	}
-	return was
+	w := &r.views[i]
+	had = w.set&(1<<kind) != 0
+	w.set |= 1 << kind
+	return had, r.request(kind)
 }
 
-// fire is called for each event that uses watches up. watches.mu is held.
-func (w *standardWatches) fire(event zk.Event, list []WatchKind) {
-	var fired kinds
-	for _, kind := range list {
-		fired |= 1 << kind
+// dropRead forgets watches of a view.
+func (ws *watches) dropRead(v *view, path string, set kinds) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if r := ws.rows[path]; r != nil {
+		r.useUp(set, func(w *view) bool { return w == v })
+		ws.reviewLocked(path)
 	}
-	if w.change(event.Path, 0, fired)&fired != 0 {
-		event.Path = w.link.client.Unreal(event.Path)
-		w.f(event)
+}
+
+// useUp takes watches of some kinds from the views for which of is true. It is called for each view that has one.
+func (r *watched) useUp(set kinds, of func(*view) bool) {
+	for i := range r.views {
+		if w := &r.views[i]; w.set&set != 0 && of(w.view) {
+			w.set &^= set
+		}
 	}
+	r.views = slices.DeleteFunc(r.views, func(w viewWatch) bool { return w.set == 0 })
+}
+
+// fire is called for an event that uses up watches of the view. watches.mu is held.
+func (v *view) fire(event zk.Event) bool {
+	if !v.removed {
+		event.Path = v.link.client.Unreal(event.Path)
+		v.f(event)
+	}
+	return true
 }
 
 // removeAtOnce is how many watches are removed before an answer is waited for, so that other requests come in between.
 const removeAtOnce = 64
 
 // remove takes from the server what nobody else needs. A ClickHouse Keeper is not asked: not all of them know how.
-func (w *standardWatches) remove() {
-	l, ctx := w.link.Connection, w.link.client.ctx
-	if _, err := Call(ctx, l, AskExists("/", false)); l.ByKeeper() || err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return // otherwise all reads have been answered now
-	}
-	n := 0
-	for path := range w.set {
-		x := l.watches.removeStandard(path)
-		if n++; x == nil || n%removeAtOnce != 0 {
-			continue
-		}
-		if _, _ = x.wait(ctx, l); ctx.Err() != nil || !l.up() {
+func (v *view) remove() {
+	l, ctx := v.link.Connection, v.link.client.ctx
+	_, err := Call(ctx, l, AskExists("/", false))
+	answered := sets(true, err) // and so have been all reads
+	for n, path := range l.watches.forget(v) {
+		if !answered || l.ByKeeper() || ctx.Err() != nil || !l.up() {
 			return
+		}
+		if x := l.watches.removeStandard(path); x != nil && n%removeAtOnce == removeAtOnce-1 {
+			_, _ = x.wait(ctx, l)
 		}
 	}
 }
 
-// forget ends the events of w, and reports whether that is new.
-func (ws *watches) forget(w *standardWatches) bool {
+// forget drops all watches of a view, and returns their paths.
+func (ws *watches) forget(v *view) (paths []string) {
 	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	n := len(ws.standard)
-	ws.standard = slices.DeleteFunc(ws.standard, func(other *standardWatches) bool { return other == w })
-	return len(ws.standard) < n && !ws.ended
+	for path, r := range ws.rows {
+		if slices.ContainsFunc(r.views, func(w viewWatch) bool { return w.view == v }) {
+			paths = append(paths, path)
+		}
+	}
+	ws.mu.Unlock()
+	for _, path := range paths {
+		ws.dropRead(v, path, anyKind)
+	}
+	return paths
 }
 
 // removeStandard takes the watches that fire once from the server, unless somebody needs one. Then it returns nil.
@@ -125,7 +146,7 @@ func (ws *watches) removeStandard(path string) *exchange[None] {
 	ws.order.Lock()
 	defer ws.order.Unlock()
 	ws.mu.Lock()
-	needed := ws.standing[path] != nil || ws.servesLocked(path)
+	needed := ws.rows[path] != nil
 	ws.mu.Unlock()
 	if needed {
 		return nil

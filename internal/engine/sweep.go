@@ -12,6 +12,15 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
+// MayStillCome has a persistent node deleted, in the background: a create was sent in the session of ctx, a context of
+// [InSession], and not answered, so the node may be there or be made yet; or it was to be deleted and no server
+// could be reached. wanted reports whether somebody keeps a node at path by now: then it stays. Nobody else may need a
+// persistent node at path until the session is over for the servers as well, since a node does not say who has made it.
+// wanted must not block.
+func (c Client) MayStillCome(ctx context.Context, path string, wanted func() bool) {
+	c.sweeper.sweep(&unwanted{session: sessionOf(ctx), persistent: true, path: c.Real(path), wanted: wanted}, isFixed)
+}
+
 // sweeper removes the nodes of creates that nobody wants any more, because their outcome was not learned: of protected
 // creates, and persistent nodes of a fixed name. There is one per client, and it runs only while there is something to do.
 //
@@ -31,16 +40,26 @@ type sweeper struct {
 // unwanted is a node that a create may have made, or may make yet. Guarded by sweeper.mu.
 type unwanted struct {
 	session    *Session    // whose request it was
-	dir, id    string      // of a protected node
-	fixed      string      // the path of another, or empty
-	wanted     func() bool // whether a node at fixed is wanted now
 	persistent bool        // it does not go with the session
-	path       string      // of the node, if it is known to be there
-	open       bool        // the create is still waited for
-	began      time.Time   // to be unwanted
-	over       time.Time   // when the session was first seen to be over
-	next       time.Time   // look
+	dir, id    string      // of a protected node
+	path       string      // of another, or of a node that was found
+	wanted     func() bool // whether a node at a fixed path is wanted now
+
+	state unwantedState
+	began time.Time // to be unwanted
+	over  time.Time // when the session was first seen to be over
+	next  time.Time // look
 }
+
+// unwantedState is what is known of a node, and so what the sweeper does. Close has all that are persistent deleted.
+type unwantedState int
+
+const (
+	isExpected unwantedState = iota // its create is waited for: nothing
+	isLost                          // its create was not answered: looks for its id in dir, until it cannot come any more
+	isFixed                         // the same, of a fixed name: looks at path
+	isFound                         // it was made: deletes path
+)
 
 const (
 	firstSweepPause = 500 * time.Millisecond
@@ -51,13 +70,14 @@ func newSweeper(c *core) *sweeper {
 	return &sweeper{core: c, unwanted: make(map[*unwanted]struct{})}
 }
 
-// expect notes a create that is about to be sent. Close removes its node unless forget is called
-// before.
+// expect notes a create that is about to be sent. Close removes its node unless forget or unwant is called
+// before. The end of the session removes those that are not persistent.
 func (s *sweeper) expect(u *unwanted) {
-	u.open = true
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.unwanted[u] = struct{}{}
+	if u.persistent {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.unwanted[u] = struct{}{}
+	}
 }
 
 // forget says that u is wanted, or was not made. It reports false if Close has taken it already.
@@ -65,18 +85,29 @@ func (s *sweeper) forget(u *unwanted) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.unwanted, u)
-	return !s.closed
+	return !u.persistent || !s.closed
 }
 
-// sweep removes u from now on. path is its path if it is known to be there, and otherwise empty.
-func (s *sweeper) sweep(u *unwanted, path string) {
+// unwant says that nobody wants u any more, and how its create has ended.
+func (s *sweeper) unwant(u *unwanted, path string, err error) {
+	switch {
+	case err == nil:
+		u.path = path
+		s.sweep(u, isFound)
+	case retry.Unknown(err):
+		s.sweep(u, isLost)
+	default:
+		s.forget(u)
+	}
+}
+
+// sweep removes u from now on.
+func (s *sweeper) sweep(u *unwanted, state unwantedState) {
 	s.mu.Lock()
-	u.open, u.path, u.began = false, path, time.Now()
+	u.state, u.began = state, time.Now()
 	s.unwanted[u] = struct{}{}
 	start := !s.running
-	if start {
-		s.running = true
-	}
+	s.running = true
 	s.mu.Unlock()
 	if start && !s.core.background(s.run) { // ends with the client, or when all is done
 		s.mu.Lock()
@@ -87,32 +118,29 @@ func (s *sweeper) sweep(u *unwanted, path string) {
 }
 
 func (s *sweeper) run() {
-	for s.core.ctx.Err() == nil {
+	c := s.core
+	for c.ctx.Err() == nil {
 		u, next := s.first()
-		if u == nil && next.IsZero() {
+		switch {
+		case u == nil && next.IsZero():
 			return
-		}
-		if u == nil {
+		case u == nil:
 			timer := time.NewTimer(time.Until(next))
 			select {
 			case <-timer.C:
 			case <-s.wake.C():
-			case <-s.core.ctx.Done():
+			case <-c.ctx.Done():
 			}
 			timer.Stop()
-			continue
-		}
-		if u.path != "" {
+		case u.state == isLost:
+			s.look(u.dir)
+		case u.state == isFixed:
+			s.lookAt(u)
+		case u.state == isFound:
 			s.remove(u.path)
-			if s.core.ctx.Err() == nil { // otherwise it is for last
+			if c.ctx.Err() == nil { // otherwise it is for last
 				s.forget(u)
 			}
-			continue
-		}
-		if u.fixed != "" {
-			s.lookAt(u)
-		} else {
-			s.look(u.dir)
 		}
 	}
 }
@@ -126,7 +154,7 @@ func (s *sweeper) first() (due *unwanted, next time.Time) {
 	for u := range s.unwanted {
 		ended := u.over.IsZero() && u.session.Err() != nil
 		switch {
-		case u.open:
+		case u.state == isExpected:
 		case ended || !now.Before(u.next):
 			return u, time.Time{}
 		case next.IsZero() || u.next.Before(next):
@@ -143,7 +171,7 @@ func (s *sweeper) look(dir string) {
 	now := time.Now()
 	ids := make(map[string]*unwanted)
 	for u := range s.unwanted {
-		if u.fixed == "" && u.dir == dir && !u.open && u.path == "" {
+		if u.state == isLost && u.dir == dir {
 			ids[u.id] = u
 			if u.over.IsZero() && u.session.Err() != nil {
 				u.over = now
@@ -188,11 +216,11 @@ func (s *sweeper) lookAt(u *unwanted) {
 		if _, err := Call(c.ctx, l, askNothing()); retry.MayPass(err) {
 			return err
 		}
-		stat, err := Call(c.ctx, l, AskExists(u.fixed, false))
+		stat, err := Call(c.ctx, l, AskExists(u.path, false))
 		if err != nil || stat.EphemeralOwner != 0 || u.wanted() {
 			return err
 		}
-		_, err = Call(c.ctx, l, askDelete(u.fixed, stat.Version))
+		_, err = Call(c.ctx, l, askDelete(u.path, stat.Version))
 		return err
 	})
 	if c.ctx.Err() != nil {
@@ -208,7 +236,7 @@ func (s *sweeper) lookAt(u *unwanted) {
 		u.next = began.Add(firstSweepPause)
 		return
 	case err != nil && !errors.Is(err, zk.ErrNoNode):
-		c.cfg.Log.Warn("node stays behind", "path", u.fixed, "reason", err)
+		c.cfg.Log.Warn("node stays behind", "path", u.path, "reason", err)
 	case session != u.session && !u.done(began):
 		return
 	}
@@ -244,22 +272,22 @@ func (s *sweeper) last(ctx context.Context, l *Connection) {
 	s.mu.Lock()
 	s.closed = true
 	ids := make(map[string]map[string]bool) // by dir
-	var fixed []*unwanted
+	var byPath []*unwanted
 	for u := range s.unwanted {
-		if u.fixed != "" {
-			fixed = append(fixed, u)
-		} else if u.persistent {
-			if ids[u.dir] == nil {
-				ids[u.dir] = make(map[string]bool)
-			}
+		switch {
+		case u.state == isFixed:
+			byPath = append(byPath, u)
+		case u.persistent && ids[u.dir] == nil:
+			ids[u.dir] = map[string]bool{u.id: true}
+		case u.persistent:
 			ids[u.dir][u.id] = true
 		}
 	}
 	s.mu.Unlock()
-	for _, u := range fixed {
-		stat, err := lastCall(ctx, l, AskExists(u.fixed, false))
+	for _, u := range byPath {
+		stat, err := lastCall(ctx, l, AskExists(u.path, false))
 		if err == nil && stat.EphemeralOwner == 0 && !u.wanted() {
-			_, _ = lastCall(ctx, l, askDelete(u.fixed, stat.Version))
+			_, _ = lastCall(ctx, l, askDelete(u.path, stat.Version))
 		}
 	}
 	for dir, wanted := range ids {

@@ -25,27 +25,10 @@ var optional = []proto.Op{
 	proto.OpGetEphemerals, proto.OpGetChildrenNumber, proto.OpWhoAmI,
 }
 
-// Supports returns nil, or why op is not sent: the server does not know it, as far as the client knows. The error wraps
-// [ErrUnimplemented].
-func (l *Connection) Supports(op proto.Op) error {
-	if !slices.Contains(optional, op) {
-		return nil
-	}
-	if !l.ByKeeper() {
-		u := &l.session.core.unknownOps
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		if !u.ops[op] {
-			return nil
-		}
-	}
-	return unimplemented(op)
-}
-
-// ByKeeper reports whether a ClickHouse Keeper has granted the session: its password is all zeros, since a Keeper restores no
-// session. That of ZooKeeper is random. Keepers of all versions do so, with data from ZooKeeper, too.
-func (l *Connection) ByKeeper() bool {
-	return !slices.ContainsFunc(l.conn.Grant.Password, func(b byte) bool { return b != 0 })
+func (u *unknownOps) has(op proto.Op) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.ops[op]
 }
 
 // note looks at how op has ended, and reports whether the server has answered that it does not know it.

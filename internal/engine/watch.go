@@ -34,58 +34,58 @@ func (w *Watch) Event() zk.Event {
 // OnFire calls f, once, when the watch fires, or at once if it has fired: on the connection's goroutine before later
 // answers are handed out. f must neither block nor call the client. The path of the event is the server's, and session
 // is the one that the watch was set in.
-func (w *Watch) OnFire(f func(event zk.Event, session *Session)) { w.shared.onFire(f) }
+func (w *Watch) OnFire(f func(event zk.Event, session *Session)) {
+	shared := w.shared
+	shared.in.mu.Lock()
+	defer shared.in.mu.Unlock()
+	if wait.Closed(shared.done) {
+		f(shared.event, shared.in.link.session)
+	} else {
+		shared.funcs = append(shared.funcs, f)
+	}
+}
 
-// Watched sends a read of a path on the server that sets a watch, unless the server has one that will send the same events.
+// sharedWatch is what all watches of one kind on one node have in common.
+type sharedWatch struct {
+	in    *watches
+	done  chan struct{}
+	event zk.Event // set before done is closed
+
+	// Guarded by watches.mu.
+	armed   bool // the server has it
+	setting int  // reads that are about to arm it
+	funcs   []func(zk.Event, *Session)
+}
+
+// fire ends the watch. in.mu is held.
+func (w *sharedWatch) fire(event zk.Event) {
+	w.event = event
+	close(w.done)
+	for _, f := range w.funcs {
+		f(event, w.in.link.session)
+	}
+	w.funcs = nil
+}
+
+// Watched sends a read of a path on the server that sets a watch, unless the server has one that will send the same events. An exists sets
+// one also if it fails with zk.ErrNoNode.
 func Watched[T any](ctx context.Context, c Client, l *Connection, path string, kind WatchKind, ask func(path string, watch bool) Request[T]) (T, *Watch, error) {
-	value, shared, err := askWatched(ctx, l, watchKey{path, kind}, ask)
+	value, shared, err := askWatched(ctx, l, path, kind, ask)
 	return value, &Watch{shared, c}, err
 }
 
-// ExistsWatched is Watched for an exists. The error is nil, and stat too, if there is no such node.
-func (c Client) ExistsWatched(ctx context.Context, l *Connection, path string) (stat *zk.Stat, w *Watch, err error) {
-	stat, shared, err := l.watches.askExists(ctx, path)
-	return stat, &Watch{shared, c}, err
-}
-
 // askWatched sends a read that sets a watch, unless the server has one that will send the same events.
-func askWatched[T any](ctx context.Context, l *Connection, key watchKey, q func(real string, watch bool) Request[T]) (T, *sharedWatch, error) {
+func askWatched[T any](ctx context.Context, l *Connection, path string, kind WatchKind, ask func(path string, watch bool) Request[T]) (T, *sharedWatch, error) {
 	ws := &l.watches
 	ws.order.Lock()
-	shared, armed, request := ws.begin(key)
-	question := q(key.path, request)
-	if !armed {
-		question.done = func(_ T, err error) { ws.settle(key, shared, err == nil) }
-	}
-	x := send(l, question)
+	shared, request := ws.begin(path, kind)
+	q := ask(path, request)
+	exists := q.Op == proto.OpExists
+	q.done = func(_ T, err error) { ws.settle(path, kind, shared, sets(exists, err)) }
+	x := send(l, q)
 	ws.order.Unlock()
 	value, err := x.wait(ctx, l)
 	return value, shared, err
-}
-
-// askExists is askWatched for an exists: which of two kinds its watch is, the answer says. stat is nil if
-// there is no such node.
-func (ws *watches) askExists(ctx context.Context, path string) (stat *zk.Stat, shared *sharedWatch, err error) {
-	there, gone := watchKey{path, WatchData}, watchKey{path, watchGone}
-	ws.order.Lock()
-	wThere, armedThere, requestThere := ws.begin(there)
-	wGone, armedGone, requestGone := ws.begin(gone)
-	q := AskExists(path, requestThere || requestGone)
-	q.done = func(_ *zk.Stat, err error) {
-		if !armedThere {
-			ws.settle(there, wThere, err == nil)
-		}
-		if !armedGone {
-			ws.settle(gone, wGone, errors.Is(err, zk.ErrNoNode))
-		}
-	}
-	x := send(ws.link, q)
-	ws.order.Unlock()
-	stat, err = x.wait(ctx, ws.link)
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, wGone, nil
-	}
-	return stat, wThere, err
 }
 
 // PersistentWatch is a watch that stays until it is removed or its connection ends. All methods are
@@ -137,17 +137,11 @@ func (w *PersistentWatch) send(done func(err error)) (*exchange[None], error) {
 	}
 	ws.order.Lock()
 	defer ws.order.Unlock()
-	mode, alive := ws.join(w)
-	if !alive {
-		return nil, zk.ErrNoServer
-	}
+	mode := ws.join(w)
 	q := askAddWatch(w.path, mode)
 	q.done = func(_ None, err error) {
-		ws.joined(w.path, mode, err)
+		ws.joined(w, mode, err)
 		l.session.core.unknownOps.note(proto.OpAddWatch, err)
-		if err != nil {
-			ws.leave(w)
-		}
 		done(unsupported(err))
 	}
 	return send(l, q), nil

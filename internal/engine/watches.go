@@ -1,26 +1,28 @@
 package engine
 
 import (
-	"slices"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
 )
 
-// watches are all watches of one link: those that fire once, and those that stay.
+// watches are all watches of one connection: a row for each path.
 //
 // A server of ZooKeeper 3.8 keeps one mode for a connection and a path, and the later request wins: a
 // read with a watch would turn a persistent watch into one that fires once, and a persistent watch a
-// recursive one into one that does not look below. Therefore
+// recursive one into one that does not look below. Newer servers keep the modes apart, and may send two events about a list of
+// children. This is what the server is asked for at one path:
 //
-//   - while the server has a persistent watch at a path, or is about to, no other is requested
-//     there: watches that fire once are served from its events, except those of lists that are set beside a
-//     recursive watch;
-//   - the server's watch becomes recursive when somebody needs that, and stays so: what it does
-//     not say, that a list of children has changed, follows from the children's events;
-//   - it is removed when nobody needs it, watches that fire once included.
+//	wanted                              asked for
+//	a watch that fires once             a watch with the read
+//	the same beside a persistent watch  nothing: it fires with an event of that one, which has them all
+//	a list beside a recursive watch     a watch with the read: a recursive watch has no events about lists
+//	a persistent watch                  a persistent one, or a recursive one if anybody has asked for that here
+//	a recursive watch                   a recursive one: events about the list follow from those about children
+//	nothing any more                    the removal of the persistent watch, if there is one
 //
-// Newer servers keep the modes apart, and may send two events about a list of children.
+// Servers have no events about children that the client may not read. So what follows from those about children is less than
+// what a watch of the list has, and such a watch has to look again when the server's becomes recursive.
 type watches struct {
 	link *Connection
 
@@ -28,188 +30,156 @@ type watches struct {
 	// connection's order. Nothing that blocks happens meanwhile.
 	order sync.Mutex
 
-	mu       sync.Mutex // guards what follows; not held while a function of a user is called
-	byNode   map[watchKey]*sharedWatch
-	standing map[string]*standing // by path on the server
-	standard []*standardWatches
-	ended    bool
+	mu   sync.Mutex          // guards what follows; not held while a function of a user is called
+	rows map[string]*watched // by path on the server; each has something
+}
+
+// watched is what is watched at one path. Guarded by watches.mu.
+type watched struct {
+	once     [2]*sharedWatch // by kind
+	views    []viewWatch     // of the reads of views
+	standing *standing       // nil: there is no persistent watch
 }
 
 // standing is the persistent watch that the server has at one path, or is about to have.
 type standing struct {
-	path      string
-	members   [2][]*PersistentWatch // by mode; replaced, never changed
-	pending   int                   // requests that are not answered
-	asked     bool                  // for recursive, which may not be answered yet
-	there     bool                  // the server has it
-	recursive bool                  // the server's is recursive
-	leaving   bool                  // it is being removed, unless somebody comes
+	members [2][]*PersistentWatch // by mode; replaced, never changed
+	pending int                   // requests that are not answered; positive while has is noWatch
+	asked   Mode                  // of the next request: Tree if it was asked for, and not refused
+	has     Mode                  // of the server's
+	leaving bool                  // it is being removed, unless somebody comes
 }
 
-func (s *standing) needed() bool { return len(s.members[0])+len(s.members[1]) > 0 || s.pending > 0 }
+// noWatch is the mode of a watch that the server does not have.
+const noWatch Mode = -1
 
-// WatchKind says which events end a watch. A node can have one of each.
-type WatchKind int
+func (s *standing) needed() bool {
+	return len(s.members[Node])+len(s.members[Tree]) > 0 || s.pending > 0
+}
 
-// The kinds of watches.
+// kinds is a set of [WatchKind].
+type kinds uint8
+
 const (
-	WatchData     WatchKind = iota // set by reading data, and by an exists that found the node
-	watchGone                      // set by an exists that found no node
-	WatchChildren                  // set by reading the list of children
+	onlyData kinds = 1 << WatchData
+	onlyList kinds = 1 << WatchChildren
+	anyKind        = onlyData | onlyList
 )
 
-var watchKinds = [...]WatchKind{WatchData, watchGone, WatchChildren}
-
-type watchKey struct {
-	path string // on the server
-	kind WatchKind
+// endedBy are the watches that an event ends.
+var endedBy = map[zk.EventType]kinds{
+	zk.EventNodeCreated:         onlyData,
+	zk.EventNodeDataChanged:     onlyData,
+	zk.EventNodeChildrenChanged: onlyList,
+	zk.EventNodeDeleted:         anyKind,
 }
 
-// sharedWatch is what all watches of one kind on one node have in common.
-type sharedWatch struct {
-	in    *watches
-	done  chan struct{}
-	event zk.Event // set before done is closed
-
-	// Guarded by watches.mu.
-	armed   bool // the server has it
-	setting int  // calls that are about to arm it
-	funcs   []func(zk.Event, *Session)
-}
-
-// fire ends the watch. in.mu is held, unless nobody else knows of it yet.
-func (w *sharedWatch) fire(event zk.Event) {
-	w.event = event
-	close(w.done)
-	for _, f := range w.funcs {
-		f(event, w.in.link.session)
+// row is the row of a path, which is made if there is none. ws.mu is held.
+func (ws *watches) row(path string) *watched {
+	r := ws.rows[path]
+	if r == nil {
+		if ws.rows == nil {
+			ws.rows = make(map[string]*watched)
+		}
+		r = new(watched)
+		ws.rows[path] = r
 	}
-	w.funcs = nil
+	return r
 }
 
-// onFire is [Watch.OnFire].
-func (w *sharedWatch) onFire(f func(zk.Event, *Session)) {
-	w.in.mu.Lock()
-	defer w.in.mu.Unlock()
-	select {
-	case <-w.done:
-		f(w.event, w.in.link.session)
-	default:
-		w.funcs = append(w.funcs, f)
-	}
+// request reports whether the server has to be asked for a watch that fires once. As long as a persistent watch is
+// not answered the server may have, and keep, one that is not recursive, and that has events about lists.
+func (r *watched) request(kind WatchKind) bool {
+	return r.standing == nil || kind == WatchChildren && r.standing.has == Tree
 }
 
-// begin returns the watch that a call is about to arm, whether it is armed already, and whether the
-// server has to be asked for it: not if the events of a persistent watch will do. It is asked also if the watch is armed. That
-// changes nothing, unless the server has dropped the watch for an event that the client may not see.
-// Between begin and settle the watch cannot miss an event, as it is in the table before the
-// request is sent.
-func (ws *watches) begin(key watchKey) (w *sharedWatch, armed, request bool) {
+// fires reports whether there are watches that fire once.
+func (r *watched) fires() bool {
+	return r.once[WatchData] != nil || r.once[WatchChildren] != nil || len(r.views) > 0
+}
+
+// begin returns the watch that a read is about to set, and whether the server has to be asked for it. It is asked also if it has
+// the watch. That changes nothing, unless the server has dropped it for an event that the client may not see.
+// Between begin and settle the watch cannot miss an event, as it is in the table before the request is sent.
+func (ws *watches) begin(path string, kind WatchKind) (w *sharedWatch, request bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	w = ws.byNode[key]
-	if w == nil {
-		w = &sharedWatch{in: ws, done: make(chan struct{})}
-		if ws.ended {
-			w.fire(notWatching(key.path))
-			return w, true, false
-		}
-		if ws.byNode == nil {
-			ws.byNode = make(map[watchKey]*sharedWatch)
-		}
-		ws.byNode[key] = w
+	r := ws.row(path)
+	if r.once[kind] == nil {
+		r.once[kind] = &sharedWatch{in: ws, done: make(chan struct{})}
 	}
-	if w.armed {
-		return w, true, ws.requestLocked(key)
-	}
+	w = r.once[kind]
 	w.setting++
-	return w, false, ws.requestLocked(key)
+	return w, r.request(kind)
 }
 
-// requestLocked reports whether the server has to be asked for a watch that fires once. ws.mu is held.
-func (ws *watches) requestLocked(key watchKey) bool {
-	s := ws.standing[key.path]
-	// A recursive watch has no events about children that the client may not read, but the list of children changes
-	// with them. Servers keep watches of lists in a table of their own, where a recursive watch is of no use. As long as it is
-	// not answered the server may have, and keep, one that is not recursive, and that has events about lists.
-	return s == nil || !s.there && s.pending == 0 || key.kind == WatchChildren && s.recursive
-}
-
-// settle says how the call that begin was for has ended, if it was not armed then.
-func (ws *watches) settle(key watchKey, w *sharedWatch, armed bool) {
+// settle says how the read that begin was for has ended.
+func (ws *watches) settle(path string, kind WatchKind, w *sharedWatch, armed bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	w.setting--
 	w.armed = w.armed || armed
-	if !w.armed && w.setting == 0 && ws.byNode[key] == w {
-		delete(ws.byNode, key)
-		ws.reviewLocked(key.path)
+	if r := ws.rows[path]; r != nil && r.once[kind] == w && !w.armed && w.setting == 0 {
+		r.once[kind] = nil
+		ws.reviewLocked(path)
 	}
 }
 
 // join adds a watch to its path's, and returns the mode to request. ws.order is held.
-func (ws *watches) join(w *PersistentWatch) (Mode, bool) {
+func (ws *watches) join(w *PersistentWatch) Mode {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if ws.ended {
-		return 0, false
+	r := ws.row(w.path)
+	if r.standing == nil {
+		r.standing = &standing{has: noWatch}
 	}
-	s := ws.standing[w.path]
-	if s == nil {
-		s = &standing{path: w.path}
-		if ws.standing == nil {
-			ws.standing = make(map[string]*standing)
-		}
-		ws.standing[w.path] = s
-	}
+	s := r.standing
 	old := s.members[w.mode]
 	s.members[w.mode] = append(old[:len(old):len(old)], w)
 	s.pending++
-	if w.mode == Tree && !s.asked {
-		s.asked = true
-	}
-	if s.asked {
-		return Tree, true
-	}
-	return Node, true
+	s.asked = max(s.asked, w.mode)
+	return s.asked
 }
 
 // joined notes how a request that join was for has ended.
-func (ws *watches) joined(path string, mode Mode, err error) {
+func (ws *watches) joined(w *PersistentWatch, mode Mode, err error) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	s := ws.standing[path]
-	if s == nil {
-		return // the link has ended
+	r := ws.rows[w.path]
+	if r == nil || r.standing == nil {
+		return // the connection has ended
 	}
+	s := r.standing
 	s.pending--
-	switch {
-	case err == nil:
-		s.there = true
-		if mode == Tree {
-			s.recursive = true
-			// The server may have forgotten that of the list, and the recursive one has no events about children that the client
-			// may not read.
-			ws.fireLocked(replaced(path), WatchChildren)
+	if err == nil {
+		s.has = max(s.has, mode)
+		if mode == Tree { // the server may have forgotten the watch of the list
+			ws.fireLocked(replaced(w.path), onlyList)
 		}
-	case s.pending == 0:
-		s.asked = s.recursive
+	} else {
+		s.drop(w)
+		if s.pending == 0 {
+			s.asked = max(s.has, Node)
+		}
+		if s.has == noWatch {
+			// Whoever has relied on it for a watch that fires once must look again, also if another request is under way.
+			ws.fireLocked(replaced(w.path), anyKind)
+		}
 	}
-	if err != nil && !s.there {
-		// Whoever has relied on it for a watch that fires once must look again, also if another request is under way.
-		ws.fireLocked(replaced(path), watchKinds[:]...)
-	}
-	ws.reviewLocked(path)
+	ws.reviewLocked(w.path)
 }
 
 // leave takes a watch away.
 func (ws *watches) leave(w *PersistentWatch) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	s := ws.standing[w.path]
-	if s == nil {
-		return
+	if r := ws.rows[w.path]; r != nil && r.standing != nil {
+		r.standing.drop(w)
+		ws.reviewLocked(w.path)
 	}
+}
+
+func (s *standing) drop(w *PersistentWatch) {
 	var rest []*PersistentWatch
 	for _, m := range s.members[w.mode] {
 		if m != w {
@@ -217,54 +187,43 @@ func (ws *watches) leave(w *PersistentWatch) {
 		}
 	}
 	s.members[w.mode] = rest
-	ws.reviewLocked(w.path)
 }
 
-// reviewLocked sees to a persistent watch that nobody needs any more. ws.mu is held.
+// reviewLocked sees to a persistent watch that nobody needs any more, and to an empty row. ws.mu is held.
 func (ws *watches) reviewLocked(path string) {
-	s := ws.standing[path]
-	if s == nil || s.needed() || ws.ended {
+	r := ws.rows[path]
+	if r == nil {
 		return
 	}
-	if !s.there {
-		delete(ws.standing, path) // the server refused
-		return
-	}
-	if !ws.servesLocked(path) && !s.leaving {
-		s.leaving = true
-		l := ws.link
-		l.session.core.background(func() { ws.remove(s) }) // ends with the request, or with the connection
-	}
-}
-
-// servesLocked reports whether watches that fire once depend on what the server has at path.
-func (ws *watches) servesLocked(path string) bool {
-	for _, kind := range watchKinds {
-		if ws.byNode[watchKey{path, kind}] != nil {
-			return true
+	if s := r.standing; s != nil && !s.needed() {
+		switch {
+		case s.has == noWatch:
+			r.standing = nil // the server refused
+		case !r.fires() && !s.leaving:
+			s.leaving = true
+			ws.link.session.core.background(func() { ws.remove(path, s) }) // it does not wait
 		}
 	}
-	return slices.ContainsFunc(ws.standard, func(w *standardWatches) bool { return w.change(path, 0, 0) != 0 })
+	if r.standing == nil && !r.fires() {
+		delete(ws.rows, path)
+	}
 }
 
 // remove takes a persistent watch from the server, unless somebody needs it by now.
-func (ws *watches) remove(s *standing) {
+func (ws *watches) remove(path string, s *standing) {
 	ws.order.Lock()
+	defer ws.order.Unlock()
 	ws.mu.Lock()
 	s.leaving = false
-	gone := ws.standing[s.path] == s && !s.needed() && !ws.servesLocked(s.path)
+	r := ws.rows[path]
+	gone := r != nil && r.standing == s && !s.needed() && !r.fires()
 	if gone {
-		delete(ws.standing, s.path)
+		delete(ws.rows, path)
 	}
 	ws.mu.Unlock()
-	if !gone {
-		ws.order.Unlock()
-		return
+	if gone {
+		post(ws.link, askRemoveWatch(path)) // that there is none (-121) is fine as well
 	}
-	x := send(ws.link, askRemoveWatch(s.path))
-	ws.order.Unlock()
-	// That there is none (-121) is fine as well.
-	_, _ = x.wait(ws.link.session.core.ctx, ws.link)
 }
 
 // notify runs on the connection's goroutine. Those that stay are first.
@@ -278,37 +237,26 @@ func (ws *watches) notify(event zk.Event) {
 	}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	switch event.Type {
-	case zk.EventNodeCreated:
-		ws.fireLocked(event, watchGone)
-	case zk.EventNodeDataChanged:
-		ws.fireLocked(event, WatchData, watchGone)
-	case zk.EventNodeChildrenChanged:
-		ws.fireLocked(event, WatchChildren)
-	case zk.EventNodeDeleted:
-		ws.fireLocked(event, WatchData, watchGone, WatchChildren)
-	}
+	ws.fireLocked(event, endedBy[event.Type])
 	if list.Path != "" {
-		ws.fireLocked(list, WatchChildren)
+		ws.fireLocked(list, onlyList)
 	}
 }
 
-// fireLocked ends watches of some kinds on one node. ws.mu is held.
-func (ws *watches) fireLocked(event zk.Event, kinds ...WatchKind) {
-	for _, w := range ws.standard {
-		w.fire(event, kinds)
+// fireLocked ends watches of some kinds at the event's path. ws.mu is held.
+func (ws *watches) fireLocked(event zk.Event, set kinds) {
+	r := ws.rows[event.Path]
+	if r == nil {
+		return
 	}
-	if len(ws.standard) > 0 {
-		ws.reviewLocked(event.Path)
-	}
-	for _, kind := range kinds {
-		key := watchKey{event.Path, kind}
-		if w := ws.byNode[key]; w != nil {
-			delete(ws.byNode, key)
+	for kind, w := range r.once {
+		if w != nil && set&(1<<kind) != 0 {
+			r.once[kind] = nil
 			w.fire(event)
-			ws.reviewLocked(key.path)
 		}
 	}
+	r.useUp(set, func(v *view) bool { return v.fire(event) })
+	ws.reviewLocked(event.Path)
 }
 
 // covering returns the persistent watches that an event concerns, and, if the server does not send that, the event about the
@@ -316,47 +264,57 @@ func (ws *watches) fireLocked(event zk.Event, kinds ...WatchKind) {
 func (ws *watches) covering(event zk.Event) (found []*PersistentWatch, list zk.Event, parents []*PersistentWatch) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if len(ws.standing) == 0 {
-		return nil, list, nil
-	}
-	if s := ws.standing[event.Path]; s != nil && !(event.Type == zk.EventNodeChildrenChanged && s.recursive) {
+	isList := event.Type == zk.EventNodeChildrenChanged
+	if s := ws.at(event.Path); s != nil && !(isList && s.has == Tree) {
 		found = s.members[Node]
 	}
-	if event.Type == zk.EventNodeChildrenChanged {
+	if isList {
 		return found, list, nil
 	}
 	for path := event.Path; ; path, _ = Split(path) {
-		if s := ws.standing[path]; s != nil {
-			if found == nil {
-				found = s.members[Tree]
-			} else {
-				found = append(found[:len(found):len(found)], s.members[Tree]...)
-			}
+		if s := ws.at(path); s != nil && found == nil {
+			found = s.members[Tree]
+		} else if s != nil {
+			found = append(found[:len(found):len(found)], s.members[Tree]...)
 		}
 		if path == "/" || path == "" {
 			break
 		}
 	}
 	parent, _ := Split(event.Path)
-	if s := ws.standing[parent]; s != nil && s.asked && parent != event.Path && event.Type != zk.EventNodeDataChanged {
+	if s := ws.at(parent); s != nil && s.asked == Tree && parent != event.Path && event.Type != zk.EventNodeDataChanged {
 		list = zk.Event{Type: zk.EventNodeChildrenChanged, State: event.State, Path: parent}
 		parents = s.members[Node]
 	}
 	return found, list, parents
 }
 
+// at is the persistent watch at a path, or nil. ws.mu is held.
+func (ws *watches) at(path string) *standing {
+	if r := ws.rows[path]; r != nil {
+		return r.standing
+	}
+	return nil
+}
+
 // end ends all watches, because the connection is gone.
 func (ws *watches) end(cause error) {
 	ws.mu.Lock()
-	ws.ended = true
-	byNode, standing := ws.byNode, ws.standing
-	ws.byNode, ws.standing = nil, nil
-	for key, w := range byNode {
-		w.fire(notWatching(key.path))
+	rows := ws.rows
+	ws.rows = nil
+	for path, r := range rows {
+		for _, w := range r.once {
+			if w != nil {
+				w.fire(notWatching(path))
+			}
+		}
 	}
 	ws.mu.Unlock()
-	for _, s := range standing {
-		for _, members := range s.members {
+	for _, r := range rows {
+		if r.standing == nil {
+			continue
+		}
+		for _, members := range r.standing.members {
 			for _, w := range members {
 				w.end(cause)
 			}

@@ -256,7 +256,7 @@ func ExampleMachine() {
 	// lost
 }
 
-func TestAbsenceIsToldOnlyBeforeTheFirstConnection(t *testing.T) { // issue 10, B4
+func TestAbsenceIsReportedOnlyBeforeTheFirstConnection(t *testing.T) { // issue 10, B4
 	m := session.NewMachine(nil)
 	m.Set(connstate.Suspended)
 	require.Zero(t, m.State(), "there was no connection to be suspended")

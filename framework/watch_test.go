@@ -15,7 +15,7 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// events collects what a watch tells.
+// events collects what a watch reports.
 type events struct {
 	mu  sync.Mutex
 	all []string
@@ -33,7 +33,7 @@ func (e *events) list() []string {
 	return append([]string(nil), e.all...)
 }
 
-func TestRecursiveWatchTellsOfAllNodesBelowBeforeTheReply(t *testing.T) { // CUR-WCH-02, -05
+func TestRecursiveWatchReportsAllNodesBelowBeforeTheReply(t *testing.T) { // CUR-WCH-02, -05
 	bed := testbed.InProcess(t)
 	client := bed.Client(t, framework.WithNamespace("ns"))
 	ctx := testbed.Context(t)

@@ -1,0 +1,109 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/retry"
+)
+
+// ErrDone is what a read of [Follow] returns to end it.
+var ErrDone = errors.New("done")
+
+// Pauses between tries that fail.
+const (
+	firstPause = RefusedPause
+	lastPause  = 3 * time.Second
+)
+
+// RefusedPause is how long to wait after an error that may pass before the next try: retries may be without a pause.
+const RefusedPause = 100 * time.Millisecond
+
+// Follow calls read on the connection that there is, and again when the channel that it returned is closed, or that connection
+// has ended. On another connection than the one before, the server has caught up before read is called, so that read sees
+// nothing older. A read that fails with an error that may pass (see [retry.MayPass]) is repeated after a pause.
+//
+// It returns nil when read returns no channel, or [ErrDone], and otherwise the error with which read failed, or that of [Client.GaveUp] when ctx has ended.
+func Follow(ctx context.Context, c Client, read func(ctx context.Context, l Link) (changed <-chan struct{}, err error)) error {
+	pauses := wait.Pauses{First: firstPause, Last: lastPause}
+	var last Link
+	for {
+		l, err := c.Link(ctx)
+		if err == nil && l != last && last != (Link{}) {
+			err = Ask(ctx, l.CatchUp)
+		}
+		var changed <-chan struct{}
+		if err == nil {
+			last = l
+			changed, err = read(ctx, l)
+		}
+		switch {
+		case err == nil && changed == nil:
+			return nil
+		case err == nil:
+			pauses.Reset()
+			select {
+			case <-changed:
+			case <-l.Down():
+			case <-ctx.Done():
+			}
+		case errors.Is(err, ErrDone):
+			return nil
+		case ctx.Err() != nil:
+		case !retry.MayPass(err):
+			return err
+		default:
+			if Sleep(ctx, c, pauses.Next()) == nil {
+				continue
+			}
+		}
+		if ctx.Err() != nil {
+			return c.GaveUp(ctx, err)
+		}
+	}
+}
+
+// GaveUp is the error of a wait that ended with ctx, which must be done: the error and the cause of ctx, then reason,
+// unless it is nil, and zk.ErrNoServer if there is no connection.
+func (c Client) GaveUp(ctx context.Context, reason error) error {
+	err := wait.Err(ctx)
+	if reason != nil && !errors.Is(reason, ctx.Err()) {
+		err = fmt.Errorf("%w: %w", err, reason)
+	}
+	if l := c.current().link; l != nil && l.up() || errors.Is(err, zk.ErrNoServer) {
+		return err
+	}
+	return c.unreachable(err)
+}
+
+// Sleep waits for d, and less long if the client is closed: whatever is asked of it next says so. The error is that of ctx.
+func Sleep(ctx context.Context, c Client, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.Done():
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
+		return wait.Err(ctx)
+	}
+	return nil
+}
+
+// Ask sends a request that has no result, and waits for its answer or for ctx.
+func Ask(ctx context.Context, send func(done func(error))) error {
+	answered := make(chan error, 1)
+	send(func(err error) { answered <- err })
+	select {
+	case err := <-answered:
+		return err
+	case <-ctx.Done():
+		return wait.Err(ctx)
+	}
+}
