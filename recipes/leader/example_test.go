@@ -11,7 +11,6 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/leader"
-	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/zktest"
 )
@@ -200,7 +199,7 @@ func ExampleElection_Campaign() {
 		log.Fatal(err)
 	}
 	<-term.Done() // in a service: the work ends with term.Context()
-	fmt.Println("told of the loss:", errors.Is(term.Err(), lock.ErrLost))
+	fmt.Println("told of the loss:", errors.Is(term.Err(), framework.ErrLost))
 	next, err := e.Campaign(ctx)
 	if err != nil {
 		log.Fatal(err)

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/leader"
-	"github.com/gocurator/curator/recipes/lock"
 )
 
 // scenario is a life in an election, with a fault somewhere in it. The subject is the one that meets the
@@ -70,7 +70,7 @@ func (s scenario) checkRelease(t *testing.T, term *leader.Term) {
 		assert.False(t, s.Server.Exists(term.Path()), "resigned, so the node is gone")
 		return
 	}
-	assert.ErrorIs(t, err, lock.ErrLost)
+	assert.ErrorIs(t, err, framework.ErrLost)
 }
 
 func TestCampaignWithAnyRequestFailing(t *testing.T) {

@@ -12,10 +12,10 @@ import (
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
-	"github.com/gocurator/curator/internal/lockapi"
 	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/internal/follow"
+	"github.com/gocurator/curator/recipes/internal/queue"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/retry"
 )
@@ -75,7 +75,7 @@ func WithErrorPolicy(p connstate.ErrorPolicy) Option {
 // concurrent use: each call of Campaign, Lead and Run is a candidate of its own, and they exclude each other as processes do.
 type Election struct {
 	client *framework.Client
-	queue  *lock.Queue
+	queue  *queue.Queue
 	path   string
 	name   string // of nodes: latchName or selectorName
 	id     string
@@ -97,20 +97,19 @@ func newElection(client *framework.Client, path string, opts []Option) (*Electio
 		name = selectorName
 	}
 	// A context that comes from a term does not re-enter: each Campaign is a candidate.
-	cfg.lock = append(cfg.lock, lock.WithoutReentry())
+	cfg.lock = append(cfg.lock, opt.Set(func(c *queue.Config) { c.Plain, c.Noun = true, "leadership" }))
 	if cfg.id != "" || !cfg.selector {
 		cfg.lock = append(cfg.lock, lock.WithData([]byte(cfg.id)))
 	}
-	queue, err := lock.New(client, path, name, lock.Standard{}, cfg.lock...)
+	candidates, err := queue.New(client, path, name, nil, cfg.lock...)
 	if err != nil {
 		return nil, err
 	}
-	lockapi.Name(queue, "leadership")
 	id := cfg.id
 	if cfg.selector && id == "" {
 		id = string(client.DefaultData())
 	}
-	return &Election{client: client, queue: queue, path: path, name: name, id: id}, nil
+	return &Election{client: client, queue: candidates, path: path, name: name, id: id}, nil
 }
 
 // Path is the path of the election.
@@ -137,7 +136,7 @@ func (e *Election) Campaign(ctx context.Context) (*Term, error) {
 func (e *Election) opError(op string, err error) error { return follow.OpError(op, e.path, err) }
 
 // acquire waits for the lease that is the leadership.
-func (e *Election) acquire(ctx context.Context) (*lock.Hold, error) {
+func (e *Election) acquire(ctx context.Context) (*queue.Hold, error) {
 	ctx = framework.InSession(ctx, nil) // the values of another hold's context name a session, which may be over
 	pauses := wait.Pauses{First: firstPause, Last: lastPause}
 	for {
@@ -174,7 +173,7 @@ func (e *Election) gaveUp(ctx context.Context, reason error) error {
 // session, or another node.
 func joinsAgain(err error) bool {
 	// A missing node is the election's path that was deleted: it is made again.
-	return retry.MayPass(err) || errors.Is(err, lock.ErrLost) || errors.Is(err, zk.ErrNoNode)
+	return retry.MayPass(err) || errors.Is(err, framework.ErrLost) || errors.Is(err, zk.ErrNoNode)
 }
 
 // Pauses between tries. They grow while tries fail soon after they began.

@@ -309,13 +309,13 @@ func closing(t *testing.T, bed *testbed.Bed) {
 	follower, followers := newElection(t, bed, path)
 	c := campaigning(t, testbed.Context(t), follower, 2)
 	require.NoError(t, followers.Close())
-	require.ErrorIs(t, testbed.Receive(t, c, "the end of the campaign").err, lock.ErrClosed)
+	require.ErrorIs(t, testbed.Receive(t, c, "the end of the campaign").err, framework.ErrClosed)
 	participants(t, e, 1)
 	require.NoError(t, term.Err(), "the leader still leads")
 	require.NoError(t, client.Close())
 	testbed.Receive(t, term.Done(), "the end of the term") // CURATOR's default close tells nobody
-	require.ErrorIs(t, term.Err(), lock.ErrClosed)
-	require.ErrorIs(t, term.Release(), lock.ErrClosed)
+	require.ErrorIs(t, term.Err(), framework.ErrClosed)
+	require.ErrorIs(t, term.Release(), framework.ErrClosed)
 }
 
 func cancelledIsPassedOver(t *testing.T, bed *testbed.Bed) {
@@ -382,7 +382,7 @@ func regain(t *testing.T, bed *testbed.Bed) {
 		}
 		kill()
 		<-ctx.Done()
-		assert.ErrorIs(t, term.Err(), lock.ErrLost)
+		assert.ErrorIs(t, term.Err(), framework.ErrLost)
 		return ctx.Err()
 	})
 	require.ErrorIs(t, err, errEnough)
@@ -496,7 +496,7 @@ func TestOldNodeOfOurOwnIsSomebodyElses(t *testing.T) {
 		allow(zk.PermAll &^ zk.PermDelete) // the library deletes what it knows to be old
 		w.server.Freeze(id)
 		testbed.Receive(t, old.Done(), "the end of the term")
-		require.ErrorIs(t, old.Err(), lock.ErrSessionLost)
+		require.ErrorIs(t, old.Err(), framework.ErrSessionLost)
 		c := w.campaigning(t.Context(), e)
 		for len(w.nodes()) < 2 { // the client gives its session up a little earlier than the server
 			time.Sleep(time.Millisecond)
@@ -510,7 +510,7 @@ func TestOldNodeOfOurOwnIsSomebodyElses(t *testing.T) {
 		allow(zk.PermAll)
 		term := elected(t, c) // when the server ends the old session
 		require.NotEqual(t, old.Path(), term.Path())
-		require.ErrorIs(t, old.Release(), lock.ErrSessionLost)
+		require.ErrorIs(t, old.Release(), framework.ErrSessionLost)
 		require.NoError(t, term.Err(), "a late resignation does not hit the next term")
 		require.NoError(t, term.Release())
 	})

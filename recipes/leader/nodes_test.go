@@ -11,7 +11,6 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/leader"
-	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
 )
 
@@ -121,15 +120,15 @@ func TestBadArgumentsAreRefusedAtOnce(t *testing.T) { // CUR-LDR-09
 		opt    leader.Option
 		want   error
 	}{
-		"relative path":      {client, "election", leader.WithID(""), lock.ErrBadPath},
-		"the root":           {client, "/", leader.WithID(""), lock.ErrBadPath},
-		"nil client":         {nil, "/election", leader.AsSelector(), lock.ErrBadArgument},
-		"nil option":         {client, "/election", nil, lock.ErrBadArgument},
-		"id not UTF-8":       {client, "/election", leader.WithID("\xff"), lock.ErrBadArgument},
-		"id too long":        {client, "/election", leader.WithID(strings.Repeat("x", 1<<16+1)), lock.ErrBadArgument},
-		"bad error policy":   {client, "/election", leader.WithErrorPolicy(99), lock.ErrBadArgument},
-		"character in path":  {client, "/elec\x00tion", leader.AsSelector(), lock.ErrBadPath},
-		"empty path element": {client, "/a//b", leader.AsSelector(), lock.ErrBadPath},
+		"relative path":      {client, "election", leader.WithID(""), framework.ErrBadPath},
+		"the root":           {client, "/", leader.WithID(""), framework.ErrBadPath},
+		"nil client":         {nil, "/election", leader.AsSelector(), framework.ErrBadArgument},
+		"nil option":         {client, "/election", nil, framework.ErrBadArgument},
+		"id not UTF-8":       {client, "/election", leader.WithID("\xff"), framework.ErrBadArgument},
+		"id too long":        {client, "/election", leader.WithID(strings.Repeat("x", 1<<16+1)), framework.ErrBadArgument},
+		"bad error policy":   {client, "/election", leader.WithErrorPolicy(99), framework.ErrBadArgument},
+		"character in path":  {client, "/elec\x00tion", leader.AsSelector(), framework.ErrBadPath},
+		"empty path element": {client, "/a//b", leader.AsSelector(), framework.ErrBadPath},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := leader.New(c.client, c.path, c.opt)
@@ -137,6 +136,6 @@ func TestBadArgumentsAreRefusedAtOnce(t *testing.T) { // CUR-LDR-09
 		})
 	}
 	e := electionOn(t, client, "/election")
-	require.ErrorIs(t, e.Run(t.Context(), nil), lock.ErrBadArgument)
-	require.ErrorIs(t, e.Lead(t.Context(), nil), lock.ErrBadArgument)
+	require.ErrorIs(t, e.Run(t.Context(), nil), framework.ErrBadArgument)
+	require.ErrorIs(t, e.Lead(t.Context(), nil), framework.ErrBadArgument)
 }

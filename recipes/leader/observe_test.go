@@ -16,7 +16,6 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/leader"
-	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
@@ -152,7 +151,7 @@ func TestObserverCatchesUpInANewSession(t *testing.T) {
 		require.Equal(t, leader.State{}, o.fresh())
 		require.NoError(t, client.Close())
 		require.True(t, o.state().Stale)
-		require.ErrorIs(t, o.end(), lock.ErrClosed)
+		require.ErrorIs(t, o.end(), framework.ErrClosed)
 	})
 }
 

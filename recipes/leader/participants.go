@@ -3,13 +3,12 @@ package leader
 import (
 	"context"
 	"errors"
-	"math"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/internal/queue"
 )
 
 // Participant is somebody who leads or waits to.
@@ -78,18 +77,9 @@ func leading(path string, data []byte, stat *zk.Stat) Participant {
 // first returns the path of the candidate that leads: the first in the order of the queue. It is empty if none of children is a
 // candidate.
 func (e *Election) first(children []string) (path string, err error) {
-	var lowest string
-	for _, child := range children {
-		key, ours := lock.Standard{}.SortKey(child, e.name)
-		if !ours {
-			continue
-		}
-		if n, _ := lock.Sequence(child, e.name); n < 0 || n == math.MaxInt32 {
-			return "", lock.ErrSequenceExhausted
-		}
-		if rank := key + child; path == "" || rank < lowest {
-			path, lowest = framework.Join(e.path, child), rank
-		}
+	candidates, err := queue.Sort(children, e.name)
+	if err != nil || len(candidates) == 0 {
+		return "", err
 	}
-	return path, nil
+	return framework.Join(e.path, candidates[0]), nil
 }

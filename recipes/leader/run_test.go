@@ -162,7 +162,7 @@ func TestRunGoesOn(t *testing.T) {
 					return f(w, client, ctx, term)
 				})
 				require.ErrorIs(t, err, errEnough)
-				require.NotErrorIs(t, err, lock.ErrLost)
+				require.NotErrorIs(t, err, framework.ErrLost)
 				require.Equal(t, 4, terms)
 				w.soon()
 				require.Empty(t, w.nodes())
@@ -210,7 +210,7 @@ func TestRunReturns(t *testing.T) {
 				<-ctx.Done()
 				return ctx.Err()
 			},
-			[]error{lock.ErrClosed}, nil,
+			[]error{framework.ErrClosed}, nil,
 		},
 		"a node that cannot be deleted": {
 			func(w world, client *framework.Client, _ context.CancelFunc, _ context.Context) error {
@@ -275,7 +275,7 @@ func TestLeadIsOneTerm(t *testing.T) { // CUR-LDR-13, without the option
 			require.NoError(t, w.server.ExpireSession(w.session(client)))
 			<-ctx.Done()
 			return nil
-		}), lock.ErrLost, "the loss is told")
+		}), framework.ErrLost, "the loss is told")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorIs(t, e.Lead(ctx, work(nil)), context.Canceled)

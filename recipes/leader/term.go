@@ -8,6 +8,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/follow"
+	"github.com/gocurator/curator/recipes/internal/queue"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
@@ -16,7 +17,7 @@ import (
 //
 // All methods are safe for concurrent use.
 type Term struct {
-	hold *lock.Hold
+	hold *queue.Hold
 	id   string
 	ctx  context.Context
 	end  context.CancelCauseFunc // of ctx, if a function leads: then the node stays until it has returned
@@ -75,7 +76,7 @@ func (t *Term) Release() error {
 func (t *Term) release() error {
 	lost := t.hold.Err()
 	err := t.hold.Release()
-	if err == nil && errors.Is(lost, lock.ErrLost) { // the hold was suspended, and its node was still there
+	if err == nil && errors.Is(lost, framework.ErrLost) { // the hold was suspended, and its node was still there
 		err = follow.OpError("release", t.Path(), lost)
 	}
 	return err

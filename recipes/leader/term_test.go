@@ -6,9 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/leader"
-	"github.com/gocurator/curator/recipes/lock"
 )
 
 // TestALossIsToldAlsoIfNobodyElseLed has the connection of a leader be lost for a moment. Its term is over then, although its node
@@ -20,7 +20,7 @@ func TestALossIsToldAlsoIfNobodyElseLed(t *testing.T) {
 			require.NoError(t, err)
 			w.server.CutConnections()
 			testbed.Receive(t, term.Done(), "the end of the term")
-			require.ErrorIs(t, term.Release(), lock.ErrSuspended)
+			require.ErrorIs(t, term.Release(), framework.ErrSuspended)
 			require.Empty(t, w.nodes())
 		})
 	})
@@ -30,7 +30,7 @@ func TestALossIsToldAlsoIfNobodyElseLed(t *testing.T) {
 				w.server.CutConnections()
 				<-ctx.Done()
 				return nil
-			}), lock.ErrSuspended)
+			}), framework.ErrSuspended)
 			require.Empty(t, w.nodes())
 		})
 	})

@@ -108,7 +108,7 @@ func TestEachGainHasOneEnd(t *testing.T) { // CUR-LDR-04
 					switch {
 					case errors.Is(term.Err(), lock.ErrReleased):
 						released.Add(1)
-					case errors.Is(term.Err(), lock.ErrClosed):
+					case errors.Is(term.Err(), framework.ErrClosed):
 						closed.Add(1)
 					default:
 						others.Add(1)
@@ -122,7 +122,7 @@ func TestEachGainHasOneEnd(t *testing.T) { // CUR-LDR-04
 				lead(func(term *leader.Term) { assert.NoError(t, term.Release()) })
 				lead(func(term *leader.Term) {
 					assert.NoError(t, client.Close())
-					assert.ErrorIs(t, term.Release(), lock.ErrClosed)
+					assert.ErrorIs(t, term.Release(), framework.ErrClosed)
 				})
 			})
 		}
@@ -184,7 +184,7 @@ func TestClosingBeforeTheConnectionIsThereEndsTheCampaign(t *testing.T) { // CUR
 		client := w.unconnected()
 		c := w.campaigning(t.Context(), electionOn(t, client, "/election"))
 		require.NoError(t, client.Close())
-		require.ErrorIs(t, testbed.Receive(t, c, "the end of the campaign").err, lock.ErrClosed)
+		require.ErrorIs(t, testbed.Receive(t, c, "the end of the campaign").err, framework.ErrClosed)
 		require.NoError(t, w.server.Restart())
 		w.soon()
 		require.Empty(t, w.server.Tree(), "no attempt is made afterwards")
@@ -226,7 +226,7 @@ func TestAllServersDownMeansNoLeaderAndThenExactlyOne(t *testing.T) { // CUR-LDR
 		}
 		w.server.Stop()
 		testbed.Receive(t, first.Done(), "the end of the term")
-		require.ErrorIs(t, first.Err(), lock.ErrSessionLost)
+		require.ErrorIs(t, first.Err(), framework.ErrSessionLost)
 		time.Sleep(time.Minute)
 		for _, c := range all {
 			waiting(t, c)
@@ -249,7 +249,7 @@ func TestAllServersDownMeansNoLeaderAndThenExactlyOne(t *testing.T) { // CUR-LDR
 				w.soon()
 			}
 		}
-		require.ErrorIs(t, first.Release(), lock.ErrSessionLost)
+		require.ErrorIs(t, first.Release(), framework.ErrSessionLost)
 	})
 }
 
@@ -398,8 +398,8 @@ func TestCloseEndsAPauseBetweenTries(t *testing.T) {
 		began := time.Now()
 		require.NoError(t, client.Close())
 		closing := time.Since(began) // it looks for a server, to end the session
-		require.ErrorIs(t, testbed.Receive(t, c, "the end of the campaign").err, lock.ErrClosed)
-		require.ErrorIs(t, testbed.Receive(t, observed, "the end of the observation"), lock.ErrClosed)
+		require.ErrorIs(t, testbed.Receive(t, c, "the end of the campaign").err, framework.ErrClosed)
+		require.ErrorIs(t, testbed.Receive(t, observed, "the end of the observation"), framework.ErrClosed)
 		require.Equal(t, closing, time.Since(began))
 	})
 }
@@ -430,7 +430,7 @@ func TestNodeOfALostSessionStaysUntilTheWorkHasReturned(t *testing.T) {
 		time.Sleep(100 * time.Millisecond) // virtual time, in which the node must stay
 		require.Equal(t, names, w.nodes())
 		finish()
-		require.ErrorIs(t, <-done, lock.ErrSessionLost)
+		require.ErrorIs(t, <-done, framework.ErrSessionLost)
 		time.Sleep(100 * time.Millisecond)
 		require.Empty(t, w.nodes())
 		require.Len(t, w.server.Sessions(), 2, "the servers have not ended the first yet")

@@ -31,7 +31,7 @@
 //   - At most as many holds as there are leases have a live context.
 //   - After an error we remove our node, also if the server carries out our create request only after we have
 //     given up.
-//   - A holder is told of a loss before anyone else can hold.
+//   - A holder is notified of a loss before anyone else can hold.
 //
 // # What it cannot promise
 //

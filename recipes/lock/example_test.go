@@ -35,9 +35,6 @@ func (d perTenant) Decide(children []string, own string, _ int) (lock.Decision, 
 	return lock.Decision{Watch: ahead[len(ahead)-1:]}, nil
 }
 
-// WouldWait saves TryAcquire a node if one of the same tenant is in the queue.
-func (d perTenant) WouldWait(children []string, _ int) bool { return len(d.same(children)) > 0 }
-
 // same are the nodes of the same tenant.
 func (d perTenant) same(children []string) (same []string) {
 	for _, child := range children {
@@ -67,7 +64,7 @@ func ExampleDriver() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		waiting, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		waiting, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 		defer cancel()
 		hold, err := queue.Acquire(waiting)
 		if err != nil {

@@ -27,8 +27,8 @@ import (
 	"slices"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/lockapi"
 	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/recipes/internal/queue"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
@@ -97,15 +97,16 @@ func (l *Lock) Do(ctx context.Context, f func(ctx context.Context) error) error 
 func (l *Lock) all(ctx context.Context, op string, acquire func(Locker, context.Context) (*lock.Hold, error)) (*lock.Group, error) {
 	waiting, lost := context.WithCancelCause(ctx)
 	defer lost(nil)
-	lossOf := func(h *lock.Hold) error { return &framework.OpError{Op: op, Path: h.Path(), Err: h.Err()} }
-	var holds []*lock.Hold
+	lossOf := func(h *queue.Hold) error { return &framework.OpError{Op: op, Path: h.Path(), Err: h.Err()} }
+	var holds []*queue.Hold
 	var err error
 	next := waiting
 	for _, locker := range l.locks {
-		var h *lock.Hold
-		if h, err = acquire(locker, next); err != nil {
+		var given *lock.Hold
+		if given, err = acquire(locker, next); err != nil {
 			break
 		}
+		h := (*queue.Hold)(given)
 		defer context.AfterFunc(h.Context(), func() { lost(&loss{lossOf(h)}) })()
 		holds = append(holds, h)
 		// Each hold's context needs the values of those before, so that the last one re-enters all. It has them from the
@@ -123,13 +124,10 @@ func (l *Lock) all(ctx context.Context, op string, acquire func(Locker, context.
 		}
 	}
 	if err == nil {
-		return lock.NewGroup(holds...)
+		return (*lock.Group)(queue.NewGroup(holds)), nil
 	}
-	var given []any
-	for _, h := range slices.Backward(holds) {
-		given = append(given, h)
-	}
-	lockapi.Leave(given...)
+	slices.Reverse(holds)
+	queue.Leave(holds)
 	return nil, err
 }
 

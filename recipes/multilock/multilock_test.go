@@ -231,7 +231,7 @@ func TestBadArguments(t *testing.T) {
 		"a read side twice": {rw.Read(), m, rw.Read()}, "a write side twice": {rw.Write(), rw.Write()},
 	} {
 		_, err := multilock.New(locks...)
-		assert.ErrorIs(t, err, lock.ErrBadArgument, name)
+		assert.ErrorIs(t, err, framework.ErrBadArgument, name)
 		testbed.OneOp(t, err, "multilock", "")
 	}
 }

@@ -29,6 +29,7 @@ import (
 	"fmt"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/follow"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
@@ -45,15 +46,15 @@ type Mutex struct {
 	queue *lock.Queue
 }
 
-// New makes a mutex at path. Nothing is sent. Errors are [lock.ErrBadPath] and
-// [lock.ErrBadArgument]; a mutex cannot have [lock.WithMaxLeases] other than 1.
+// New makes a mutex at path. Nothing is sent. Errors are [framework.ErrBadPath] and
+// [framework.ErrBadArgument]; a mutex cannot have [lock.WithMaxLeases] other than 1.
 func New(client *framework.Client, path string, opts ...lock.Option) (*Mutex, error) {
 	queue, err := lock.New(client, path, nodeName, lock.Standard{}, opts...)
-	if err != nil {
-		return nil, err
+	if err == nil && queue.MaxLeases() != 1 {
+		err = fmt.Errorf("%w: %d leases", framework.ErrBadArgument, queue.MaxLeases())
 	}
-	if n := queue.MaxLeases(); n != 1 {
-		return nil, fmt.Errorf("mutex: %w: %d leases", lock.ErrBadArgument, n)
+	if err != nil {
+		return nil, follow.OpError("mutex", path, err)
 	}
 	return &Mutex{queue}, nil
 }

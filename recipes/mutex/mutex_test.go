@@ -566,14 +566,14 @@ func closeEnds(t *testing.T, bed *testbed.Bed) {
 	hold := acquire(t, a)
 	waiting := start(t, context.Background(), b, 1)
 	require.NoError(t, clientB.Close())
-	require.ErrorIs(t, testbed.Receive(t, waiting, "the end of the wait").err, lock.ErrClosed)
+	require.ErrorIs(t, testbed.Receive(t, waiting, "the end of the wait").err, framework.ErrClosed)
 	queued(t, c, 1)
 	require.NoError(t, clientA.Close())
-	require.ErrorIs(t, hold.Err(), lock.ErrClosed)
-	require.ErrorIs(t, hold.Release(), lock.ErrClosed)
+	require.ErrorIs(t, hold.Err(), framework.ErrClosed)
+	require.ErrorIs(t, hold.Release(), framework.ErrClosed)
 	require.NoError(t, acquire(t, c).Release())
 	_, err := a.Acquire(t.Context())
-	require.ErrorIs(t, err, lock.ErrClosed)
+	require.ErrorIs(t, err, framework.ErrClosed)
 	require.NoError(t, clientA.Close(), "again")
 }
 
@@ -600,16 +600,16 @@ func TestBadArgumentsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 		"empty": "", "relative": "a/b", "root": "/", "slash at the end": "/a/", "empty element": "/a//b", "dots": "/a/../b", "control": "/a\x00",
 	} {
 		_, err := mutex.New(client, path)
-		assert.ErrorIs(t, err, lock.ErrBadPath, name)
+		assert.ErrorIs(t, err, framework.ErrBadPath, name)
 	}
 	_, err := mutex.New(nil, "/a")
-	assert.ErrorIs(t, err, lock.ErrBadArgument)
+	assert.ErrorIs(t, err, framework.ErrBadArgument)
 	for name, opt := range map[string]lock.Option{
 		"nil": nil, "zero max hold": lock.WithMaxHold(0), "negative max hold": lock.WithMaxHold(-1),
 		"zero leases": lock.WithMaxLeases(0), "two leases": lock.WithMaxLeases(2), "policy": lock.WithErrorPolicy(17),
 	} {
 		_, err := mutex.New(client, "/a", opt)
-		assert.ErrorIs(t, err, lock.ErrBadArgument, name)
+		assert.ErrorIs(t, err, framework.ErrBadArgument, name)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
@@ -56,7 +57,7 @@ func lost(t *testing.T, hold *revocable.Hold, err error) {
 		testbed.Receive(t, hold.Session().Done(), "the end of the session")
 		return
 	}
-	require.ErrorIs(t, err, lock.ErrSessionLost)
+	require.ErrorIs(t, err, framework.ErrSessionLost)
 }
 
 // Whatever fails, one call is enough to ask, and to see to it.

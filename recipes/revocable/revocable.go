@@ -36,7 +36,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/lockapi"
+	"github.com/gocurator/curator/recipes/internal/queue"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
@@ -133,8 +133,9 @@ func (h *Hold) Revoked() <-chan struct{} { return h.revoked }
 // creation and the first read.
 func (h *Hold) watch() {
 	ctx := framework.InSession(h.Context(), h.Session())
-	err := h.Client().Follow(ctx, func(ctx context.Context) (<-chan struct{}, error) {
-		data, stat, watch, err := h.Client().GetW(ctx, h.Path())
+	inner := (*queue.Hold)(h.Hold)
+	err := inner.Client().Follow(ctx, func(ctx context.Context) (<-chan struct{}, error) {
+		data, stat, watch, err := inner.Client().GetW(ctx, h.Path())
 		if err != nil {
 			return nil, err
 		}
@@ -143,12 +144,12 @@ func (h *Hold) watch() {
 			return watch.Done(), nil
 		}
 		// Before anyone hears of it: a deletion from here on is a revocation.
-		lockapi.ExpectDeletion(h.Hold, ErrRevoked)
+		inner.ExpectDeletion(ErrRevoked)
 		close(h.revoked)
 		return nil, nil
 	})
 	if err != nil && h.Err() == nil && !errors.Is(err, zk.ErrNoNode) { // the hold's own watch finds that
-		h.Client().Logger().Warn("lock cannot be asked for", "path", h.Path(), "reason", err)
+		inner.Client().Logger().Warn("lock cannot be asked for", "path", h.Path(), "reason", err)
 	}
 }
 

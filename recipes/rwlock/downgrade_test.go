@@ -251,7 +251,7 @@ func TestDowngradeOfALostWriterIsNotRepeated(t *testing.T) {
 	require.NoError(t, server.ExpireSession(writer.Session().ID()))
 	gate.Open()
 	testbed.Receive(t, writer.Done(), "word of the loss")
-	require.ErrorIs(t, testbed.Receive(t, done, "the end"), lock.ErrSessionLost)
+	require.ErrorIs(t, testbed.Receive(t, done, "the end"), framework.ErrSessionLost)
 	require.NoError(t, inner.Release())
 }
 
@@ -309,6 +309,6 @@ func TestReaderThatRequeuesWithALostWriterIsNotRepeated(t *testing.T) {
 		_, err := reader.Requeue(inner.Context())
 		done <- err
 	}()
-	require.ErrorIs(t, testbed.Receive(t, done, "the end"), lock.ErrSessionLost)
+	require.ErrorIs(t, testbed.Receive(t, done, "the end"), framework.ErrSessionLost)
 	require.NoError(t, inner.Release())
 }

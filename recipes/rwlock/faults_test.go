@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/rwlock"
@@ -76,7 +77,7 @@ func (s scenario) checkRelease(t *testing.T, hold *lock.Hold) {
 // lost reports whether the fault is the reason of err. The servers tell of a node's end before they tell of its session's.
 func (s scenario) lost(err error) bool {
 	deleted := s.Expires && errors.Is(err, lock.ErrNodeDeleted)
-	return deleted || errors.Is(err, lock.ErrSessionLost) || errors.Is(err, lock.ErrSuspended)
+	return deleted || errors.Is(err, framework.ErrSessionLost) || errors.Is(err, framework.ErrSuspended)
 }
 
 func sides(l *rwlock.Lock) map[string]*rwlock.Side {

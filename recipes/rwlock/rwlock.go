@@ -37,8 +37,9 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
-	"github.com/gocurator/curator/internal/lockapi"
+	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/recipes/internal/follow"
+	"github.com/gocurator/curator/recipes/internal/queue"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
@@ -54,7 +55,7 @@ const (
 
 // Lock is a read/write lock at one path. It has no state between calls and is safe for concurrent use.
 type Lock struct {
-	read, write      *lock.Queue
+	read, write      *queue.Queue
 	readers, writers Side
 }
 
@@ -63,13 +64,14 @@ type Lock struct {
 func New(client *framework.Client, path string, opts ...lock.Option) (*Lock, error) {
 	l := &Lock{}
 	var err error
-	if l.write, err = lock.New(client, path, writeName, writer{lock: l}, opts...); err == nil {
+	opts = append(slices.Clone(opts), opt.Set(func(c *queue.Config) { c.Sequential = true }))
+	if l.write, err = queue.New(client, path, writeName, writer{lock: l}, opts...); err == nil {
 		if n := l.write.MaxLeases(); n != 1 {
 			err = fmt.Errorf("%w: %d leases", framework.ErrBadArgument, n)
 		}
 	}
 	if err == nil {
-		l.read, err = lock.New(client, path, readName, reader{write: l.write}, opts...)
+		l.read, err = queue.New(client, path, readName, reader{write: l.write}, opts...)
 	}
 	if err != nil {
 		return nil, follow.OpError("rwlock", path, err)
@@ -96,7 +98,7 @@ func (l *Lock) Path() string { return l.write.Path() }
 // Side is the read or the write side of a [Lock]. It is safe for concurrent use.
 type Side struct {
 	lock  *Lock
-	queue *lock.Queue
+	queue *queue.Queue
 }
 
 // Acquire waits until it holds this side, until ctx is done, or until no server could be reached for as long as
@@ -106,7 +108,7 @@ type Side struct {
 // cause of its end. After an error no node of ours stays. [lock.Queue.Acquire] has all errors.
 func (s *Side) Acquire(ctx context.Context) (*lock.Hold, error) {
 	hold, err := s.acquire(ctx, s.queue.Acquire)
-	return hold, follow.OpError("acquire", s.Path(), err)
+	return (*lock.Hold)(hold), follow.OpError("acquire", s.Path(), err)
 }
 
 // TryAcquire is [Side.Acquire] without waiting: the error is [lock.ErrNotAcquired] if it would have to wait.
@@ -116,10 +118,10 @@ func (s *Side) TryAcquire(ctx context.Context) (*lock.Hold, error) {
 		acquire = s.queue.Acquire // nobody but ourselves can be in the way
 	}
 	hold, err := s.acquire(ctx, acquire)
-	return hold, follow.OpError("try", s.Path(), err)
+	return (*lock.Hold)(hold), follow.OpError("try", s.Path(), err)
 }
 
-func (s *Side) acquire(ctx context.Context, acquire func(context.Context) (*lock.Hold, error)) (*lock.Hold, error) {
+func (s *Side) acquire(ctx context.Context, acquire func(context.Context) (*queue.Hold, error)) (*queue.Hold, error) {
 	ctx, err := s.admit(ctx)
 	if err != nil {
 		return nil, err
@@ -171,12 +173,12 @@ func (s *Side) admit(ctx context.Context) (context.Context, error) {
 }
 
 // rules are the common part of both drivers: one queue for both kinds, and who holds.
-type rules struct{ lock.Standard }
+type rules struct{ queue.Standard }
 
 // SortKey is the sequence number, of either kind.
 func (rules) SortKey(child, _ string) (key string, ours bool) {
 	for _, name := range []string{readName, writeName} {
-		if key, ours = (lock.Standard{}).SortKey(child, name); ours {
+		if key, ours = (queue.Standard{}).SortKey(child, name); ours {
 			return key, true
 		}
 	}
@@ -185,10 +187,10 @@ func (rules) SortKey(child, _ string) (key string, ours bool) {
 
 // Decide compares only with nodes that have a lower number: the reader of a downgrade has the number of its
 // writer.
-func (r rules) Decide(children []string, own string, _ int) (lock.Decision, error) {
+func (r rules) Decide(children []string, own string, _ int) (queue.Decision, error) {
 	ownKey, ours := r.SortKey(own, "")
 	if !ours || !slices.Contains(children, own) {
-		return lock.Decision{}, fmt.Errorf("%s: %w", own, lock.ErrNodeDeleted)
+		return queue.Decision{}, fmt.Errorf("%s: %w", own, queue.ErrNodeDeleted)
 	}
 	var inTheWay []string
 	for _, child := range children {
@@ -197,13 +199,13 @@ func (r rules) Decide(children []string, own string, _ int) (lock.Decision, erro
 		}
 	}
 	if len(inTheWay) == 0 {
-		return lock.Decision{Held: true}, nil
+		return queue.Decision{Held: true}, nil
 	}
-	return lock.Decision{Watch: inTheWay[len(inTheWay)-1:]}, nil
+	return queue.Decision{Watch: inTheWay[len(inTheWay)-1:]}, nil
 }
 
 func isRead(child string) bool {
-	_, ok := lock.Sequence(child, readName)
+	_, ok := queue.Sequence(child, readName)
 	return ok
 }
 
@@ -221,17 +223,9 @@ func (w writer) Create(ctx context.Context, client *framework.Client, base, name
 	return w.Standard.Create(ctx, client, base, name, data)
 }
 
-// WouldWait reports whether the queue has a node.
-func (writer) WouldWait(children []string, _ int) bool { return len(children) > 0 }
-
 type reader struct {
 	rules
-	write *lock.Queue
-}
-
-// WouldWait reports whether a writer is in the queue.
-func (reader) WouldWait(children []string, _ int) bool {
-	return slices.ContainsFunc(children, func(child string) bool { return !isRead(child) })
+	write *queue.Queue
 }
 
 // Create makes a reader's node: at the end of the queue, or with the writer's number if ctx comes from a write
@@ -245,7 +239,7 @@ func (r reader) Create(ctx context.Context, client *framework.Client, base, name
 		return "", err // whoever was promised not to wait must not end up in the queue
 	}
 	sequence, _ := r.SortKey(w.Path(), "")
-	// It has the writer's ACL: whoever is told of the writer's end must have been told of the reader. Servers
+	// It has the writer's ACL: whoever gets the event of the writer's end must have got that of the reader. Servers
 	// report nothing about nodes that a client may not read, and no number shows this one. An ACL provider is asked
 	// for the path that the writer was created with, which had no number.
 	path, err := client.Create(ctx, framework.Join(base, name+sequence), data, framework.As(framework.Ephemeral),
@@ -260,11 +254,11 @@ func (r reader) Create(ctx context.Context, client *framework.Client, base, name
 	if err == nil && found {
 		// The reader has the token of the writer: the nodes that wait behind both may be older than the
 		// reader's node.
-		lockapi.SetToken(ctx, stat.Czxid)
+		queue.SetToken(ctx, stat.Czxid)
 		return path, nil
 	}
 	if err == nil {
-		err = cmp.Or(w.Err(), lock.ErrNodeDeleted)
+		err = cmp.Or(w.Err(), queue.ErrNodeDeleted)
 	}
 	return "", errors.Join(err, remove(client, path))
 }

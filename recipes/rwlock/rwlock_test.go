@@ -724,16 +724,16 @@ func TestBadArgumentsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
 	for _, path := range []string{"", "a/b", "/", "/a/", "/a//b", "/a/../b", "/a\x00"} {
 		_, err := rwlock.New(client, path)
-		assert.ErrorIs(t, err, lock.ErrBadPath, "%q", path)
+		assert.ErrorIs(t, err, framework.ErrBadPath, "%q", path)
 		testbed.OneOp(t, err, "rwlock", path)
 	}
 	_, err := rwlock.New(nil, "/a")
-	assert.ErrorIs(t, err, lock.ErrBadArgument)
+	assert.ErrorIs(t, err, framework.ErrBadArgument)
 	for name, opt := range map[string]lock.Option{
 		"nil": nil, "zero max hold": lock.WithMaxHold(0), "two leases": lock.WithMaxLeases(2), "policy": lock.WithErrorPolicy(17),
 	} {
 		_, err := rwlock.New(client, "/a", opt)
-		assert.ErrorIs(t, err, lock.ErrBadArgument, name)
+		assert.ErrorIs(t, err, framework.ErrBadArgument, name)
 	}
 }
 
@@ -781,4 +781,32 @@ func TestADowngradeThatLosesItsCallerLeavesNoNode(t *testing.T) {
 	}, "the reader's node goes")
 	require.NoError(t, write.Err())
 	release(t, write)
+}
+
+// TestRefusedTriesWriteNothing: TryAcquire knows who would be ahead of a node before it is created.
+func TestRefusedTriesWriteNothing(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	holder, _ := newLock(t, bed, "/lock")
+	l, _ := newLock(t, bed, "/lock")
+	for name, c := range map[string]struct {
+		holds   *rwlock.Side
+		refused []*rwlock.Side
+	}{
+		"a writer": {holder.Write(), []*rwlock.Side{l.Read(), l.Write()}},
+		"a reader": {holder.Read(), []*rwlock.Side{l.Write()}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hold := acquire(t, c.holds)
+			defer release(t, hold)
+			server.ResetCounts()
+			for range 3 { // listed at first, and in a view
+				for _, side := range c.refused {
+					_, err := side.TryAcquire(testbed.Context(t))
+					require.ErrorIs(t, err, lock.ErrNotAcquired)
+				}
+			}
+			require.Zero(t, server.Requests().Requests[zktest.OpCreate])
+		})
+	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/internal/follow"
-	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/internal/queue"
 	"github.com/gocurator/curator/recipes/shared"
 )
 
@@ -18,7 +18,7 @@ import (
 type count struct {
 	client *framework.Client
 	value  *shared.Value[int32]
-	leases *lock.Queue // which use it
+	leases *queue.Queue // which use it
 
 	mu    sync.Mutex // guards what follows
 	max   int
@@ -53,7 +53,7 @@ func (c *count) adopt(max int, watch *framework.Watch) bool {
 		c.falls++
 	}
 	c.max, c.watch = max, watch
-	_ = c.leases.SetMaxLeases(max) // it is not negative
+	c.leases.SetMaxLeases(max)
 	return true
 }
 

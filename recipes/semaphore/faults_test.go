@@ -81,7 +81,7 @@ func (s scenario) checkFull(t *testing.T, group *lock.Group) {
 func checkRelease(t *testing.T, group *lock.Group) {
 	t.Helper()
 	if err := group.Release(); err != nil {
-		assert.ErrorIs(t, err, lock.ErrLost)
+		assert.ErrorIs(t, err, framework.ErrLost)
 	}
 }
 

@@ -41,8 +41,9 @@ import (
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
-	"github.com/gocurator/curator/internal/lockapi"
+	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/recipes/internal/follow"
+	"github.com/gocurator/curator/recipes/internal/queue"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/shared"
 )
@@ -68,8 +69,8 @@ const (
 type Semaphore struct {
 	client *framework.Client
 	path   string
-	queue  *lock.Queue
-	leases *lock.Queue
+	queue  *queue.Queue
+	leases *queue.Queue
 	count  *count // nil: the number of leases is fixed
 }
 
@@ -102,7 +103,7 @@ func NewShared(client *framework.Client, path, countPath string, opts ...lock.Op
 
 func newSemaphore(client *framework.Client, path string, max int, opts []lock.Option) (s *Semaphore, err error) {
 	defer func() { err = follow.OpError("semaphore", path, err) }()
-	leases, err := lock.New(client, path, leaseName, lock.Standard{}, opts...) // as the caller wrote it
+	leases, err := queue.New(client, path, leaseName, nil, opts...) // as the caller wrote it
 	if err != nil {
 		return nil, err
 	}
@@ -110,24 +111,24 @@ func newSemaphore(client *framework.Client, path string, max int, opts []lock.Op
 		return nil, fmt.Errorf("%w: both a max and WithMaxLeases(%d)", framework.ErrBadArgument, n)
 	}
 	// A suspended connection does not end a wait: the node exists as long as the session.
-	queue, err := lock.New(client, framework.Join(path, queueDir), queueName, lock.Standard{},
-		lock.WithoutReentry(), lock.WithErrorPolicy(connstate.Session))
+	// No observer is notified of it: what is waited for is a lease.
+	waiters, err := queue.New(client, framework.Join(path, queueDir), queueName, nil,
+		opt.Set(func(c *queue.Config) { c.Plain, c.Silent, c.Policy = true, true, connstate.Session }))
 	if err != nil {
 		return nil, err
 	}
-	if leases, err = lock.New(client, framework.Join(path, leaseDir), leaseName, lock.Standard{},
-		slices.Concat(opts, []lock.Option{lock.WithoutReentry(), lock.WithMaxLeases(max), lock.WithQueueAhead(queue)})...); err != nil {
+	own := opt.Checked(max >= 1, func(c *queue.Config) { c.Plain, c.MaxLeases, c.Ahead = true, max, waiters }, "%d leases", max)
+	if leases, err = queue.New(client, framework.Join(path, leaseDir), leaseName, nil, append(slices.Clone(opts), own)...); err != nil {
 		return nil, err
 	}
-	lockapi.Silence(queue) // what is waited for is a lease
-	return &Semaphore{client: client, path: path, queue: queue, leases: leases}, nil
+	return &Semaphore{client: client, path: path, queue: waiters, leases: leases}, nil
 }
 
 // Acquire waits until it holds a lease, until ctx is done, or until no server could be reached for as long as the client's retry
 // policy allows: about 90 s by default, and then the error wraps retry.ErrExhausted. After an error no node of ours stays. Other
 // errors are [shared.ErrBadValue], and those of [lock.Queue.Acquire].
 func (s *Semaphore) Acquire(ctx context.Context) (*lock.Hold, error) {
-	return one(s.acquire(ctx, "acquire", 1, true))
+	return s.one(ctx, "acquire", true)
 }
 
 // AcquireN waits until it holds n leases, all or none. The error is [ErrTooMany] if the maximum is less than n, also if it falls
@@ -135,18 +136,18 @@ func (s *Semaphore) Acquire(ctx context.Context) (*lock.Hold, error) {
 // [Semaphore.Acquire]. The time of [lock.WithMaxHold] counts for each lease from when it was acquired, also while AcquireN waits
 // for the others.
 func (s *Semaphore) AcquireN(ctx context.Context, n int) (*lock.Group, error) {
-	return group(s.acquire(ctx, "acquire", n, true))
+	return s.group(ctx, "acquire", n, true)
 }
 
 // TryAcquire is Acquire without waiting: the error is [ErrNotAcquired] if no lease is free, or if others wait for one.
 func (s *Semaphore) TryAcquire(ctx context.Context) (*lock.Hold, error) {
-	return one(s.acquire(ctx, "try", 1, false))
+	return s.one(ctx, "try", false)
 }
 
 // TryAcquireN is [Semaphore.AcquireN] without waiting: the error is [ErrNotAcquired] if fewer than n leases are free, or if
 // others wait.
 func (s *Semaphore) TryAcquireN(ctx context.Context, n int) (*lock.Group, error) {
-	return group(s.acquire(ctx, "try", n, false))
+	return s.group(ctx, "try", n, false)
 }
 
 // Do acquires a lease, calls f and releases. f's context ends when the lease may no longer be ours, and when ctx ends. The error
@@ -202,14 +203,14 @@ func (s *Semaphore) Max(ctx context.Context) (int, error) {
 }
 
 // acquire acquires n leases, and has the observer know.
-func (s *Semaphore) acquire(ctx context.Context, op string, n int, mayWait bool) (holds []*lock.Hold, err error) {
+func (s *Semaphore) acquire(ctx context.Context, op string, n int, mayWait bool) (holds []*queue.Hold, err error) {
 	if n < 1 {
 		return nil, s.opError(op, fmt.Errorf("%w: %d leases", framework.ErrBadArgument, n))
 	}
-	err = lockapi.Observed(ctx, s.leases, func(ctx context.Context) ([]any, error) {
+	err = s.leases.Observed(ctx, func(ctx context.Context) ([]*queue.Hold, error) {
 		holds, err = s.obtain(ctx, n, mayWait)
 		err = s.opError(op, err)
-		return given(holds), err
+		return holds, err
 	})
 	if err != nil {
 		return nil, s.opError(op, err)
@@ -218,7 +219,7 @@ func (s *Semaphore) acquire(ctx context.Context, op string, n int, mayWait bool)
 }
 
 // obtain tries the leases first, and queues if it may wait. If a node is lost before it has all leases, it begins again.
-func (s *Semaphore) obtain(ctx context.Context, n int, mayWait bool) ([]*lock.Hold, error) {
+func (s *Semaphore) obtain(ctx context.Context, n int, mayWait bool) ([]*queue.Hold, error) {
 	var pauses backoff.BackOff
 	for {
 		holds, err := s.try(ctx, n)
@@ -243,7 +244,7 @@ func (s *Semaphore) obtain(ctx context.Context, n int, mayWait bool) ([]*lock.Ho
 }
 
 // try acquires n leases if they are free and nobody waits.
-func (s *Semaphore) try(ctx context.Context, n int) ([]*lock.Hold, error) {
+func (s *Semaphore) try(ctx context.Context, n int) ([]*queue.Hold, error) {
 	if _, err := s.Max(ctx); err != nil {
 		return nil, err
 	}
@@ -271,7 +272,7 @@ func (l *lostNode) Unwrap() error { return l.error }
 type useless struct{ error }
 
 // wait queues. The first in the queue acquires all of its n leases before the next one may acquire any.
-func (s *Semaphore) wait(ctx context.Context, n int) ([]*lock.Hold, error) {
+func (s *Semaphore) wait(ctx context.Context, n int) ([]*queue.Hold, error) {
 	front, err := s.queue.Acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -297,7 +298,7 @@ func (s *Semaphore) wait(ctx context.Context, n int) ([]*lock.Hold, error) {
 	ours, given := context.Cause(first).(useless)
 	cancel(nil)
 	<-followed
-	lockapi.Leave(front) // it may wait for the servers
+	queue.Leave([]*queue.Hold{front}) // it may wait for the servers
 	if err == nil {
 		holds, err = alive(holds)
 	}
@@ -309,7 +310,7 @@ func (s *Semaphore) wait(ctx context.Context, n int) ([]*lock.Hold, error) {
 
 // take acquires n leases, or none. If a shared count falls meanwhile, or has fallen since it was read, it begins again: they may
 // have been granted by the higher number.
-func (s *Semaphore) take(ctx context.Context, n int, acquire func(context.Context) (*lock.Hold, error)) ([]*lock.Hold, error) {
+func (s *Semaphore) take(ctx context.Context, n int, acquire func(context.Context) (*queue.Hold, error)) ([]*queue.Hold, error) {
 	if s.count == nil {
 		holds, err := each(ctx, n, acquire)
 		if err != nil {
@@ -332,7 +333,7 @@ func (s *Semaphore) take(ctx context.Context, n int, acquire func(context.Contex
 		if _, now := s.count.known(); err == nil && now == falls {
 			return alive(holds)
 		}
-		leave(holds)
+		queue.Leave(holds)
 		if err != nil {
 			return nil, err
 		}
@@ -340,11 +341,11 @@ func (s *Semaphore) take(ctx context.Context, n int, acquire func(context.Contex
 }
 
 // each acquires n leases one after the other, and releases them if it fails.
-func each(ctx context.Context, n int, acquire func(context.Context) (*lock.Hold, error)) (holds []*lock.Hold, err error) {
+func each(ctx context.Context, n int, acquire func(context.Context) (*queue.Hold, error)) (holds []*queue.Hold, err error) {
 	for len(holds) < n {
 		hold, err := acquire(ctx)
 		if err != nil {
-			leave(holds)
+			queue.Leave(holds)
 			return nil, err
 		}
 		holds = append(holds, hold)
@@ -353,38 +354,30 @@ func each(ctx context.Context, n int, acquire func(context.Context) (*lock.Hold,
 }
 
 // alive returns holds if none of them was lost. Otherwise it releases the others.
-func alive(holds []*lock.Hold) ([]*lock.Hold, error) {
+func alive(holds []*queue.Hold) ([]*queue.Hold, error) {
 	for _, h := range holds {
 		if err := h.Err(); err != nil {
-			leave(holds)
+			queue.Leave(holds)
 			return nil, &lostNode{err}
 		}
 	}
 	return holds, nil
 }
 
-func leave(holds []*lock.Hold) { lockapi.Leave(given(holds)...) }
-
-// given is holds as lockapi takes them.
-func given(holds []*lock.Hold) (all []any) {
-	for _, h := range holds {
-		all = append(all, h)
-	}
-	return all
-}
-
-func one(holds []*lock.Hold, err error) (*lock.Hold, error) {
+func (s *Semaphore) one(ctx context.Context, op string, mayWait bool) (*lock.Hold, error) {
+	holds, err := s.acquire(ctx, op, 1, mayWait)
 	if err != nil {
 		return nil, err
 	}
-	return holds[0], nil
+	return (*lock.Hold)(holds[0]), nil
 }
 
-func group(holds []*lock.Hold, err error) (*lock.Group, error) {
+func (s *Semaphore) group(ctx context.Context, op string, n int, mayWait bool) (*lock.Group, error) {
+	holds, err := s.acquire(ctx, op, n, mayWait)
 	if err != nil {
 		return nil, err
 	}
-	return lock.NewGroup(holds...)
+	return (*lock.Group)(queue.NewGroup(holds)), nil
 }
 
 // opError names the semaphore in place of its queues.

@@ -481,10 +481,10 @@ func closingFrees(t *testing.T, bed *testbed.Bed) {
 	waiter := start(t, testbed.Context(t), other, 2, 1)
 	undecided(t, waiter)
 	require.NoError(t, client.Close())
-	require.ErrorIs(t, group.Err(), lock.ErrClosed)
+	require.ErrorIs(t, group.Err(), framework.ErrClosed)
 	got := testbed.Receive(t, waiter, "the leases of the closed client")
 	require.NoError(t, got.err)
-	require.ErrorIs(t, group.Release(), lock.ErrClosed)
+	require.ErrorIs(t, group.Release(), framework.ErrClosed)
 	release(t, got.group)
 }
 
@@ -764,25 +764,25 @@ func TestBadArguments(t *testing.T) {
 	for name, path := range map[string]string{"empty": "", "relative": "a", "root": "/", "slash at the end": "/a/"} {
 		t.Run(name, func(t *testing.T) {
 			_, err := semaphore.New(client, path, 1)
-			require.ErrorIs(t, err, lock.ErrBadPath)
+			require.ErrorIs(t, err, framework.ErrBadPath)
 			testbed.OneOp(t, err, "semaphore", path)
 			_, err = semaphore.NewShared(client, "/a", path)
-			require.ErrorIs(t, err, lock.ErrBadPath)
+			require.ErrorIs(t, err, framework.ErrBadPath)
 			testbed.OneOp(t, err, "shared value", path)
 		})
 	}
 	for _, max := range []int{0, -1} {
 		_, err := semaphore.New(client, "/a", max)
-		require.ErrorIs(t, err, lock.ErrBadArgument)
+		require.ErrorIs(t, err, framework.ErrBadArgument)
 	}
 	_, err := semaphore.New(nil, "/a", 1)
-	require.ErrorIs(t, err, lock.ErrBadArgument)
+	require.ErrorIs(t, err, framework.ErrBadArgument)
 	_, err = semaphore.NewShared(nil, "/a", "/b")
-	require.ErrorIs(t, err, lock.ErrBadArgument)
+	require.ErrorIs(t, err, framework.ErrBadArgument)
 	_, err = semaphore.New(client, "/a", 1, lock.WithMaxLeases(2))
-	require.ErrorIs(t, err, lock.ErrBadArgument)
+	require.ErrorIs(t, err, framework.ErrBadArgument)
 	_, err = semaphore.New(client, "/a", 1, nil)
-	require.ErrorIs(t, err, lock.ErrBadArgument)
+	require.ErrorIs(t, err, framework.ErrBadArgument)
 }
 
 func TestClosedClient(t *testing.T) {
@@ -793,15 +793,15 @@ func TestClosedClient(t *testing.T) {
 	waiter := start(t, testbed.Context(t), other, 1, 1)
 	require.NoError(t, otherClient.Close())
 	err := testbed.Receive(t, waiter, "the end of waiting").err
-	require.ErrorIs(t, err, lock.ErrClosed)
+	require.ErrorIs(t, err, framework.ErrClosed)
 	testbed.OneOp(t, err, "acquire", "/a")
 	require.NoError(t, client.Close())
-	require.ErrorIs(t, hold.Err(), lock.ErrClosed)
+	require.ErrorIs(t, hold.Err(), framework.ErrClosed)
 	_, err = s.Acquire(t.Context())
-	require.ErrorIs(t, err, lock.ErrClosed)
+	require.ErrorIs(t, err, framework.ErrClosed)
 	testbed.OneOp(t, err, "acquire", "/a")
 	_, err = s.TryAcquire(t.Context())
-	require.ErrorIs(t, err, lock.ErrClosed)
+	require.ErrorIs(t, err, framework.ErrClosed)
 	testbed.OneOp(t, err, "try", "/a")
 }
 
@@ -814,9 +814,9 @@ func TestNoLeaseAtAllIsRefusedBeforeAnythingIsSent(t *testing.T) { // CUR-SEM-11
 	for _, s := range []*semaphore.Semaphore{fixed, counted} {
 		for _, n := range []int{0, -1} {
 			_, err := s.AcquireN(testbed.Context(t), n)
-			require.ErrorIs(t, err, lock.ErrBadArgument)
+			require.ErrorIs(t, err, framework.ErrBadArgument)
 			_, err = s.TryAcquireN(testbed.Context(t), n)
-			require.ErrorIs(t, err, lock.ErrBadArgument)
+			require.ErrorIs(t, err, framework.ErrBadArgument)
 		}
 	}
 	require.Empty(t, server.Requests().Requests)

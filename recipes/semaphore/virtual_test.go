@@ -12,7 +12,6 @@ import (
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
-	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/semaphore"
 	"github.com/gocurator/curator/recipes/shared"
 	"github.com/gocurator/curator/retry"
@@ -50,7 +49,7 @@ func TestCloseEndsAWaitAtOnce(t *testing.T) {
 				began := time.Now()
 				require.NoError(t, client.Close())
 				got := testbed.Receive(t, waiter, "the end")
-				require.ErrorIs(t, got.err, lock.ErrClosed)
+				require.ErrorIs(t, got.err, framework.ErrClosed)
 				require.Less(t, time.Since(began), time.Minute)
 				release(t, hold)
 			})
@@ -282,7 +281,7 @@ func TestNodesOfALostSessionStayUntilRelease(t *testing.T) {
 			return len(names)
 		}
 		require.Equal(t, 2, leases(), "the holder's work may still run")
-		require.ErrorIs(t, group.Release(), lock.ErrSessionLost)
+		require.ErrorIs(t, group.Release(), framework.ErrSessionLost)
 		require.Zero(t, leases())
 		require.Len(t, server.Sessions(), 2, "the servers have not ended the first yet")
 	})

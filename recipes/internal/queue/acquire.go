@@ -1,0 +1,375 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/recipes/internal/queue/view"
+)
+
+// Acquire is that of lock.Queue.
+func (q *Queue) Acquire(ctx context.Context) (*Hold, error) {
+	h, err := q.enter(ctx, true)
+	return h, q.opError("acquire", err)
+}
+
+// TryAcquire is that of lock.Queue.
+func (q *Queue) TryAcquire(ctx context.Context) (*Hold, error) {
+	h, err := q.enter(ctx, false)
+	return h, q.opError("try", err)
+}
+
+// Do is that of lock.Queue.
+func (q *Queue) Do(ctx context.Context, f func(ctx context.Context) error) error {
+	h, err := q.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	return h.Do(ctx, f)
+}
+
+// Requeue is that of lock.Hold. A Queue with [Config.Ahead] refuses it.
+func (h *Hold) Requeue(ctx context.Context) (*Hold, error) {
+	q := h.lease.node.queue
+	next, err := q.enterAgain(outside{ctx, q}, h)
+	return next, q.opError("requeue", err)
+}
+
+// enter re-enters a hold that ctx comes from, or acquires a new one.
+func (q *Queue) enter(ctx context.Context, wait bool) (*Hold, error) {
+	if outer := q.HeldIn(ctx); outer != nil && !q.cfg.Plain {
+		return outer.again(ctx)
+	}
+	if q.observer() == nil {
+		return q.obtain(ctx, wait)
+	}
+	return q.observed(ctx, func(ctx context.Context) (*Hold, error) { return q.obtain(ctx, wait) })
+}
+
+// enterAgain ends a hold, and acquires a new one at the end of the queue.
+func (q *Queue) enterAgain(ctx context.Context, h *Hold) (*Hold, error) {
+	if q.cfg.Ahead != nil { // its waiters would be overtaken
+		return nil, fmt.Errorf("%w: new contenders wait in %s first", framework.ErrBadArgument, q.cfg.Ahead.base)
+	}
+	d, err := h.endAlone(q.local != nil)
+	if err != nil {
+		return nil, err
+	}
+	if q.local != nil { // others of this process come first
+		if err := h.lease.give(h.Session().Context(), d); err != nil {
+			return nil, err
+		}
+		return q.enter(ctx, true)
+	}
+	return q.observed(ctx, func(ctx context.Context) (*Hold, error) {
+		next, err := q.replace(ctx, h.lease)
+		return next, q.unreachable(ctx, err)
+	})
+}
+
+// outside is a context without its hold of one Queue: an acquire with it does not re-enter. Holds of other Queues are
+// there, so that the next hold's context re-enters them.
+type outside struct {
+	context.Context
+	queue *Queue
+}
+
+func (o outside) Value(key any) any {
+	if key == (heldKey{o.queue}) {
+		return nil
+	}
+	return o.Context.Value(key)
+}
+
+// obtain acquires a new hold: with a node that another goroutine lends or has left, or in the servers' queue.
+func (q *Queue) obtain(ctx context.Context, wait bool) (h *Hold, err error) {
+	var lent *node
+	if q.local != nil {
+		if lent, err = q.local.enter(ctx, q, wait); err != nil {
+			return nil, q.unreachable(ctx, err)
+		}
+	}
+	if lent != nil {
+		h, err = q.resume(ctx, &waiter{node: lent}, wait)
+	} else {
+		h, err = q.contend(ctx, wait)
+	}
+	if q.local != nil {
+		q.local.entered(h)
+	}
+	return h, q.unreachable(ctx, err)
+}
+
+// unreachable is err, or that no server could be reached if err says that ctx is done, and there is no connection: then
+// nobody knows whether somebody else holds.
+func (q *Queue) unreachable(ctx context.Context, err error) error {
+	if ctx.Err() == nil || !errors.Is(err, ctx.Err()) || errors.Is(err, zk.ErrNoServer) || q.client.State().IsConnected() {
+		return err
+	}
+	return fmt.Errorf("%w: %w", wait.Err(ctx), zk.ErrNoServer)
+}
+
+// contend acquires a new hold in the servers' queue, in one session after the other.
+func (q *Queue) contend(ctx context.Context, wait bool) (*Hold, error) {
+	look := !wait && !q.keeps() // a node that is there may be one that is kept, and goes when ours comes
+	var pauses backoff.BackOff
+	for {
+		session, err := q.client.Session(ctx)
+		if err != nil {
+			return nil, err
+		}
+		v := q.view(session)
+		if look {
+			if err := q.look(ctx, v); err != nil {
+				return nil, err
+			}
+			look = false
+		}
+		h, err := q.acquire(ctx, session, v, wait)
+		if err == nil {
+			return h, nil
+		}
+		var lost *nodeLost
+		if !errors.As(err, &lost) {
+			return nil, err
+		}
+		if pauses == nil {
+			pauses = q.client.RetryPolicy().NewBackOff()
+		}
+		pause := pauses.NextBackOff()
+		if pause == backoff.Stop {
+			return nil, lost.cause
+		}
+		if err := engine.Sleep(ctx, engine.Of(q.client), pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// nodeLost means that our node was deleted before we held, by the end of the session or by somebody else. So
+// acquire may begin again.
+type nodeLost struct{ cause error }
+
+func (e *nodeLost) Error() string { return e.cause.Error() }
+func (e *nodeLost) Unwrap() error { return e.cause }
+
+// look saves TryAcquire the writes when all leases are taken: the driver decides about a node at the end of the queue. If nobody
+// but the driver knows the name that the node would have, nothing is looked at.
+func (q *Queue) look(ctx context.Context, v *view.View) error {
+	if !q.cfg.Sequential {
+		return nil
+	}
+	leases, _ := q.leases()
+	return q.refuse(ctx, v, func(children []string) bool {
+		last := q.name + lastNumber
+		turn, err := q.driver.Decide(append(slices.Clone(children), last), last, leases)
+		return err == nil && !turn.Held
+	})
+}
+
+// lastNumber is the highest that gives an order.
+const lastNumber = "2147483646"
+
+// refuse returns ErrNotAcquired if the children that belong to this lock are in the way. The view may be behind a release
+// elsewhere that has returned, so only a list may say so.
+func (q *Queue) refuse(ctx context.Context, v *view.View, inTheWay func(children []string) bool) error {
+	if v != nil {
+		if err := v.Await(ctx); err != nil {
+			return err
+		}
+		if children, ok, err := v.Names(q.order); ok && err == nil && !inTheWay(children) {
+			return nil
+		}
+	}
+	children, err := q.list(ctx)
+	if err == nil && inTheWay(children) {
+		err = q.notFree(children)
+	}
+	return err
+}
+
+// acquire is the lock recipe of the ZooKeeper documentation, in one session. After the create, every failure
+// leaves the queue. The steps have the numbers of the comment of package lock.
+func (q *Queue) acquire(ctx context.Context, session *framework.Session, v *view.View, wait bool) (*Hold, error) {
+	// All that follows must be done in this session: a list from the next session says nothing about a node of
+	// this one.
+	pinned := framework.InSession(ctx, session)
+	began := time.Now()
+	w, err := q.join(pinned, session, v, wait) // 1
+	if err != nil {
+		return nil, q.whyNot(ctx, session, err)
+	}
+	if !wait && q.keeps() {
+		w.patience = 2*time.Since(began) + time.Millisecond
+	}
+	return q.finish(pinned, w, wait)
+}
+
+// replace is acquire with a node that takes the place of that of a lease, which has ended.
+func (q *Queue) replace(ctx context.Context, old *lease) (*Hold, error) {
+	n := old.node
+	v := q.view(n.session)
+	n.set(leaving)
+	n.rest()
+	creating := engine.WithHints(framework.InSession(ctx, n.session), engine.Hints{Replaces: n.path})
+	w, err := q.join(creating, n.session, v, true)
+	if err != nil {
+		old.leave()
+		switch {
+		case n.session.Err() != nil:
+			err = n.session.Err()
+		case errors.Is(err, zk.ErrNoNode):
+			err = old.deletion()
+		}
+		return nil, err
+	}
+	old.removed()
+	return q.resume(ctx, w, true)
+}
+
+// resume goes on with a node that is in the queue, and begins again if that is lost.
+func (q *Queue) resume(ctx context.Context, w *waiter, wait bool) (*Hold, error) {
+	h, err := q.finish(framework.InSession(ctx, w.session), w, wait)
+	if err == nil {
+		return h, nil
+	}
+	var lost *nodeLost
+	if errors.As(err, &lost) {
+		return q.contend(ctx, wait)
+	}
+	return nil, err
+}
+
+// finish waits, if it may, until a node that is in the queue has a hold. ctx is of the node's session. After an error the node has
+// left the queue.
+func (q *Queue) finish(ctx context.Context, w *waiter, wait bool) (*Hold, error) {
+	h, err := w.hold(ctx, wait) // 2, 3, 4
+	if err != nil {
+		w.leave()
+		return nil, q.whyNot(ctx, w.session, err)
+	}
+	return h, nil
+}
+
+// whyNot says why an acquire in a session has failed: with a nodeLost if it may begin again.
+func (q *Queue) whyNot(ctx context.Context, session *framework.Session, err error) error {
+	switch cause := session.Err(); {
+	case cause == nil || errors.Is(cause, framework.ErrClosed):
+		return err
+	case ctx.Err() != nil:
+		return wait.Err(ctx) // both have ended; the caller asked for this one
+	default:
+		return &nodeLost{cause}
+	}
+}
+
+// join creates our node. Without a view, the list of the children is sent directly after the create, unless the queue is
+// long: then nobody is in a hurry to know. The queue ahead is looked at when our node is there, if we do not wait.
+func (q *Queue) join(ctx context.Context, session *framework.Session, v *view.View, wait bool) (*waiter, error) {
+	w := &waiter{node: newNode(q, session)}
+	var list func() []string // sends the list unless that was done, and waits for it
+	ahead := q.cfg.Ahead
+	var aheadView *view.View
+	if ahead != nil && !wait {
+		aheadView = ahead.view(session)
+	}
+	creating := w.withToken(ctx)
+	if v == nil && !q.isLong() {
+		listing, cancel := context.WithCancel(ctx)
+		defer cancel()
+		listed := make(chan []string, 1)
+		send := sync.OnceFunc(func() {
+			go func() { // ends with listing at the latest
+				children, _ := q.list(listing) // if it failed, it is sent again
+				listed <- children
+			}()
+		})
+		list = func() []string {
+			send()
+			return <-listed
+		}
+		hints := engine.HintsOf(creating)
+		hints.Sent = send
+		creating = engine.WithHints(creating, hints)
+	}
+	admitted := func(bool) {}
+	if v != nil {
+		admitted = v.Expect()
+	}
+	path, err := q.driver.Create(creating, q.client, q.base, q.name, q.cfg.Data)
+	if err != nil {
+		admitted(false)
+		return nil, err
+	}
+	w.created(path)
+	switch {
+	case v != nil:
+		err = w.enterView(ctx, v)
+		admitted(w.inView() == v)
+	case list != nil:
+		w.known = list()
+	}
+	if err == nil && w.inView() == nil {
+		err = w.checkReadable(ctx)
+	}
+	if err == nil && ahead != nil && !wait {
+		err = ahead.empty(ctx, aheadView)
+	}
+	if err != nil {
+		w.leave()
+		return nil, err
+	}
+	return w, nil
+}
+
+// empty returns ErrNotAcquired if anybody is in the queue.
+func (q *Queue) empty(ctx context.Context, v *view.View) error {
+	return q.refuse(ctx, v, func(children []string) bool { return len(children) > 0 })
+}
+
+// list returns the children that belong to this lock, in the driver's order. A path that does not exist has none.
+func (q *Queue) list(ctx context.Context) ([]string, error) {
+	all, _, err := q.client.Children(ctx, q.base)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, err
+	}
+	return view.Sort(q.order, all)
+}
+
+// soon: a Queue that is used again within this time looks in a view instead of listing. A Queue whose waiters would have to
+// watch more than maxWatched nodes, and one with a local hand-off, get a view at the first acquire.
+const soon = time.Second
+
+// view returns the view to acquire with, which may have to be waited for. It is nil if the path is to be listed. A view that
+// is there is used by all; a new one begins if the Queue is worth it.
+func (q *Queue) view(session *framework.Session) *view.View {
+	now := time.Now()
+	q.mu.Lock()
+	worth := q.local != nil || q.maxLeases > maxWatched || now.Sub(q.used) < soon
+	begin := worth && q.others <= view.MaxOthers
+	q.used = now
+	own := len(q.nodes)
+	q.mu.Unlock()
+	v := q.views.Get(q.client, session, q.base, begin, own)
+	if v != nil {
+		v.Use(now)
+	}
+	return v
+}
+
+// isLong reports whether so many others are in the queue that a view costs more than lists.
+func (q *Queue) isLong() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.others > view.MaxOthers
+}

@@ -1,0 +1,95 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/queue/view"
+)
+
+// Driver is a lock.Driver.
+type Driver interface {
+	Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error)
+	SortKey(child, name string) (key string, ours bool)
+	Decide(children []string, own string, maxLeases int) (Decision, error)
+}
+
+// Decision is a lock.Decision. Both are aliases, so that each page shows the fields.
+type Decision = struct {
+	Held  bool
+	Watch []string
+}
+
+// Standard is a lock.Standard.
+type Standard struct{}
+
+var _ Driver = Standard{}
+
+// Create makes a protected ephemeral sequential node, and its parents as containers.
+func (Standard) Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error) {
+	return client.Create(ctx, framework.Join(base, name), data,
+		framework.As(framework.EphemeralSequential), framework.Protected(), framework.ContainerParents())
+}
+
+// SortKey is the sequence number.
+func (Standard) SortKey(child, name string) (key string, ours bool) {
+	digits, _, ours := sequence(child, name)
+	return digits, ours
+}
+
+// Decide watches the maxLeases nodes directly ahead. When fewer than maxLeases nodes are left ahead, at least
+// one of those was deleted. So a waiter wakes whichever holder releases.
+func (Standard) Decide(children []string, own string, maxLeases int) (Decision, error) {
+	i := slices.Index(children, own)
+	if i < 0 {
+		return Decision{}, fmt.Errorf("%s: %w", own, ErrNodeDeleted)
+	}
+	if i < maxLeases {
+		return Decision{Held: true}, nil
+	}
+	return Decision{Watch: children[i-maxLeases : i]}, nil
+}
+
+// Sort returns the nodes of a queue with the Standard driver and this name, in its order. The error is [ErrSequenceExhausted].
+func Sort(children []string, name string) ([]string, error) {
+	return view.Sort(order{Standard{}, name}, children)
+}
+
+// Sequence is lock.Sequence.
+func Sequence(child, name string) (n int32, ok bool) {
+	_, n, ok = sequence(child, name)
+	return n, ok
+}
+
+// sequence also returns the digits. They are looked for at the end, since the name may consist of digits too.
+func sequence(child, name string) (digits string, n int32, ok bool) {
+	// The server prints %010d: ten characters, or eleven for a minus and ten digits.
+	for _, length := range []int{10, 11} {
+		at := len(child) - length
+		if at < len(name) || !strings.HasSuffix(child[:at], name) {
+			continue
+		}
+		digits = child[at:]
+		if digits[0] == '+' || length == 11 && digits[0] != '-' {
+			continue
+		}
+		if v, err := strconv.ParseInt(digits, 10, 32); err == nil {
+			return digits, int32(v), true
+		}
+	}
+	return "", 0, false
+}
+
+type tokenKey struct{}
+
+// SetToken gives the fencing token of the node to whoever called Create with ctx, before Create returns: for a node that takes the
+// place of another one of the same holder.
+func SetToken(ctx context.Context, token int64) {
+	if t, ok := ctx.Value(tokenKey{}).(*int64); ok {
+		*t = token
+	}
+}

@@ -1,0 +1,53 @@
+package queue_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/internal/queue"
+	"github.com/stretchr/testify/require"
+)
+
+// TestNamesOfDigitsAreLocks: the number that the server adds is not taken for a part of the name.
+func TestNamesOfDigitsAreLocks(t *testing.T) {
+	client := testbed.InProcess(t).Client(t)
+	for _, name := range []string{"0", "1", "00", "7-", "-"} {
+		q, err := queue.New(client, "/of-"+name, name, nil)
+		require.NoError(t, err)
+		for range 12 {
+			require.NoError(t, acquire(t, q).Release(), name)
+		}
+	}
+}
+
+// TestDriverThatCannotBeComparedAfterAll has a type that can be compared, and a value that cannot, or is not equal to itself.
+func TestDriverThatCannotBeComparedAfterAll(t *testing.T) {
+	for _, value := range []any{[]int{1}, math.NaN()} {
+		q, err := queue.New(testbed.InProcess(t).Client(t), "/lock", "lock-", struct {
+			queue.Standard
+			any
+		}{any: value})
+		require.NoError(t, err)
+		watched(t, q)
+	}
+}
+
+// other is a driver that embeds Standard and decides in another way: everybody holds.
+type other struct{ queue.Standard }
+
+func (other) Decide([]string, string, int) (queue.Decision, error) {
+	return queue.Decision{Held: true}, nil
+}
+
+// TestADriverThatEmbedsStandardDoesNotInheritItsAnswer to whether a new node would have to wait.
+func TestADriverThatEmbedsStandardDoesNotInheritItsAnswer(t *testing.T) {
+	q, err := queue.New(testbed.InProcess(t).Client(t), "/lock", "lock-", other{})
+	require.NoError(t, err)
+	first, err := q.TryAcquire(testbed.Context(t))
+	require.NoError(t, err)
+	second, err := q.TryAcquire(testbed.Context(t))
+	require.NoError(t, err)
+	require.NoError(t, first.Release())
+	require.NoError(t, second.Release())
+}

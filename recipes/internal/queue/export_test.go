@@ -1,0 +1,54 @@
+package queue
+
+import (
+	"context"
+)
+
+// InLine is how many wait in memory for a node to be passed on.
+func (q *Queue) InLine() int {
+	q.local.mu.Lock()
+	defer q.local.mu.Unlock()
+	return q.local.waiting.Len()
+}
+
+// ReleaseDuring is Release, with a call of f just after it was decided that the node is lent. It reports whether it was.
+func (h *Hold) ReleaseDuring(f func()) bool {
+	d := h.lease.drop(h, false)
+	if d.lend == nil {
+		return false
+	}
+	f()
+	d.lend()
+	return true
+}
+
+// Lose has the lease be lost.
+func (h *Hold) Lose(cause error) { h.lease.lose(cause) }
+
+// Alone reports whether nobody else is in the queue, for all that we have been told.
+func (h *Hold) Alone() bool {
+	v := h.lease.node.inView()
+	return v != nil && v.Alone(h.lease.node)
+}
+
+// Viewed reports whether the Queue's path has a view that can be asked.
+func (q *Queue) Viewed() bool {
+	v := q.views.Lookup(q.client, q.base)
+	return v != nil && v.Ready()
+}
+
+// HoldAgainWhileLost begins a second lease of h's node, as for a hand-off. When it depends on the session already, suspend
+// is called, and the node is taken for deleted.
+func (h *Hold) HoldAgainWhileLost(suspend func()) error {
+	n := h.lease.node
+	n.mu.Lock()
+	done := make(chan error)
+	go func() {
+		_, err := newHold(context.Background(), n, nil)
+		done <- err
+	}()
+	suspend()
+	close(n.gone)
+	n.mu.Unlock()
+	return <-done
+}

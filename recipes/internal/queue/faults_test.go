@@ -1,0 +1,148 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/internal/queue"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// scenario is a life in the queue, with a fault somewhere in it. The subject is the one that
+// meets the fault; the other contender does not.
+type scenario struct {
+	*testbed.Scenario
+	subject, other *queue.Queue
+}
+
+// eachRequest runs test with each request of the subject failing, see testbed.EachRequest.
+func eachRequest(t *testing.T, test func(t *testing.T, s scenario), opts ...queue.Option) {
+	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
+		const path = "/deep/down/lock"
+		test(t, scenario{s, newQueue(t, s.Subject, path, opts...), newQueue(t, s.Other, path)})
+	})
+}
+
+func newQueue(t *testing.T, client *framework.Client, path string, opts ...queue.Option) *queue.Queue {
+	t.Helper()
+	q, err := queue.New(client, path, "lock-", nil, opts...)
+	require.NoError(t, err)
+	return q
+}
+
+// finish checks what must hold after everything: the lock is free for the next one, and
+// nothing of the subject's is left.
+func (s scenario) finish(t *testing.T) {
+	t.Helper()
+	hold, err := s.other.Acquire(testbed.Context(t))
+	require.NoError(t, err, "the next contender gets in")
+	require.NoError(t, hold.Release())
+	testbed.Eventually(t, func() bool {
+		children, err := s.Server.Children("/deep/down/lock")
+		return err != nil || len(children) == 0
+	}, "no node is left behind")
+}
+
+func TestFreeLockWithAnyRequestFailing(t *testing.T) {
+	eachRequest(t, func(t *testing.T, s scenario) {
+		hold, err := s.subject.Acquire(testbed.Context(t))
+		require.NoError(t, err, "one fault is no reason to fail")
+		s.checkAlone(t, hold)
+		s.checkRelease(t, hold)
+		s.finish(t)
+	})
+}
+
+func TestTryWithAnyRequestFailing(t *testing.T) {
+	eachRequest(t, func(t *testing.T, s scenario) {
+		hold, err := s.subject.TryAcquire(testbed.Context(t))
+		require.NoError(t, err)
+		s.checkAlone(t, hold)
+		s.checkRelease(t, hold)
+		s.finish(t)
+	})
+}
+
+func TestHeldLockWithAnyRequestFailing(t *testing.T) {
+	eachRequest(t, func(t *testing.T, s scenario) {
+		ahead, err := s.other.Acquire(testbed.Context(t))
+		require.NoError(t, err)
+		got := make(chan *queue.Hold, 1)
+		go func() {
+			hold, err := s.subject.Acquire(testbed.Context(t))
+			assert.NoError(t, err)
+			got <- hold
+		}()
+		waiting := func() bool {
+			ps, err := s.other.Participants(testbed.Context(t))
+			return err == nil && len(ps) >= 2
+		}
+		testbed.Eventually(t, waiting, "the subject is in the queue")
+		select {
+		case <-got:
+			t.Fatal("acquired a held lock")
+		default:
+		}
+		require.NoError(t, ahead.Release())
+		hold := testbed.Receive(t, got, "the lock")
+		require.NotNil(t, hold)
+		s.checkAlone(t, hold)
+		s.checkRelease(t, hold)
+		s.finish(t)
+	})
+}
+
+func TestGivingUpWithAnyRequestFailing(t *testing.T) {
+	eachRequest(t, func(t *testing.T, s scenario) {
+		ahead, err := s.other.Acquire(testbed.Context(t))
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		defer cancel()
+		_, err = s.subject.Acquire(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NoError(t, ahead.Err())
+		require.NoError(t, ahead.Release())
+		s.finish(t)
+	})
+}
+
+// checkAlone checks that nobody gets in as long as the hold believes in itself. A session
+// that is ended by force gives no warning, so its holder may hear of it later; one
+// that ends by the clock is a test of its own.
+func (s scenario) checkAlone(t *testing.T, hold *queue.Hold) {
+	t.Helper()
+	time.Sleep(time.Second) // in virtual time: the node of a hold that lasts is watched, which is a request
+	second, err := s.other.TryAcquire(testbed.Context(t))
+	if err == nil {
+		if s.Expires {
+			testbed.Receive(t, hold.Done(), "word of the loss")
+		}
+		assert.Error(t, hold.Err(), "two holders")
+		require.NoError(t, second.Release())
+		return
+	}
+	require.ErrorIs(t, err, queue.ErrNotAcquired)
+}
+
+// checkRelease checks that Release tells the truth.
+func (s scenario) checkRelease(t *testing.T, hold *queue.Hold) {
+	t.Helper()
+	err := hold.Release()
+	if err == nil {
+		_, exists := s.Server.Get(hold.Path())
+		assert.Error(t, exists, "released, so the node is gone")
+		return
+	}
+	// The servers tell of the node's end before they tell of the session's.
+	deleted := s.Expires && errors.Is(err, queue.ErrNodeDeleted)
+	assert.True(t, deleted || errors.Is(err, framework.ErrSessionLost) || errors.Is(err, framework.ErrSuspended), "%v", err)
+}

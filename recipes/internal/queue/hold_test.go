@@ -1,0 +1,125 @@
+package queue_test
+
+import (
+	"context"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/internal/queue"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/zktest"
+	"github.com/stretchr/testify/require"
+)
+
+// TestLossWhileAHoldBegins has both the node deleted and the connection lost while a hold begins.
+func TestLossWhileAHoldBegins(t *testing.T) {
+	server := zktest.NewServer(t)
+	hold := acquire(t, newQueue(t, testbed.On(server).Client(t), "/lock"))
+	err := hold.HoldAgainWhileLost(func() {
+		running(t, "queue.(*node).begin")
+		server.CutConnections()
+		running(t, "queue.(*lease).lose")
+	})
+	require.ErrorIs(t, err, queue.ErrNodeDeleted)
+}
+
+// running waits until a goroutine is in a function.
+func running(t *testing.T, function string) {
+	t.Helper()
+	testbed.Eventually(t, func() bool {
+		stacks := make([]byte, 1<<20)
+		return strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), function)
+	}, function)
+}
+
+// TestGroupEndsBeforeAReleaseIsSent: the observer is told after the holder, and before the delete is sent.
+func TestGroupEndsBeforeAReleaseIsSent(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // other goroutines do not run by chance
+	var group *queue.Group
+	live := make(chan bool, 1)
+	client := testbed.InProcess(t).Client(t, framework.WithObserver(framework.Observer{Ended: func(context.Context, framework.EndedEvent) {
+		select {
+		case live <- group.Err() == nil:
+		default: // the other hold
+		}
+	}}))
+	first, second := acquire(t, newQueue(t, client, "/a")), acquire(t, newQueue(t, client, "/b"))
+	group = queue.NewGroup([]*queue.Hold{first, second})
+	require.NoError(t, first.Release())
+	require.False(t, <-live, "the group outlives its hold")
+	require.ErrorIs(t, group.Err(), queue.ErrReleased)
+	require.ErrorIs(t, group.Release(), queue.ErrReleased)
+
+	late := queue.NewGroup([]*queue.Hold{first})
+	require.ErrorIs(t, late.Err(), queue.ErrReleased, "it has ended before")
+}
+
+// TestGroupOfAHoldThatIsBeingReleased: Release is held up after it has ended the groups of its hold, and before it ends the hold.
+func TestGroupOfAHoldThatIsBeingReleased(t *testing.T) {
+	q := newQueue(t, testbed.InProcess(t).Client(t), "/lock")
+	outer := acquire(t, q)
+	inner, err := q.Acquire(outer.Context())
+	require.NoError(t, err)
+	before := queue.NewGroup([]*queue.Hold{inner, outer})
+	for range 200_000 { // contexts that end with the group, one after the other
+		_, cancel := context.WithCancel(before.Context())
+		defer cancel()
+	}
+	released := make(chan error, 1)
+	go func() { released <- inner.Release() }()
+	testbed.Receive(t, before.Done(), "the end of the group")
+	group := queue.NewGroup([]*queue.Hold{inner, outer})
+	require.NoError(t, testbed.Receive(t, released, "the release"))
+	require.ErrorIs(t, group.Err(), queue.ErrReleased)
+	require.NoError(t, outer.Err(), "the lease is still held")
+	require.NoError(t, outer.Release())
+}
+
+// TestContextsOfAHoldThatIsBeingReleasedEndFirst: the time of WithMaxHold passes while one of two holds of a lease is being released.
+// Whoever acquires then is alone. (Seed 3119 of the simulation.)
+func TestContextsOfAHoldThatIsBeingReleasedEndFirst(t *testing.T) {
+	for _, lead := range []time.Duration{2, 10, 30, 60} { // whether the release is under way when the lease ends depends on the machine
+		releasedWhileTheLeaseEnds(t, lead*time.Millisecond)
+	}
+}
+
+func releasedWhileTheLeaseEnds(t *testing.T, lead time.Duration) {
+	t.Helper()
+	const d = 500 * time.Millisecond
+	bed := testbed.InProcess(t)
+	q, other := newQueue(t, bed.Client(t), "/lock", lock.WithMaxHold(d)), newQueue(t, bed.Client(t), "/lock")
+	outer := acquire(t, q)
+	began := time.Now()
+	inner, err := q.Acquire(outer.Context())
+	require.NoError(t, err)
+	work := make([]context.Context, 300_000) // they end one after the other
+	for i := range work {
+		ctx, cancel := context.WithCancel(inner.Context())
+		defer cancel()
+		work[i] = ctx
+	}
+	next := make(chan int, 1)
+	go func() {
+		h, err := other.Acquire(testbed.Context(t))
+		live := 0
+		for _, ctx := range work {
+			if ctx.Err() == nil {
+				live++
+			}
+		}
+		if err != nil {
+			live = -1
+		} else {
+			_ = h.Release()
+		}
+		next <- live
+	}()
+	time.Sleep(d - time.Since(began) - lead) // real time: that of WithMaxHold
+	_ = inner.Release()
+	require.Zero(t, testbed.Receive(t, next, "the next hold"))
+	_ = outer.Release()
+}

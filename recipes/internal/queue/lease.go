@@ -1,0 +1,364 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/wait"
+)
+
+// lease is what a node of ours has while it holds. All holds that re-entered share it. It begins in newLease and ends once, in
+// end, by one of these causes. First the contexts of its holds end, and then:
+//
+//	cause                        what becomes of the node
+//	ErrReleased                  it is lent to the next goroutine, kept for the next Acquire, or deleted
+//	ErrSuspended                 it stays until Release, and is watched
+//	ErrSessionLost, ErrClosed    it stays until Release, if the servers do not delete it before: the work may still run
+//	ErrMaxHold, zk.ErrNoAuth     it is deleted in the background
+//	ErrNodeDeleted and the like  it is gone
+//	errUnused                    it is deleted in the background, as after each loss of a lease that has no hold
+//	errLent                      it is the next goroutine's
+type lease struct {
+	node  *node
+	began time.Time
+
+	mu      sync.Mutex // guards what follows
+	holds   []*Hold    // not released yet; none: the node is kept for the next Acquire
+	cause   error      // nil: the lease has not ended
+	ended   func()     // ends the dependence on the session, and notifies the observer
+	timer   *time.Timer
+	deleted error // what a deletion by somebody else means
+	shown   bool  // the holder has, or may have, passed on its path, token or guard
+	removal *removal
+}
+
+// Causes of an end that no holder sees.
+var (
+	errLent   = errors.New("lent to another goroutine")
+	errUnused = errors.New("not used")
+)
+
+// newLease begins a lease of a node that may hold, without a hold. It fails if the session is suspended or lost, or if no
+// server has confirmed it in time. l.mu is held when it returns a lease.
+func newLease(n *node, policy connstate.ErrorPolicy) (l *lease, err error) {
+	l = &lease{node: n, deleted: ErrNodeDeleted, began: time.Now()}
+	l.mu.Lock()
+	undepend, err := n.depend(policy, l.lose)
+	if err == nil {
+		if err = n.begin(l); err == nil {
+			l.ended = func() { undepend() }
+			return l, nil
+		}
+		undepend()
+	}
+	l.cause = err // a loss that comes at this moment has nothing to end
+	l.mu.Unlock()
+	return nil, err
+}
+
+// newHold begins the lease of a node with its first hold. own is a watch of the node, or nil.
+func newHold(ctx context.Context, n *node, own *framework.Watch) (*Hold, error) {
+	l, err := newLease(n, n.queue.cfg.Policy)
+	if err != nil {
+		return nil, err
+	}
+	defer l.mu.Unlock()
+	if n.inView() == nil {
+		n.watch(watchAfter, own)
+	}
+	if d := n.queue.cfg.MaxHold; d > 0 {
+		l.timer = time.AfterFunc(d, l.endMaxHold)
+	}
+	return l.newHold(ctx), nil
+}
+
+// newHold adds a hold. l.mu is held.
+func (l *lease) newHold(ctx context.Context) *Hold {
+	h := &Hold{lease: l}
+	h.own, h.cancel = context.WithCancelCause(context.Background())
+	h.hasValues(ctx)
+	l.holds = append(l.holds, h)
+	return h
+}
+
+// hasValues gives the context of a hold, which nobody has yet, the values of ctx.
+func (h *Hold) hasValues(ctx context.Context) {
+	h.ctx = context.WithValue(wait.Join(h.own, ctx), heldKey{h.lease.node.queue}, h)
+}
+
+// end ends the lease because it was lost or lent, unless it has ended. It does not block.
+func (l *lease) end(cause error) bool {
+	l.mu.Lock()
+	if l.cause != nil {
+		l.mu.Unlock()
+		return false
+	}
+	l.cause = cause
+	unused := len(l.holds) == 0
+	for _, h := range l.holds {
+		h.end(cause)
+	}
+	l.mu.Unlock()
+	l.finish()
+	n := l.node
+	switch {
+	case errors.Is(cause, errLent):
+	case unused:
+		go n.leaveSoon() // ends at once; this may be the connection's goroutine, which must not send
+	case errors.Is(cause, ErrMaxHold), errors.Is(cause, zk.ErrNoAuth):
+		n.leaveSoon()
+	case errors.Is(cause, framework.ErrSuspended):
+		n.watch(0, nil) // waiters in memory must know when it is deleted
+	default:
+		n.end()
+	}
+	return true
+}
+
+// finish ends what runs for the lease.
+func (l *lease) finish() {
+	l.mu.Lock()
+	ended, cause := l.ended, l.cause
+	if l.timer != nil && !errors.Is(cause, framework.ErrSuspended) {
+		l.timer.Stop()
+	}
+	l.mu.Unlock()
+	ended()
+}
+
+// lose ends the lease because it was lost.
+func (l *lease) lose(cause error) {
+	if !l.end(cause) || errors.Is(cause, framework.ErrClosed) {
+		return
+	}
+	log := l.node.queue.client.Logger()
+	if l.unused() || !log.Enabled(context.Background(), slog.LevelWarn) {
+		return
+	}
+	// The logger may block.
+	go log.Warn(l.node.queue.cfg.Noun+" lost", "path", l.node.path, "held", time.Since(l.began), "reason", cause)
+}
+
+// giveBack ends the lease of a node that is kept for the next Acquire. It reports whether that is what it is.
+func (l *lease) giveBack() bool {
+	if !l.unused() {
+		return false
+	}
+	l.end(errUnused)
+	return true
+}
+
+// unused reports whether the lease has no hold.
+func (l *lease) unused() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.holds) == 0
+}
+
+// endMaxHold is called when the time of WithMaxHold has passed: it deletes the node, also that of a holder that
+// has lost it by ErrSuspended and has not released.
+func (l *lease) endMaxHold() {
+	l.mu.Lock()
+	stuck := errors.Is(l.cause, framework.ErrSuspended) && l.removal == nil
+	if stuck {
+		l.deleted = ErrMaxHold
+	}
+	l.mu.Unlock()
+	if stuck {
+		l.node.leaveSoon()
+	} else {
+		l.lose(ErrMaxHold)
+	}
+}
+
+// drop removes a hold that is released. The lease ends with its last one. lend is then who gets the node, or nil. first is false
+// if the hold was released before, and lost is why the lease had ended. With alone, nothing happens if there are other holds.
+func (l *lease) drop(h *Hold, alone bool) (d dropped) {
+	l.mu.Lock()
+	i := slices.Index(l.holds, h)
+	d = dropped{first: i >= 0, lost: l.lost(), holds: len(l.holds)}
+	if !d.first || alone && (d.holds > 1 || d.lost != nil) {
+		l.mu.Unlock()
+		return d
+	}
+	l.holds = slices.Delete(l.holds, i, i+1)
+	d.last = len(l.holds) == 0
+	if d.last && l.cause == nil {
+		l.cause = ErrReleased
+		if d.lend = l.lend(); d.lend != nil {
+			l.cause = errLent
+		}
+	}
+	h.end(ErrReleased)
+	l.mu.Unlock()
+	if d.last && d.lost == nil {
+		l.finish()
+	}
+	return d
+}
+
+// dropped is what drop has done.
+type dropped struct {
+	first, last bool
+	holds       int // there were
+	lost        error
+	lend        func()
+}
+
+// lost is why the lease was lost, or nil. l.mu is held.
+func (l *lease) lost() error {
+	if errors.Is(l.cause, ErrReleased) || errors.Is(l.cause, errLent) {
+		return nil
+	}
+	return l.cause
+}
+
+// give is what becomes of the node of a lease that its holders have released.
+func (l *lease) give(ctx context.Context, d dropped) error {
+	switch {
+	case errors.Is(d.lost, framework.ErrSessionLost):
+		l.node.leaveSoon() // the servers may not have ended the session yet
+		return d.lost
+	case lostForGood(d.lost):
+		return d.lost
+	case d.lend != nil:
+		d.lend()
+		return nil
+	case d.lost == nil && l.node.queue.cfg.Async:
+		r, _ := l.newRemoval() // nobody has begun one
+		l.node.send(r.end)
+		return nil
+	}
+	return l.remove(ctx)
+}
+
+// lostForGood reports whether somebody else may have held after the loss.
+func lostForGood(lost error) bool { return lost != nil && !errors.Is(lost, framework.ErrSuspended) }
+
+// releasedAlready returns what Release returns for a hold that was released before. It repeats a removal that
+// failed, and waits for one that is running.
+func (l *lease) releasedAlready(ctx context.Context) error {
+	l.mu.Lock()
+	lost, removal := l.lost(), l.removal
+	l.mu.Unlock()
+	switch {
+	case lostForGood(lost):
+		return lost
+	case removal != nil && removal.result() != nil:
+		// That the node is missing now says nothing: what was tried before may have deleted it.
+		if err := l.remove(ctx); !errors.Is(err, ErrNodeDeleted) {
+			return err
+		}
+	}
+	return ErrReleased
+}
+
+// removal is one try to delete the node.
+type removal struct {
+	lease *lease
+	done  chan struct{}
+	err   error // once done is closed
+}
+
+// newRemoval begins a try, unless one has succeeded or is running, which it returns.
+func (l *lease) newRemoval() (r *removal, mine bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.timer != nil {
+		l.timer.Stop() // after ErrSuspended it was still needed
+	}
+	if r = l.removal; r != nil && (!wait.Closed(r.done) || r.err == nil) {
+		return r, false
+	}
+	l.removal = &removal{lease: l, done: make(chan struct{})}
+	return l.removal, true
+}
+
+// end notes how a try has ended.
+func (r *removal) end(found bool, err error) {
+	if over := r.lease.node.session.Err(); over != nil && (err != nil || !found) {
+		err = over
+	} else if err == nil && !found {
+		err = r.lease.deletion()
+	}
+	r.err = err
+	close(r.done)
+}
+
+// result waits for the end of a try.
+func (r *removal) result() error {
+	<-r.done
+	return r.err
+}
+
+// remove deletes the node. If a try is running, it waits for that one. A try that failed is repeated.
+func (l *lease) remove(ctx context.Context) error {
+	r, mine := l.newRemoval()
+	if mine {
+		if l.wasLost() { // somebody else may have deleted the node, and then others have held
+			ctx = engine.WithHints(ctx, engine.Hints{Certain: true})
+		}
+		r.end(l.node.remove(ctx))
+	}
+	return r.result()
+}
+
+// leave is remove for somebody who has another error to return. It takes no longer than giving a node up.
+func (l *lease) leave() {
+	ctx, cancel := l.node.leavingIn(context.Background())
+	defer cancel()
+	_ = l.remove(ctx)
+}
+
+// removed notes that we have deleted the node.
+func (l *lease) removed() {
+	if r, mine := l.newRemoval(); mine {
+		r.end(true, nil)
+	}
+	l.node.end()
+}
+
+func (l *lease) wasLost() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost() != nil
+}
+
+// deletion returns the cause if somebody else has deleted the node: the servers, if the session has ended and
+// this has not been reported.
+func (l *lease) deletion() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if lost := l.lost(); lost != nil && l.deleted == ErrNodeDeleted {
+		return lost
+	}
+	return l.deleted
+}
+
+// show notes that the holder gets its path, token or guard. It reports whether the node is still that of the
+// holder.
+func (l *lease) show() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shown = true
+	return !errors.Is(l.cause, errLent)
+}
+
+// endedBy is why the lease has ended, as its holders see it.
+func (l *lease) endedBy() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if errors.Is(l.cause, errLent) {
+		return ErrReleased
+	}
+	return l.cause
+}

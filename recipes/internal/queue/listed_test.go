@@ -1,0 +1,272 @@
+package queue_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/internal/queue"
+	"github.com/gocurator/curator/zktest"
+)
+
+// many is how many others make a queue so long that nobody has a view of it.
+const many = 14
+
+// queueOf makes the nodes of others.
+func queueOf(t *testing.T, client *framework.Client, n int) (nodes []string) {
+	t.Helper()
+	for range n {
+		nodes = append(nodes, foreign(t, client, "/lock"))
+	}
+	return nodes
+}
+
+// release deletes nodes of others.
+func release(t *testing.T, client *framework.Client, nodes ...string) {
+	t.Helper()
+	for _, node := range nodes {
+		require.NoError(t, client.Delete(testbed.Context(t), node, -1))
+	}
+}
+
+// inLongQueue has q wait behind others.
+func inLongQueue(t *testing.T, server *zktest.Server, q *queue.Queue, others *framework.Client) (nodes []string, mine <-chan result) {
+	t.Helper()
+	nodes = queueOf(t, others, many)
+	mine = acquiring(t, t.Context(), q, server, many+1)
+	synctest.Wait()
+	require.False(t, q.Viewed(), "the queue is long")
+	return nodes, mine
+}
+
+// own is the node of the waiter that queues behind n others.
+func own(t *testing.T, q *queue.Queue, n int) string {
+	t.Helper()
+	queued, err := q.Participants(testbed.Context(t))
+	require.NoError(t, err)
+	require.Greater(t, len(queued), n)
+	return queued[n].Path
+}
+
+// TestTheNextDoesNotList: when the holder releases, an event is all that it takes.
+func TestTheNextDoesNotList(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		q, others := newQueue(t, client(), "/lock"), client()
+		nodes, mine := inLongQueue(t, server, q, others)
+		last := many - 1
+		server.ResetCounts()
+		release(t, others, nodes[:last-1]...)
+		synctest.Wait()
+		require.Zero(t, server.Requests().Requests[zktest.OpGetChildren2], "one is between")
+		release(t, others, nodes[last-1])
+		synctest.Wait()
+		require.Equal(t, 1, server.Requests().Requests[zktest.OpGetChildren2], "it is next")
+		time.Sleep(time.Hour) // virtual time: the holder may take as long as it likes
+		server.ResetCounts()
+		release(t, others, nodes[last])
+		got := testbed.Receive(t, mine, "the lock")
+		require.NoError(t, got.err)
+		time.Sleep(time.Minute) // virtual time: what is counted is the requests of the hold
+		counts := server.Requests().Requests
+		require.Zero(t, counts[zktest.OpGetChildren2]+counts[zktest.OpGetData], "%v", counts)
+		require.NoError(t, got.hold.Release())
+		synctest.Wait()
+		require.Zero(t, server.WatchCount())
+	})
+}
+
+// TestRequestsWithoutAView are those of docs/PERFORMANCE.md, for a Queue that is used for the first time.
+func TestRequestsWithoutAView(t *testing.T) {
+	for ahead, want := range map[int]struct{ lists, reads int }{1: {1, 2}, 2: {2, 3}, many: {2, 3}} {
+		t.Run(fmt.Sprintf("%d ahead", ahead), func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+				q, others := newQueue(t, client(), "/lock"), client()
+				require.NoError(t, server.Create("/lock", nil))
+				nodes := queueOf(t, others, ahead)
+				server.ResetCounts()
+				mine := acquiring(t, t.Context(), q, server, ahead+1)
+				for _, node := range nodes {
+					synctest.Wait()
+					release(t, others, node)
+				}
+				got := testbed.Receive(t, mine, "the lock")
+				require.NoError(t, got.err)
+				require.NoError(t, got.hold.Release())
+				counts := server.Requests().Requests
+				require.Equal(t, want.lists, counts[zktest.OpGetChildren2])
+				require.Equal(t, want.reads, counts[zktest.OpGetData])
+			})
+		})
+	}
+}
+
+// TestWhoThinksThatItIsNextWaits: the last but one has given up, and those before it hold for long.
+func TestWhoThinksThatItIsNextWaits(t *testing.T) {
+	for name, gone := range map[string][]int{
+		"the last but one":         {many - 2},
+		"then the last":            {many - 2, many - 1},
+		"the last":                 {many - 1},
+		"then the last but one":    {many - 1, many - 2},
+		"one of those before":      {many - 3},
+		"all but the first":        {13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1},
+		"all but the last but one": {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+				q, others := newQueue(t, client(), "/lock"), client()
+				nodes, mine := inLongQueue(t, server, q, others)
+				for _, i := range gone {
+					release(t, others, nodes[i])
+					synctest.Wait()
+				}
+				time.Sleep(time.Minute) // virtual time, in which it must not hold
+				require.Empty(t, mine, "somebody is ahead")
+				for i, node := range nodes {
+					if !slices.Contains(gone, i) {
+						release(t, others, node)
+					}
+				}
+				got := testbed.Receive(t, mine, "the lock")
+				require.NoError(t, got.err)
+				require.NoError(t, got.hold.Release())
+			})
+		})
+	}
+}
+
+// TestTheNextWhoseNodeIsDeletedQueuesAgain: it must not take the release of the one ahead for its turn, also if both are
+// deleted before it can do anything.
+func TestTheNextWhoseNodeIsDeletedQueuesAgain(t *testing.T) {
+	for name, soon := range map[string]bool{"before it watches the last": true, "while it watches the last": false} {
+		t.Run(name, func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+				q, others := newQueue(t, client(), "/lock"), client()
+				nodes, mine := inLongQueue(t, server, q, others)
+				last := nodes[many-1]
+				behind := foreign(t, others, "/lock")
+				it := own(t, q, many)
+				gate := server.Block(zktest.OnOp(zktest.OpGetData), zktest.OnPath(last))
+				if !soon {
+					gate.Open()
+				}
+				release(t, others, nodes[:many-1]...)
+				synctest.Wait()
+				_, err := others.Multi(testbed.Context(t), &zk.DeleteRequest{Path: it, Version: -1}, &zk.DeleteRequest{Path: last, Version: -1})
+				require.NoError(t, err)
+				gate.Open()
+				time.Sleep(time.Minute) // virtual time, in which it must not hold
+				require.Empty(t, mine, "the one behind holds now")
+				release(t, others, behind)
+				got := testbed.Receive(t, mine, "the lock")
+				require.NoError(t, got.err)
+				require.NoError(t, got.hold.Release())
+			})
+		})
+	}
+}
+
+// TestAWaiterWhoseNodeIsDeletedQueuesAgainAtOnce, and not only when the one ahead goes.
+func TestAWaiterWhoseNodeIsDeletedQueuesAgainAtOnce(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		q, others := newQueue(t, client(), "/lock"), client()
+		nodes, mine := inLongQueue(t, server, q, others)
+		release(t, others, own(t, q, many))
+		length(t, server, q, many+1)
+		release(t, others, nodes...)
+		got := testbed.Receive(t, mine, "the lock")
+		require.NoError(t, got.err)
+		require.NoError(t, got.hold.Release())
+	})
+}
+
+// TestTheNextIsNotWokenForGood: somebody writes to its node, or the connection is lost, while it waits.
+func TestTheNextIsNotWokenForGood(t *testing.T) {
+	for name, disturb := range map[string]func(t *testing.T, server *zktest.Server, others *framework.Client, mine string){
+		"a write": func(t *testing.T, _ *zktest.Server, others *framework.Client, mine string) {
+			_, err := others.Set(testbed.Context(t), mine, []byte("hurry"), -1)
+			require.NoError(t, err)
+		},
+		"a lost connection": func(_ *testing.T, server *zktest.Server, _ *framework.Client, _ string) {
+			server.CutConnections()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+				q, others := newQueue(t, client(), "/lock"), client()
+				nodes, mine := inLongQueue(t, server, q, others)
+				release(t, others, nodes[:many-1]...)
+				synctest.Wait()
+				disturb(t, server, others, own(t, q, 1))
+				time.Sleep(time.Minute) // virtual time, in which it must not hold
+				require.Empty(t, mine, "one is ahead")
+				server.ResetCounts()
+				release(t, others, nodes[many-1])
+				got := testbed.Receive(t, mine, "the lock")
+				require.NoError(t, got.err)
+				require.Zero(t, server.Requests().Requests[zktest.OpGetChildren2], "both nodes are watched again")
+				require.NoError(t, got.hold.Release())
+			})
+		})
+	}
+}
+
+// TestTheNextIsToldThatItsNodeIsDeleted at the beginning of its hold, without a request.
+func TestTheNextIsToldThatItsNodeIsDeleted(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		q, others := newQueue(t, client(), "/lock"), client()
+		nodes, mine := inLongQueue(t, server, q, others)
+		release(t, others, nodes...)
+		got := testbed.Receive(t, mine, "the lock")
+		require.NoError(t, got.err)
+		release(t, others, got.hold.Path())
+		testbed.Receive(t, got.hold.Done(), "word of the deletion")
+		require.ErrorIs(t, got.hold.Err(), queue.ErrNodeDeleted)
+	})
+}
+
+// TestTheNextAtTheEndOfTheNumbersLists: nodes that are created later may have negative numbers, with which Curator puts them
+// first.
+func TestTheNextAtTheEndOfTheNumbersLists(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		q, others := newQueue(t, client(), "/lock"), client()
+		require.NoError(t, server.Create("/lock", nil))
+		require.NoError(t, server.SetSequence("/lock", 1<<30))
+		ahead := foreign(t, others, "/lock")
+		mine := acquiring(t, t.Context(), q, server, 2)
+		synctest.Wait()
+		require.NoError(t, server.SetSequence("/lock", math.MinInt32))
+		require.Contains(t, foreign(t, others, "/lock"), "lock--")
+		release(t, others, ahead)
+		require.ErrorIs(t, testbed.Receive(t, mine, "an error").err, queue.ErrSequenceExhausted)
+	})
+}
+
+func TestTheNextWithAnyRequestFailing(t *testing.T) {
+	eachRequest(t, func(t *testing.T, s scenario) {
+		var nodes []string
+		for range many {
+			nodes = append(nodes, foreign(t, s.Other, "/deep/down/lock"))
+		}
+		mine := acquiring(t, testbed.Context(t), s.subject, s.Server, many+1)
+		release(t, s.Other, nodes[:many-1]...)
+		select {
+		case got := <-mine:
+			t.Fatalf("two holders: %+v", got)
+		case <-time.After(5 * time.Millisecond): // it must not hold; too short a wait fails no test
+		}
+		release(t, s.Other, nodes[many-1])
+		got := testbed.Receive(t, mine, "the lock")
+		require.NoError(t, got.err)
+		s.checkAlone(t, got.hold)
+		s.checkRelease(t, got.hold)
+		s.finish(t)
+	})
+}

@@ -1,0 +1,310 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/recipes/internal/queue/view"
+)
+
+// state is that of a node of ours:
+//
+//	from       to        when
+//	joining    waiting   the create is answered
+//	waiting    holding   a lease begins
+//	holding    waiting   it is lent to another goroutine, or to the next Acquire
+//	any        leaving   we begin to delete it
+//	any        ended     we have nothing to do with it any more: it is deleted, or the servers will do that
+type state int8
+
+const (
+	joining state = iota
+	waiting
+	holding
+	leaving
+	ended
+)
+
+// node is our node in the queue.
+type node struct {
+	queue   *Queue
+	session *framework.Session
+	path    string
+	name    string        // the last part of path
+	gone    chan struct{} // closed when somebody else has deleted the node
+
+	mu      sync.Mutex // guards what follows
+	state   state
+	token   int64      // 0: not known, or the fencing token
+	lease   *lease     // while it holds, and after the last one has ended
+	view    *view.View // that has admitted the node; nil: the queue is listed
+	unwatch func()     // ends the watch on the node; nil: there was none
+}
+
+func newNode(q *Queue, session *framework.Session) *node {
+	return &node{queue: q, session: session, gone: make(chan struct{})}
+}
+
+// withToken returns a context with which the driver can give the fencing token.
+func (n *node) withToken(ctx context.Context) context.Context {
+	return context.WithValue(ctx, tokenKey{}, &n.token)
+}
+
+// created notes that the node is there.
+func (n *node) created(path string) {
+	_, n.name = framework.Split(path)
+	n.path = path
+	n.set(waiting)
+	n.queue.mu.Lock()
+	n.queue.nodes[n.Name()] = true
+	n.queue.mu.Unlock()
+}
+
+func (n *node) set(s state) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.state = s
+}
+
+// enterView makes the node use the view, if the view has it. Otherwise the queue is listed.
+func (n *node) enterView(ctx context.Context, v *view.View) error {
+	if err := v.Await(ctx); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	n.view = v
+	n.mu.Unlock()
+	if !v.Admit(n) {
+		n.ViewEnded()
+	}
+	return nil
+}
+
+// inView returns the view, if there is one.
+func (n *node) inView() *view.View {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.view
+}
+
+// leaveView removes the node from the view.
+func (n *node) leaveView() {
+	n.mu.Lock()
+	v := n.view
+	n.view = nil
+	n.mu.Unlock()
+	if v != nil {
+		v.Dismiss(n)
+	}
+}
+
+// Name is the name of the node, for a view.
+func (n *node) Name() string { return n.name }
+
+// Order is by which a view sorts the queue.
+func (n *node) Order() view.Order { return n.queue.order }
+
+// ViewEnded is called when the view has ended, or has not admitted the node.
+func (n *node) ViewEnded() {
+	n.mu.Lock()
+	n.view = nil
+	holds, l := n.state == holding, n.lease
+	n.mu.Unlock()
+	if holds && !l.giveBack() {
+		n.watch(0, nil)
+	}
+}
+
+// Joined is called when another node has joined the queue in which ours was alone.
+func (n *node) Joined() {
+	n.mu.Lock()
+	holds, l := n.state == holding, n.lease
+	n.mu.Unlock()
+	if holds {
+		l.giveBack()
+	}
+}
+
+// Deleted is called when somebody else has deleted the node.
+func (n *node) Deleted() {
+	n.mu.Lock()
+	again := wait.Closed(n.gone)
+	if !again {
+		close(n.gone)
+	}
+	l := n.lease
+	n.mu.Unlock()
+	if !again && l != nil {
+		l.lose(l.deletion())
+		n.end()
+	}
+}
+
+// errUnconfirmed means that no write was committed for so long that the session may be over. A write may show that it lives.
+var errUnconfirmed = fmt.Errorf("%w: it is not confirmed", framework.ErrSessionLost)
+
+// depend has lost called as soon as the session is in trouble. The error is a nodeLost if we may begin again.
+func (n *node) depend(policy connstate.ErrorPolicy, lost func(error)) (stop func() bool, err error) {
+	stop, err = n.session.Depend(policy, lost)
+	if errors.Is(err, framework.ErrSessionLost) && n.session.Err() == nil {
+		err = &nodeLost{errUnconfirmed}
+	}
+	return stop, err
+}
+
+// begin makes the node one that holds.
+func (n *node) begin(l *lease) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if wait.Closed(n.gone) || n.state >= leaving {
+		return &nodeLost{ErrNodeDeleted}
+	}
+	n.state, n.lease = holding, l
+	return nil
+}
+
+// pause ends the hold of a node that is lent. It is false if the node is not ours any more.
+func (n *node) pause() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if wait.Closed(n.gone) || n.state != holding {
+		return false
+	}
+	n.state = waiting
+	return true
+}
+
+// isOver reports whether the node has ended.
+func (n *node) isOver() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.state == ended
+}
+
+// end says that the node is no longer ours to watch or delete. Only the first call counts.
+func (n *node) end() {
+	n.mu.Lock()
+	again := n.state == ended
+	n.state = ended
+	n.mu.Unlock()
+	if again {
+		return
+	}
+	q := n.queue
+	q.mu.Lock()
+	delete(q.nodes, n.Name())
+	q.mu.Unlock()
+	n.rest()
+	if q.local != nil {
+		q.local.over(n)
+	}
+}
+
+// rest ends what is reported of the node.
+func (n *node) rest() {
+	n.leaveView()
+	n.mu.Lock()
+	unwatch := n.unwatch
+	n.mu.Unlock()
+	if unwatch != nil {
+		unwatch()
+	}
+}
+
+// Giving a node up. In all cases it is deleted in the end: by us, in the background while the session lives, or by the servers.
+
+// leaveTimeout limits how long giving up a node may delay the caller. The node is deleted in any case. If
+// that is done by then, the caller's next list does not show it.
+const leaveTimeout = time.Second
+
+// leave deletes our node. It does not use the context of the wait, which may have ended.
+func (n *node) leave() {
+	ctx, cancel := n.leavingIn(context.Background())
+	defer cancel()
+	if _, err := n.remove(ctx); err != nil && ctx.Err() == nil {
+		n.staysBehind(err)
+	}
+}
+
+// leaveSoon is leave for those who cannot wait.
+func (n *node) leaveSoon() {
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, _ = n.remove(now) // goes on in the background
+}
+
+// leavingIn returns the context for giving up a node of several, which ends with ctx. It has ended if no server can be reached.
+func (n *node) leavingIn(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	if n.session.Err() != nil || !n.queue.client.State().IsConnected() {
+		cancel()
+	}
+	return ctx, cancel
+}
+
+// remove deletes our node, in the background if ctx ends first.
+func (n *node) remove(ctx context.Context) (found bool, err error) {
+	n.set(leaving)
+	n.rest()
+	found, err = n.queue.client.DeleteGuaranteed(ctx, n.path)
+	if err == nil {
+		n.queue.rewind(ctx, n.path)
+	}
+	n.end()
+	return found, err
+}
+
+// send is remove that does not wait for the answer: done is called with it.
+func (n *node) send(done func(found bool, err error)) {
+	n.set(leaving)
+	n.rest()
+	ctx := framework.InSession(n.session.Context(), n.session)
+	engine.Of(n.queue.client).DeleteSoon(ctx, n.path, func(found bool, err error) { // must not block
+		done(found, err)
+		switch {
+		case err == nil && nearEnd(n.path):
+			go n.queue.rewind(ctx, n.path) // ends with its requests, or the session
+		case err != nil && ctx.Err() == nil:
+			go n.staysBehind(err) // ends with the logger
+		}
+	})
+	n.end() // what another goroutine sends from now on comes after the delete
+}
+
+// staysBehind says so in the log, unless the node goes with the client.
+func (n *node) staysBehind(reason error) {
+	if !errors.Is(reason, framework.ErrClosed) {
+		n.queue.client.Logger().Warn("lock node stays behind", "path", n.path, "reason", reason)
+	}
+}
+
+// fencingToken asks for the czxid of our node, once.
+func (n *node) fencingToken(ctx context.Context, l *lease) (int64, error) {
+	n.mu.Lock()
+	token := n.token
+	n.mu.Unlock()
+	if token != 0 {
+		return token, nil
+	}
+	if err := l.endedBy(); err != nil {
+		return 0, err
+	}
+	found, stat, err := n.queue.client.Exists(framework.InSession(ctx, n.session), n.path)
+	if err != nil {
+		return 0, err
+	}
+	if !found {
+		return 0, l.deletion()
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.token = stat.Czxid
+	return stat.Czxid, nil
+}

@@ -1,0 +1,151 @@
+// Package queue is the queue under all lock recipes: nodes of ours in it, a picture of who is ahead, and leases with their holds.
+// Package lock is what users see of it, and documents it. Recipes of this module convert its types: a *lock.Hold is a *queue.Hold.
+package queue
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/opt"
+	"github.com/gocurator/curator/recipes/internal/follow"
+	"github.com/gocurator/curator/recipes/internal/queue/view"
+)
+
+// Queue is a lock.Queue.
+type Queue struct {
+	client *framework.Client
+	base   string
+	name   string
+	driver Driver
+	cfg    Config
+	views  *view.Views
+	local  *localQueue // nil: no local hand-off and no retention
+	order  view.Order
+
+	mu        sync.Mutex // guards what follows
+	maxLeases int
+	changed   chan struct{}   // closed and replaced when maxLeases changes
+	used      time.Time       // when the last acquire began
+	nodes     map[string]bool // names of the nodes of this Queue
+	others    int             // nodes of others, when the queue was last looked at
+}
+
+// Option is a lock.Option.
+type Option = func(*Config) error
+
+// Config is what options set.
+type Config struct {
+	Data      []byte // of our nodes; nil: the client's default
+	MaxLeases int
+	MaxHold   time.Duration // 0: no limit
+	Policy    connstate.ErrorPolicy
+	Lending   Lending
+	Async     bool // Release does not wait for the answer
+
+	// Only recipes of this module set what follows.
+
+	Noun   string // what a lease is, for the log
+	Plain  bool   // a hold's context is like any other: an acquire with it does not re-enter
+	Silent bool   // no observer is notified
+	Ahead  *Queue // nil, or the queue that must be empty for TryAcquire; Acquire ignores it
+
+	// Sequential says of a driver that its nodes have the name of the queue and the next number, as those of Standard.
+	Sequential bool
+}
+
+// New makes a queue as lock.New does. The error names no operation: the recipe knows which.
+func New(client *framework.Client, path, name string, driver Driver, opts ...Option) (*Queue, error) {
+	if client == nil {
+		return nil, fmt.Errorf("%w: nil client", framework.ErrBadArgument)
+	}
+	if err := framework.ValidatePath(path); err != nil {
+		return nil, err
+	}
+	if path == "/" {
+		return nil, fmt.Errorf("%w: the root cannot be a lock", framework.ErrBadPath)
+	}
+	if err := framework.ValidatePath("/" + name); err != nil || name == "" || strings.Contains(name, "/") {
+		return nil, fmt.Errorf("%w: node name %q", framework.ErrBadArgument, name)
+	}
+	if driver == nil {
+		driver = Standard{}
+	}
+	_, standard := driver.(Standard)
+	cfg := Config{MaxLeases: 1, Policy: client.ErrorPolicy(), Noun: "lock", Sequential: standard}
+	if err := opt.Apply(&cfg, opts); err != nil {
+		return nil, err
+	}
+	local := newLocalQueue(cfg.Lending)
+	if local != nil && (cfg.Plain || !standard || cfg.MaxLeases > 1) {
+		return nil, fmt.Errorf("%w: local hand-off and retention are for one lease, the Standard driver and re-entry", framework.ErrBadArgument)
+	}
+	return &Queue{
+		client:    client,
+		base:      path,
+		name:      name,
+		driver:    driver,
+		cfg:       cfg,
+		views:     view.Of(client),
+		local:     local,
+		order:     newOrder(driver, name),
+		maxLeases: cfg.MaxLeases,
+		changed:   make(chan struct{}),
+		nodes:     make(map[string]bool),
+	}, nil
+}
+
+// Path is the parent path of the queue's nodes.
+func (q *Queue) Path() string { return q.base }
+
+// MaxLeases is how many can hold at a time.
+func (q *Queue) MaxLeases() int {
+	n, _ := q.leases()
+	return n
+}
+
+// SetMaxLeases changes how many can hold at a time, for this Queue only: all Queues at the path must be
+// changed. A higher number wakes waiters. With a lower number no holder loses its lease; with 0 nobody acquires until the
+// number is higher. n must not be negative, and the Queue must have neither local hand-off nor retention.
+func (q *Queue) SetMaxLeases(n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if n != q.maxLeases {
+		q.maxLeases = n
+		close(q.changed)
+		q.changed = make(chan struct{})
+	}
+}
+
+// leases returns the number of leases, and what is closed when it changes.
+func (q *Queue) leases() (int, <-chan struct{}) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.maxLeases, q.changed
+}
+
+// order is how the nodes of a Queue are found and sorted.
+type order struct {
+	driver Driver
+	name   string
+}
+
+// newOrder returns an order that is equal to that of other Queues if their drivers are: they share what a view keeps for it.
+func newOrder(driver Driver, name string) view.Order {
+	if reflect.ValueOf(driver).Comparable() { // also what its fields hold
+		// Unless a field is not equal to itself.
+		if own, other := view.Order(order{driver, name}), view.Order(order{driver, name}); own == other {
+			return own
+		}
+	}
+	return &order{driver, name}
+}
+
+// SortKey is that of the driver.
+func (o order) SortKey(child string) (key string, ours bool) { return o.driver.SortKey(child, o.name) }
+
+func (q *Queue) opError(op string, err error) error { return follow.OpError(op, q.base, err) }

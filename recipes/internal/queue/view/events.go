@@ -1,0 +1,209 @@
+package view
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// The answers and events of the connection of a view.
+
+// list takes the first list. Events that came before are contained in it.
+func (v *View) list(names []string, stat *zk.Stat, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.based = true
+	if err != nil {
+		return // a missing path has no children
+	}
+	// Cversion is twice the children created less the children there are, in 32 bits without a sign.
+	v.next = int64((uint32(stat.Cversion) + uint32(stat.NumChildren)) / 2)
+	for _, name := range names {
+		v.children[name] = &child{number: -1}
+	}
+}
+
+// first returns the names of the children, and how many nodes of ours may be among them that were not admitted yet.
+func (v *View) first() (names []string, expected int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Collect(maps.Keys(v.children)), v.load.expected
+}
+
+// take takes the answer to the read of a child of the first list. A child that is missing is fine if its event came before.
+func (v *View) take(name string, data []byte, stat *zk.Stat, err error) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	c := v.children[name]
+	switch {
+	case c == nil && errors.Is(err, zk.ErrNoNode):
+		return nil
+	case c != nil && err == nil:
+		c.node = &Node{Data: data, Stat: *stat}
+	}
+	return err
+}
+
+// begin makes the view one that can be asked: after list and take, when the watch is known to be set. remove ends the watch.
+func (v *View) begin(remove func()) {
+	v.mu.Lock()
+	v.remove = remove
+	over := v.over
+	if !over {
+		v.listed = true
+		close(v.ready)
+		v.endIdleIn(idle)
+	}
+	v.mu.Unlock()
+	if over {
+		remove()
+	}
+}
+
+// event takes what happened to the path or to a node below it.
+func (v *View) event(e zk.Event) {
+	v.mu.Lock()
+	parent, name := framework.Split(e.Path)
+	complete := true // there was an event for every node so far, as far as the view can see
+	var gone Member
+	var alone []Member
+	switch {
+	case v.over || !v.based:
+	case e.Path == v.path:
+		complete = v.pathEvent(e.Type)
+	case parent != v.path: // further below
+	case e.Type == zk.EventNodeCreated:
+		alone, complete = v.add(name)
+	case e.Type == zk.EventNodeDeleted:
+		gone = v.drop(name)
+	case e.Type == zk.EventNodeDataChanged:
+		v.changed(name)
+	}
+	tooHeavy := v.load.heavy()
+	v.mu.Unlock()
+	if gone != nil {
+		gone.Deleted()
+	}
+	for _, m := range alone {
+		m.Joined()
+	}
+	switch {
+	case !complete:
+		v.end(missed)
+	case tooHeavy:
+		v.end(heavy)
+	}
+}
+
+// pathEvent takes what happened to the path. It is false if the view has children that are gone: a node with children
+// cannot be deleted.
+func (v *View) pathEvent(kind zk.EventType) bool {
+	switch kind {
+	case zk.EventNodeCreated:
+		v.next = 0
+	case zk.EventNodeDeleted:
+		v.next = -1
+	default:
+		return true
+	}
+	return len(v.children) == 0
+}
+
+// add adds a child that was created, and returns the members that were alone until then. It is not ok if the end of the child
+// before it was not reported, or the creation of the path.
+func (v *View) add(name string) (alone []Member, ok bool) {
+	if _, found := v.children[name]; found || v.next < 0 {
+		return nil, false
+	}
+	v.children[name] = &child{number: v.next}
+	v.next++
+	v.load.events++
+	for _, r := range v.rankings {
+		if only := r.insert(name); only != "" && v.members[only] != nil {
+			alone = append(alone, v.members[only])
+		}
+	}
+	return alone, true
+}
+
+// drop removes a child that was deleted, wakes its waiters, and returns the member whose node it is, if there is one.
+func (v *View) drop(name string) Member {
+	if _, found := v.children[name]; !found {
+		return nil
+	}
+	delete(v.children, name)
+	v.load.events++
+	for _, r := range v.rankings {
+		r.remove(name)
+	}
+	for _, w := range slices.Clone(v.waiters[name]) {
+		v.wake(w)
+	}
+	return v.members[name]
+}
+
+// changed notes that the data of a child are not those that were read.
+func (v *View) changed(name string) {
+	if c := v.children[name]; c != nil {
+		c.changes++
+		c.node = nil
+	}
+}
+
+// wake notifies a waiter, unless that was done: a driver may have named a child twice. v.mu is held.
+func (v *View) wake(w *Waiter) {
+	if len(w.names) > 0 {
+		close(w.c)
+		v.forget(w)
+	}
+}
+
+// forget removes a waiter. v.mu is held.
+func (v *View) forget(w *Waiter) {
+	for _, name := range w.names {
+		rest := slices.DeleteFunc(v.waiters[name], func(other *Waiter) bool { return other == w })
+		if len(rest) == 0 {
+			delete(v.waiters, name)
+		} else {
+			v.waiters[name] = rest
+		}
+	}
+	w.names = nil
+}
+
+// end ends the view: the connection has ended, the view is not complete, or it costs more than lists. All that use it
+// are notified, and list from then on.
+func (v *View) end(why ending) {
+	v.mu.Lock()
+	if v.over {
+		v.mu.Unlock()
+		return
+	}
+	v.over = true
+	if !v.listed {
+		close(v.ready)
+	}
+	for _, waiting := range v.waiters {
+		for _, w := range slices.Clone(waiting) {
+			v.wake(w)
+		}
+	}
+	left := v.members
+	v.members = nil
+	remove := v.remove
+	if v.timer != nil {
+		v.timer.Stop()
+	}
+	v.mu.Unlock()
+	v.ended(v, why)
+	if remove != nil {
+		remove()
+	}
+	for _, m := range left {
+		m.ViewEnded()
+	}
+}

@@ -1,0 +1,120 @@
+package view
+
+import (
+	"errors"
+	"iter"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ErrSequenceExhausted is lock.ErrSequenceExhausted.
+var ErrSequenceExhausted = errors.New("sequence numbers exhausted")
+
+// Order says which children belong to one kind of lock, and sorts them by their keys. It must be comparable: a view
+// sorts once for all equal Orders.
+type Order interface {
+	SortKey(child string) (key string, ours bool)
+}
+
+// Sort returns those of all children that belong to a lock, in its order. It returns ErrSequenceExhausted if the number of
+// one gives no order.
+func Sort(o Order, children []string) ([]string, error) {
+	return newRanking(o, slices.Values(children), len(children)).names()
+}
+
+// ranking is the children that belong to one kind of lock, sorted.
+type ranking struct {
+	order     Order
+	users     int // members of the view
+	ranks     []rank
+	exhausted int // children whose number gives no order
+}
+
+type rank struct{ key, name string }
+
+func (r rank) compare(other rank) int {
+	if c := strings.Compare(r.key, other.key); c != 0 {
+		return c
+	}
+	return strings.Compare(r.name, other.name)
+}
+
+// newRanking sorts children, of which there are at most so many.
+func newRanking(o Order, children iter.Seq[string], most int) *ranking {
+	r := &ranking{order: o, ranks: make([]rank, 0, most)}
+	for name := range children {
+		if key, ours := o.SortKey(name); ours {
+			r.count(name, 1)
+			r.ranks = append(r.ranks, rank{key, name})
+		}
+	}
+	slices.SortFunc(r.ranks, rank.compare)
+	return r
+}
+
+// names returns the names in order, or ErrSequenceExhausted.
+func (r *ranking) names() ([]string, error) {
+	if r.exhausted > 0 {
+		return nil, ErrSequenceExhausted
+	}
+	names := make([]string, len(r.ranks))
+	for i, r := range r.ranks {
+		names[i] = r.name
+	}
+	return names, nil
+}
+
+// insert adds a name. It returns the name that was the only one until then, or "".
+func (r *ranking) insert(name string) (only string) {
+	key, ours := r.order.SortKey(name)
+	if !ours {
+		return ""
+	}
+	if len(r.ranks) == 1 {
+		only = r.ranks[0].name
+	}
+	r.count(name, 1)
+	i, _ := slices.BinarySearchFunc(r.ranks, rank{key, name}, rank.compare)
+	r.ranks = slices.Insert(r.ranks, i, rank{key, name})
+	return only
+}
+
+func (r *ranking) remove(name string) {
+	if key, ours := r.order.SortKey(name); ours {
+		r.count(name, -1)
+		if i, found := slices.BinarySearchFunc(r.ranks, rank{key, name}, rank.compare); found {
+			r.ranks = slices.Delete(r.ranks, i, i+1)
+		}
+	}
+}
+
+// count notes that a child was added or removed.
+func (r *ranking) count(name string, n int) {
+	if Exhausted(name) {
+		r.exhausted += n
+	}
+}
+
+// Exhausted reports whether a node's number gives no order any more. The server's counter becomes negative
+// after the largest number, which it uses more than once.
+func Exhausted(child string) bool {
+	// Nearly all are far from it, and need not be parsed.
+	if digits := child[max(0, len(child)-10):]; digits != "" && digits[0] != '-' && digits < "2147483647" {
+		return false
+	}
+	n := Number(child)
+	return n < 0 || n >= math.MaxInt32
+}
+
+// Number returns the number at the end of a name: the last ten characters, with their sign. In the most
+// negative numbers the sign is one character further ahead, and the rest is larger than any number of a server.
+// A name without a number has 0.
+func Number(child string) int64 {
+	n, err := strconv.ParseInt(child[max(0, len(child)-10):], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}

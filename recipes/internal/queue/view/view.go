@@ -1,0 +1,231 @@
+// Package view keeps what a client knows of the children of a lock's path, from a persistent recursive watch: who is in
+// the queue, without a list. docs/PROTOCOL.md has the rule that uses it, and the conditions under which a view may be asked.
+package view
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/internal/wait"
+)
+
+// View is the children of one path. All goroutines and all locks of the client share it. It ends with its connection. It is
+// the state of the path at one instant that the client's server has reached.
+type View struct {
+	path  string
+	ready chan struct{} // closed when the first list is there, or the view has ended
+
+	mu       sync.Mutex        // guards what follows; under it only SortKey, Name and Order of others are called
+	remove   func()            // ends the watch; nil until it is set
+	based    bool              // the first list is there
+	listed   bool              // and the view can be asked
+	next     int64             // number that the server gives to the next child; -1: unknown, or there is no path
+	children map[string]*child // by name
+	rankings map[Order]*ranking
+	waiters  map[string][]*Waiter // by the name of the child that they wait for
+	members  map[string]Member    // by the name of their node
+	load     load
+	timer    *time.Timer // calls endIdle; nil before the first list
+	over     bool
+	ended    func(*View, ending) // called once, when the view is over
+}
+
+// child is one child in a view.
+type child struct {
+	// number is the one that the server gave, or would have given, to the child: it counts the
+	// children created before. It is -1 if the child was in the first list.
+	number int64
+
+	changes int   // how often the data have changed
+	node    *Node // nil: not read since they changed
+}
+
+// Node is the data and the stat of a child.
+type Node struct {
+	Data []byte
+	Stat zk.Stat
+}
+
+// Member is a node of ours that the view has admitted. Its methods must not block.
+type Member interface {
+	Name() string
+	Order() Order // by which the queue of the node is sorted
+
+	// Joined is called when another node of the same Order has been created, and the node was the only one before.
+	Joined()
+
+	// Deleted is called when the node has been deleted.
+	Deleted()
+
+	// ViewEnded is called when the view has ended: list from now on.
+	ViewEnded()
+}
+
+// Waiter is notified once, when a child was deleted or the view has ended.
+type Waiter struct {
+	names []string      // nil when it was notified, or has given up
+	c     chan struct{} // closed then
+}
+
+// Done is closed when the waiter is notified.
+func (w *Waiter) Done() <-chan struct{} { return w.c }
+
+// Await returns when the view can be asked, or has ended.
+func (v *View) Await(ctx context.Context) error {
+	select {
+	case <-v.ready:
+		return nil
+	case <-ctx.Done():
+		return wait.Err(ctx)
+	}
+}
+
+// Ready reports whether the view can be asked.
+func (v *View) Ready() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.listed && !v.over
+}
+
+// Admit adds a member whose create has been answered. It reports whether the view has every node that
+// was created before: only then it can say who is ahead. See docs/PROTOCOL.md.
+func (v *View) Admit(m Member) bool {
+	v.mu.Lock()
+	c, number := v.children[m.Name()], Number(m.Name())
+	gap := c != nil && c.number >= 0 && c.number < number // children were created of which no event came
+	ok := c != nil && !v.over && v.listed && (c.number < 0 || c.number == number)
+	if ok {
+		v.members[m.Name()] = m
+		v.join(m.Order())
+	}
+	v.mu.Unlock()
+	if gap {
+		v.end(missed)
+	}
+	return ok
+}
+
+// Dismiss removes a member that Admit added.
+func (v *View) Dismiss(m Member) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.members[m.Name()] == m {
+		delete(v.members, m.Name())
+		v.part(m.Order())
+	}
+}
+
+// Queue returns the names of the children that belong to a member's lock, in its order. It is false if the view cannot
+// say. The error is ErrSequenceExhausted.
+func (v *View) Queue(m Member) (names []string, ok bool, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.has(m) {
+		return nil, false, nil
+	}
+	names, err = v.rankings[m.Order()].names()
+	return names, true, err
+}
+
+// Alone reports whether a member is there and nobody else belongs to its lock.
+func (v *View) Alone(m Member) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.has(m) && len(v.rankings[m.Order()].ranks) == 1
+}
+
+// has reports whether a member and its node are there. v.mu is held.
+func (v *View) has(m Member) bool {
+	return !v.over && v.members[m.Name()] == m && v.children[m.Name()] != nil
+}
+
+// Names is Queue for somebody without a node, at any instant.
+func (v *View) Names(o Order) (names []string, ok bool, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.over || !v.listed {
+		return nil, false, nil
+	}
+	names, err = v.join(o).names()
+	v.part(o)
+	return names, true, err
+}
+
+// Node returns the data of a child, by get unless they are known: from the last get, if no event said that they changed since.
+func (v *View) Node(name string, get func() (*Node, error)) (*Node, error) {
+	v.mu.Lock()
+	c := v.children[name]
+	var known *Node
+	var changes int
+	if c != nil && !v.over {
+		known, changes = c.node, c.changes
+	}
+	v.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	n, err := get()
+	if err != nil {
+		return nil, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if c != nil && !v.over && c.changes == changes {
+		c.node = n
+	}
+	return n, nil
+}
+
+// Wait returns a waiter that is notified when one of the children called names is deleted; it is nil if one is deleted
+// already. known is false if the view has ended.
+func (v *View) Wait(names []string) (w *Waiter, known bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.over {
+		return nil, false
+	}
+	for _, name := range names {
+		if v.children[name] == nil {
+			return nil, true
+		}
+	}
+	w = &Waiter{names: slices.Clone(names), c: make(chan struct{})}
+	for _, name := range names {
+		v.waiters[name] = append(v.waiters[name], w)
+	}
+	return w, true
+}
+
+// Cancel ends a wait.
+func (v *View) Cancel(w *Waiter) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.forget(w)
+}
+
+// join begins to keep the ranking of a lock. v.mu is held.
+func (v *View) join(o Order) *ranking {
+	r := v.rankings[o]
+	if r == nil {
+		r = newRanking(o, maps.Keys(v.children), len(v.children))
+		v.rankings[o] = r
+	}
+	r.users++
+	return r
+}
+
+// part ends what join began. A few rankings that nobody uses are kept for the next acquire. v.mu is held.
+func (v *View) part(o Order) {
+	r := v.rankings[o]
+	if r.users--; r.users == 0 && len(v.rankings) > keptRankings {
+		delete(v.rankings, o)
+	}
+}
+
+// keptRankings is how many rankings of a view are kept while nobody uses them. Most paths have one or two drivers.
+const keptRankings = 4

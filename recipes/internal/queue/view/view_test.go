@@ -1,0 +1,139 @@
+package view
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+// newView is a view of /lock that can be asked. Its first list has the children called listed, with the numbers from 0 on.
+func newView(listed ...string) *View {
+	v := &View{
+		path:     "/lock",
+		ready:    make(chan struct{}),
+		children: make(map[string]*child),
+		rankings: make(map[Order]*ranking),
+		waiters:  make(map[string][]*Waiter),
+		members:  make(map[string]Member),
+		ended:    func(*View, ending) {},
+	}
+	n := int32(len(listed))
+	v.list(listed, &zk.Stat{Cversion: n, NumChildren: n}, nil)
+	v.begin(func() {})
+	return v
+}
+
+func (v *View) created(name string) {
+	v.event(zk.Event{Type: zk.EventNodeCreated, Path: "/lock/" + name})
+}
+
+func (v *View) written(name string) {
+	v.event(zk.Event{Type: zk.EventNodeDataChanged, Path: "/lock/" + name})
+}
+
+// byName sorts all children by their names.
+type byName struct{}
+
+func (byName) SortKey(child string) (string, bool) { return child, true }
+
+func TestNodeIsReadAgainAfterAWrite(t *testing.T) {
+	v := newView("a-0000000000")
+	v.created("b-0000000001")
+	reads := 0
+	read := func(name string, during func()) string {
+		n, err := v.Node(name, func() (*Node, error) {
+			reads++
+			n := &Node{Data: fmt.Appendf(nil, "%d", reads)}
+			during()
+			return n, nil
+		})
+		require.NoError(t, err)
+		return string(n.Data)
+	}
+	nothing := func() {}
+
+	require.Equal(t, "1", read("b-0000000001", nothing))
+	require.Equal(t, "1", read("b-0000000001", nothing), "nobody has written")
+	v.written("b-0000000001")
+	require.Equal(t, "2", read("b-0000000001", func() { v.written("b-0000000001") }))
+	require.Equal(t, "3", read("b-0000000001", nothing), "the event came after the answer: what it said may be older")
+
+	require.Equal(t, "4", read("a-0000000000", nothing))
+	require.Equal(t, "4", read("a-0000000000", nothing), "who may read a node of the first list is told of writes to it")
+
+	v.end(unused)
+	require.Equal(t, "5", read("b-0000000001", nothing), "nobody tells an ended view")
+}
+
+func TestNamesFollowTheEvents(t *testing.T) {
+	v := newView("c-0000000000")
+	v.created("a-0000000001")
+	names := func() []string {
+		names, ok, err := v.Names(byName{})
+		require.True(t, ok)
+		require.NoError(t, err)
+		return names
+	}
+	require.Equal(t, []string{"a-0000000001", "c-0000000000"}, names())
+	v.created("b-0000000002")
+	v.event(zk.Event{Type: zk.EventNodeDeleted, Path: "/lock/c-0000000000"})
+	require.Equal(t, []string{"a-0000000001", "b-0000000002"}, names())
+	v.created("z-2147483647")
+	_, ok, err := v.Names(byName{})
+	require.True(t, ok)
+	require.ErrorIs(t, err, ErrSequenceExhausted)
+	v.event(zk.Event{Type: zk.EventNodeDeleted, Path: "/lock/z-2147483647"})
+	require.Equal(t, []string{"a-0000000001", "b-0000000002"}, names())
+
+	v.end(unused)
+	_, ok, _ = v.Names(byName{})
+	require.False(t, ok, "an ended view says nothing")
+}
+
+// TestChildOfTheFirstListIsRead has the answers that a read of such a child can have.
+func TestChildOfTheFirstListIsRead(t *testing.T) {
+	v := newView("a-0000000000", "b-0000000001")
+	require.NoError(t, v.take("a-0000000000", []byte("data"), &zk.Stat{}, nil))
+	n, err := v.Node("a-0000000000", nil)
+	require.NoError(t, err)
+	require.Equal(t, "data", string(n.Data))
+	require.ErrorIs(t, v.take("b-0000000001", nil, nil, zk.ErrNoAuth), zk.ErrNoAuth)
+	require.ErrorIs(t, v.take("b-0000000001", nil, nil, zk.ErrNoNode), zk.ErrNoNode, "its end was not reported")
+	v.event(zk.Event{Type: zk.EventNodeDeleted, Path: "/lock/b-0000000001"})
+	require.NoError(t, v.take("b-0000000001", nil, nil, zk.ErrNoNode))
+}
+
+// TestViewThatIsNotCompleteEnds: some events do not come to a client that may not read the node.
+func TestViewThatIsNotCompleteEnds(t *testing.T) {
+	path := func(kind zk.EventType) func(v *View) {
+		return func(v *View) { v.event(zk.Event{Type: kind, Path: "/lock"}) }
+	}
+	for name, c := range map[string]struct {
+		listed []string
+		what   func(v *View)
+		ends   bool
+	}{
+		"the path goes with its children":    {[]string{"a-0000000000"}, path(zk.EventNodeDeleted), true},
+		"the path comes with its children":   {[]string{"a-0000000000"}, path(zk.EventNodeCreated), true},
+		"the path is written to":             {[]string{"a-0000000000"}, path(zk.EventNodeDataChanged), false},
+		"the path goes":                      {nil, path(zk.EventNodeDeleted), false},
+		"the path comes":                     {nil, path(zk.EventNodeCreated), false},
+		"a child comes twice":                {[]string{"a-0000000000"}, func(v *View) { v.created("a-0000000000") }, true},
+		"a child comes after the path's end": {nil, func(v *View) { path(zk.EventNodeDeleted)(v); v.created("a-0000000000") }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var why []ending
+			v := newView(c.listed...)
+			v.ended = func(_ *View, e ending) { why = append(why, e) }
+			c.what(v)
+			if c.ends {
+				require.Equal(t, []ending{missed}, why)
+			} else {
+				require.Empty(t, why)
+				v.end(unused) // stops its timer
+			}
+		})
+	}
+}

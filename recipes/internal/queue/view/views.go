@@ -1,0 +1,226 @@
+package view
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
+)
+
+// Views are the views of one client, and of all that share its connection.
+type Views struct {
+	mu     sync.Mutex // guards what follows
+	byPath map[string]*View
+	rests  map[string]rest // paths whose view was given up
+
+	without *framework.Session // its server has no recursive watches
+}
+
+const (
+	// idle: a view that nobody has used for this time is given up.
+	idle = 10 * time.Second
+
+	// firstRest and maxRest are for how long there is no new view of a path after one was given up.
+	firstRest = time.Second
+	maxRest   = time.Minute
+)
+
+type viewsKey struct{}
+
+// Of returns the views of a client.
+func Of(client *framework.Client) *Views {
+	v, _ := engine.Of(client).Values().LoadOrStore(viewsKey{}, &Views{
+		byPath: make(map[string]*View),
+		rests:  make(map[string]rest),
+	})
+	return v.(*Views)
+}
+
+// Get returns the view of a path, or nil. If there is none, one may begin, if the caller wants that: see View.Await. own is
+// how many nodes of the caller may be in the queue.
+func (vs *Views) Get(client *framework.Client, session *framework.Session, path string, begin bool, own int) *View {
+	real := engine.Of(client).Real(path)
+	now := time.Now()
+	vs.mu.Lock()
+	defer vs.mu.Unlock()
+	if v := vs.byPath[real]; v != nil {
+		return v
+	}
+	if !begin || vs.without == session || now.Before(vs.rests[real].until) {
+		return nil
+	}
+	v := &View{
+		path:     path,
+		ready:    make(chan struct{}),
+		next:     -1,
+		children: make(map[string]*child),
+		rankings: make(map[Order]*ranking),
+		waiters:  make(map[string][]*Waiter),
+		members:  make(map[string]Member),
+		load:     load{used: now},
+		ended:    func(v *View, why ending) { vs.ended(session, real, v, why) },
+	}
+	vs.byPath[real] = v
+	go v.watch(client, session, MaxOthers+own) // ends with the view, or with its connection
+	return v
+}
+
+// Lookup returns the view of a path that is there, or nil.
+func (vs *Views) Lookup(client *framework.Client, path string) *View {
+	vs.mu.Lock()
+	defer vs.mu.Unlock()
+	return vs.byPath[engine.Of(client).Real(path)]
+}
+
+// watch sets the watch of a view, reads the first list and its nodes, of which there may be so many besides those that are being
+// created, and ends the view with its connection.
+func (v *View) watch(client *framework.Client, session *framework.Session, most int) {
+	l, err := engine.Of(client).Link(framework.InSession(session.Context(), session))
+	if err != nil {
+		v.end(disconnected)
+		return
+	}
+	watched, listed, gone := make(chan error, 1), make(chan error, 1), make(chan struct{})
+	remove := l.Watch(v.path, engine.Tree, v.event, func(err error) { watched <- err })
+	l.Children(v.path, func(names []string, stat *zk.Stat, err error) {
+		v.list(names, stat, err)
+		listed <- err
+	})
+	err = <-watched
+	if list := <-listed; err == nil && !errors.Is(list, zk.ErrNoNode) {
+		err = list
+	}
+	if err == nil {
+		err = v.read(l, most)
+	}
+	switch {
+	case errors.Is(err, framework.ErrWatchUnsupported):
+		v.end(unsupported)
+		return
+	case err != nil:
+		remove()
+		v.end(whyNot(err))
+		return
+	}
+	v.begin(func() {
+		remove()
+		close(gone)
+	})
+	select {
+	case <-l.Down():
+		v.end(disconnected)
+	case <-gone:
+	}
+}
+
+// errLong means that the first list has more nodes than a view is worth.
+var errLong = errors.New("too many nodes")
+
+// read reads the nodes of the first list. Servers report the end of a node only to those who may read it, so the view cannot
+// be asked if one of them may not be read.
+func (v *View) read(l engine.Link, most int) error {
+	names, expected := v.first()
+	if len(names) > most+expected {
+		return errLong
+	}
+	answers := make(chan error, len(names))
+	for _, name := range names {
+		l.Get(framework.Join(v.path, name), func(data []byte, stat *zk.Stat, err error) {
+			answers <- v.take(name, data, stat, err)
+		})
+	}
+	var failed error
+	for range names {
+		if err := <-answers; err != nil {
+			failed = err
+		}
+	}
+	return failed
+}
+
+// whyNot is why a view does not begin.
+func whyNot(err error) ending {
+	switch {
+	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrNoNode):
+		return missed
+	case errors.Is(err, errLong):
+		return heavy
+	}
+	return disconnected
+}
+
+// ending is why a view has ended.
+type ending int
+
+const (
+	disconnected ending = iota
+	unused
+	heavy       // it costs more than lists do
+	missed      // no event came for a node
+	unsupported // by the server
+)
+
+// endIdle ends the view if nobody has used it for a while, and looks again later otherwise.
+func (v *View) endIdle() {
+	v.mu.Lock()
+	left := idle
+	if len(v.members) == 0 {
+		left = idle - time.Since(v.load.used)
+	}
+	if left > 0 {
+		v.endIdleIn(left)
+	}
+	v.mu.Unlock()
+	if left <= 0 {
+		v.end(unused)
+	}
+}
+
+// endIdleIn has endIdle called once, after d. v.mu is held.
+func (v *View) endIdleIn(d time.Duration) {
+	switch {
+	case v.over:
+	case v.timer == nil:
+		v.timer = time.AfterFunc(d, v.endIdle)
+	default:
+		v.timer.Reset(d)
+	}
+}
+
+// ended removes a view that has ended.
+func (vs *Views) ended(session *framework.Session, path string, v *View, why ending) {
+	vs.mu.Lock()
+	defer vs.mu.Unlock()
+	if vs.byPath[path] == v {
+		delete(vs.byPath, path)
+	}
+	switch why {
+	case unsupported:
+		vs.without = session
+	case heavy, missed:
+		vs.rest(path)
+	case disconnected, unused:
+	}
+}
+
+// rest is the time for which there is no new view of a path.
+type rest struct {
+	until time.Time
+	last  time.Duration
+}
+
+// rest keeps a path without a view for a while, longer each time. vs.mu is held.
+func (vs *Views) rest(path string) {
+	now := time.Now()
+	for path, r := range vs.rests {
+		if now.Sub(r.until) > maxRest {
+			delete(vs.rests, path)
+		}
+	}
+	last := min(max(2*vs.rests[path].last, firstRest), maxRest)
+	vs.rests[path] = rest{now.Add(last), last}
+}
