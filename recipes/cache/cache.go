@@ -17,10 +17,8 @@ import (
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/recipes/internal/follow"
 )
-
-// ErrClosed means that the cache was closed.
-var ErrClosed = errors.New("cache is closed")
 
 // Node is a node as the cache has it. Data must not be changed: all readers share it.
 type Node struct {
@@ -33,7 +31,13 @@ type Node struct {
 type value struct {
 	data []byte
 	stat zk.Stat
-	loop uint32 // the number of the loop in which the node was last found
+}
+
+func (v *value) size() int64 {
+	if v == nil {
+		return 0
+	}
+	return int64(len(v.data))
 }
 
 func (v *value) node(path string) Node { return Node{Path: path, Data: v.data, Stat: v.stat} }
@@ -69,36 +73,24 @@ type status struct {
 // up reports whether there is a loop with a connection.
 func (s status) up() bool { return s.loop != nil && !wait.Closed(s.loop.link.Down()) }
 
-// New makes a cache of the tree at path and begins to load it. It does not wait: see [Cache.Sync]. The
-// path need not exist. Errors are [framework.ErrBadArgument] and [framework.ErrBadPath]; nothing was sent then.
+// New makes a cache of the tree at path and begins to load it. It does not wait: see [Cache.Sync]. The path need not exist. Errors are
+// [framework.ErrBadArgument] and [framework.ErrBadPath]; nothing was sent then.
 //
 // Whoever makes a cache must [Cache.Close] it. It also ends with its client.
 func New(client *framework.Client, path string, opts ...Option) (*Cache, error) {
+	c := &Cache{cfg: config{depth: anyLevel}, nodes: store[value]{path: path}}
+	err := cmp.Or(framework.ValidatePath(path), opt.Apply(&c.cfg, opts))
 	if client == nil {
-		return nil, opError("cache", path, fmt.Errorf("%w: nil client", framework.ErrBadArgument))
+		err = fmt.Errorf("%w: nil client", framework.ErrBadArgument)
 	}
-	if err := framework.ValidatePath(path); err != nil {
-		return nil, opError("cache", path, err)
+	if err != nil {
+		return nil, follow.OpError("cache", path, err)
 	}
-	c := &Cache{client: engine.Of(client), cfg: config{depth: -1}, nodes: store[value]{path: path}}
-	if err := opt.Apply(&c.cfg, opts); err != nil {
-		return nil, opError("cache", path, err)
-	}
+	c.client = engine.Of(client)
 	c.now.Set(func(s *status) { s.since = time.Now() })
 	c.ctx, c.stop = context.WithCancelCause(context.Background())
 	c.wg.Go(c.run) // ends with c.ctx
 	return c, nil
-}
-
-// opError names the operation and path of the cache instead of those of a request. It returns nil for nil.
-func opError(op, path string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if inner, ok := err.(*framework.OpError); ok { // not one that is wrapped: what wraps it says that a context is done
-		err = inner.Err
-	}
-	return &framework.OpError{Op: op, Path: path, Err: err}
 }
 
 // run follows one connection after the other until the cache or its client is closed.
@@ -109,7 +101,7 @@ func (c *Cache) run() {
 	for number := uint32(1); c.ctx.Err() == nil; number++ {
 		link, err := c.client.Link(c.ctx)
 		if err == nil {
-			l := &loop{c: c, link: link, number: number, newSession: link.Session() != session, marks: newMarks()}
+			l := &loop{c: c, link: link, number: number, newSession: link.Session() != session}
 			err = l.run()
 			if l.loaded {
 				session = link.Session()
@@ -134,12 +126,11 @@ func (c *Cache) show(l *loop, err error, loaded, current bool) {
 	})
 }
 
-// Close ends the cache, and with it all Changes and Sync calls, and waits for its goroutines. The copy stays as
-// it was and can still be read. It may be called any number of times, but not from the function of [WithFilter] or a decoder. It always
-// returns nil.
+// Close ends the cache, and with it all Changes and Sync calls, and waits for its goroutines. The copy stays as it was and can still be
+// read. It may be called any number of times, but not from the function of [WithFilter] or a decoder. It always returns nil.
 func (c *Cache) Close() error {
 	c.mu.Lock()
-	c.stop(ErrClosed)
+	c.stop(framework.ErrEnded)
 	c.mu.Unlock()
 	c.wg.Wait()
 	return nil
@@ -156,14 +147,13 @@ func (c *Cache) background(f func()) bool {
 	return true
 }
 
-// Err is nil until the cache has ended, and then [ErrClosed], or [framework.ErrClosed] if its client was closed.
+// Err is nil until the cache has ended, and then [framework.ErrEnded], or [framework.ErrClosed] if its client was closed.
 func (c *Cache) Err() error { return context.Cause(c.ctx) }
 
 // Path is the path of the cache's root.
 func (c *Cache) Path() string { return c.nodes.path }
 
-// Get returns the node at path, as far as it is known. It never waits and never asks a server. A path outside
-// the cache is not found.
+// Get returns the node at path, as far as it is known. It never waits and never asks a server. A path outside the cache is not found.
 func (c *Cache) Get(path string) (Node, bool) {
 	v := c.nodes.get(path)
 	if v == nil {
@@ -172,66 +162,60 @@ func (c *Cache) Get(path string) (Node, bool) {
 	return v.node(path), true
 }
 
-// Children iterates over the children of path, in order of their names, as they are when the iteration begins. It
+// Children iterates over the children of path, in order of their names, as they are when the iteration begins. It never asks a server.
+func (c *Cache) Children(path string) iter.Seq[Node] { return c.list(path, 1, 1) }
+
+// All iterates over all nodes as they are when the iteration begins: each before its children, siblings in order of their names. It
 // never asks a server.
-func (c *Cache) Children(path string) iter.Seq[Node] {
-	return func(yield func(Node) bool) { each(c.nodes.children(path), yield) }
-}
+func (c *Cache) All() iter.Seq[Node] { return c.list(c.Path(), 0, anyLevel) }
 
-// All iterates over all nodes as they are when the iteration begins: each before its children, siblings in order of
-// their names. It never asks a server.
-func (c *Cache) All() iter.Seq[Node] {
-	return func(yield func(Node) bool) { each(c.nodes.all(), yield) }
-}
-
-func each(list []placed[value], yield func(Node) bool) {
-	for _, p := range list {
-		if !yield(p.value.node(p.path)) {
-			return
+// list iterates over the nodes that are between so many levels below path.
+func (c *Cache) list(path string, from, to int) iter.Seq[Node] {
+	return func(yield func(Node) bool) {
+		list := c.nodes.list(path, to)
+		for _, i := range list[min(from, len(list)):] {
+			if !yield(i.new.node(i.path)) {
+				return
+			}
 		}
 	}
 }
 
-// Current reports whether the copy shows all that this client's server has reported, and returns a channel that is closed when
-// that may have changed, and when the cache has ended. It is false during a load, from the moment at which the connection is lost until everything has been read
-// again on another one, and while something that has changed is being read. Nodes that the client may not read do not count.
-// Sync is the way to be certain. [Stats.Age] says for how long there has been no connection.
+// Current reports whether the copy shows all that this client's server has reported, and returns a channel that is closed when that may
+// have changed, and when the cache has ended. It is false during a load, from the moment at which the connection is lost until
+// everything has been read again on another one, and while something that has changed is being read. Nodes that the client may not read
+// do not count. Sync is the way to be certain. [Stats.Age] says for how long there has been no connection.
 func (c *Cache) Current() (ok bool, changed <-chan struct{}) {
 	s, changed := c.now.Get()
 	return s.current && s.up() && c.ctx.Err() == nil, changed
 }
 
-// Sync waits until the copy is at least as new as the ensemble was when Sync was called. The first call waits for
-// the load. It continues through outages until ctx is done; the error then also wraps the reason, such as
-// zk.ErrNoServer. Other errors are [ErrClosed], [framework.ErrClosed], and zk.ErrNoAuth if the client may not read
-// the root. Nodes below the root that it may not read are left out without an error, and so are those whose path is
-// a [framework.ErrBadPath], which old or other servers may have.
+// Sync waits until the copy is at least as new as the ensemble was when Sync was called. The first call waits for the load. It
+// continues through outages until ctx is done; the error then also wraps the reason, such as zk.ErrNoServer. Other errors are
+// [framework.ErrEnded], [framework.ErrClosed], and zk.ErrNoAuth if the client may not read the root. Nodes below the root that it may
+// not read are left out without an error, and so are those whose path is a [framework.ErrBadPath], which old or other servers may have.
 //
-// It costs a write that changes nothing, since that is the only request that certainly makes a server
-// catch up: see [framework.Client.CatchUp].
-func (c *Cache) Sync(ctx context.Context) error { return opError("sync cache", c.Path(), c.sync(ctx)) }
+// It costs a write that changes nothing, since that is the only request that certainly makes a server catch up: see
+// [framework.Client.Sync].
+func (c *Cache) Sync(ctx context.Context) error {
+	return follow.OpError("sync cache", c.Path(), c.sync(ctx))
+}
 
 func (c *Cache) sync(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx) // ends with the cache, too
-	defer cancel(nil)
-	defer context.AfterFunc(c.ctx, func() { cancel(c.Err()) })()
 	for {
-		s, err := c.now.Until(ctx, status.up)
-		if err == nil {
-			done := make(chan error, 1)
-			s.loop.catchUp(func(err error) { done <- err })
-			select {
-			case err := <-done:
-				return err
-			case <-s.loop.link.Down():
-			case <-ctx.Done():
-			}
-		}
+		s, _ := c.now.Until(ctx, func(s status) bool { return s.up() || c.Err() != nil })
 		switch {
-		case c.ctx.Err() != nil:
+		case c.Err() != nil:
 			return c.Err()
 		case ctx.Err() != nil:
 			return c.client.GaveUp(ctx, s.err)
+		}
+		select {
+		case err := <-s.loop.caughtUp():
+			return err
+		case <-s.loop.link.Down():
+		case <-c.ctx.Done():
+		case <-ctx.Done():
 		}
 	}
 }
@@ -257,36 +241,14 @@ func (c *Cache) Stats() Stats {
 	return s
 }
 
-// covers reports whether path belongs into the copy, by its place, the depth limit and the filter.
-func (c *Cache) covers(path string) bool {
-	rel, ok := c.nodes.below(path)
-	if !ok || c.cfg.depth >= 0 && depth(rel) > c.cfg.depth {
-		return false
-	}
-	for i := range rel {
-		if rel[i] == '/' && c.cfg.filter != nil && !c.cfg.filter(path[:len(path)-len(rel)+i]) {
-			return false
-		}
-	}
-	return rel == "" || c.keeps(path)
-}
-
-// keeps reports whether a node below the root belongs into the copy if its parent does and the depth allows it. One whose
-// path the client refuses does not, since it cannot be asked about.
+// keeps reports whether a node below the root belongs into the copy if its parent does and the depth allows it. One whose path the
+// client refuses does not, since it cannot be asked about.
 func (c *Cache) keeps(path string) bool {
 	return framework.ValidatePath(path) == nil && (c.cfg.filter == nil || c.cfg.filter(path))
 }
 
 // lists reports whether the children of path belong into the copy, as far as the depth says.
-func (c *Cache) lists(path string) bool {
-	rel, _ := c.nodes.below(path)
-	return c.cfg.depth < 0 || depth(rel) < c.cfg.depth
-}
+func (c *Cache) lists(path string) bool { return level(path)-level(c.Path()) < c.cfg.depth }
 
-// depth is the level of a path below the root.
-func depth(rel string) int {
-	if rel == "" {
-		return 0
-	}
-	return strings.Count(rel, "/") + 1
-}
+// level is the number of elements of a path.
+func level(path string) int { return strings.Count(strings.TrimSuffix(path, "/"), "/") }

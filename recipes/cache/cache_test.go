@@ -354,7 +354,7 @@ func TestBadArgumentsAreRefused(t *testing.T) {
 		require.ErrorIs(t, err, framework.ErrBadPath, path)
 	}
 	for name, opt := range map[string]cache.Option{
-		"nil": nil, "depth": cache.WithDepth(-1), "filter": cache.WithFilter(nil),
+		"nil": nil, "depth": cache.WithDepth(-1), "filter": cache.WithFilter(nil), "on change": cache.OnChange(nil),
 	} {
 		_, err := cache.New(client, "/a", opt)
 		require.ErrorIs(t, err, framework.ErrBadArgument, name)

@@ -3,11 +3,16 @@ package cache
 import (
 	"container/list"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"sync"
 
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/recipes/internal/follow"
 )
 
 // Kind says what a [Change] reports.
@@ -37,24 +42,24 @@ type Change struct {
 	New  Node // what is there now; zero if Kind is Deleted
 }
 
-// Changes iterates over what the copy holds, as Created, and then over its changes, until ctx is done or the cache
-// has ended. The last pair has no change, and says why it ended: the error is that of ctx, or that of [Cache.Err]. Any number of
-// goroutines may have an iteration of their own.
+// Changes iterates over what the copy holds, as Created, and then over its changes, until ctx is done or the cache has ended. The last
+// pair has no change, and says why it ended: the error is that of ctx, or that of [Cache.Err]. Any number of goroutines may have an
+// iteration of their own.
 //
 //	for ch, err := range c.Changes(ctx) {
 //		if err != nil { return err }
 //		...
 //	}
 //
-// One Change of Kind Loaded comes in each iteration, when all that was there has been reported: after what the copy
-// holds, or, if the tree is being loaded for the first time, after what that finds. It also comes if there is no node.
+// One Change of Kind Loaded comes in each iteration, when all that was there has been reported: after what the copy holds, or, if the
+// tree is being loaded for the first time, after what that finds. It also comes if there is no node.
 //
-// Changes of one path come in order: Created, then Changed, then Deleted, then Created again. A node that was deleted
-// and created again comes as both, so Old and New of a Changed have the same Czxid. Parents are created before
-// and deleted after their children. Whoever applies all changes one after the other has the copy.
+// Changes of one path come in order: Created, then Changed, then Deleted, then Created again. A node that was deleted and created again
+// comes as both, so Old and New of a Changed have the same Czxid. Parents are created before and deleted after their children. Whoever
+// applies all changes one after the other has the copy.
 //
-// A reader that is slower than the changes gets the newest state of each path instead of every one; a node that was
-// created and deleted meanwhile is left out. So at most two changes of each path wait for a reader.
+// A reader that is slower than the changes gets the newest state of each path instead of every one; a node that was created and deleted
+// meanwhile is left out. So at most two changes of each path wait for a reader.
 func (c *Cache) Changes(ctx context.Context) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		for i := range c.nodes.items(c.nodes.subscribe(), ctx, c.ctx) {
@@ -62,7 +67,7 @@ func (c *Cache) Changes(ctx context.Context) iter.Seq2[Change, error] {
 				return
 			}
 		}
-		yield(Change{}, opError("changes", c.Path(), c.ended(ctx)))
+		yield(Change{}, follow.OpError("changes", c.Path(), c.ended(ctx)))
 	}
 }
 
@@ -74,22 +79,204 @@ func (c *Cache) ended(ctx context.Context) error {
 	return wait.Err(ctx)
 }
 
-// change is what an item says to users.
-func change[V any](i *item[V], node func(v *V, path string) Node) Change {
-	ch := Change{Path: i.path, Kind: i.kind()}
-	if i.old != nil {
-		ch.Old = node(i.old, i.path)
+// The way of a change: an event marks a path (event, unknown); loop.go says when that is read (read, list); the answer goes into the
+// copy (found, listed, failed, put) and to the readers (publish, push), each of which takes it from a queue of its own (pop, items).
+//
+// Events and answers come in the order of the connection. So
+//
+//   - an answer is at least as new as all events that were handled before it, and older than all that follow. An event about
+//     what is just being read needs no second read;
+//   - "no such node" removes all below, as does a list or a stat that shows no such child, without a question;
+//   - the load reads each node from the root down. What an event says of a node that the load has not reached is dropped.
+
+// event takes in what a watch reports.
+func (l *loop) event(e zk.Event) {
+	n := l.c.nodes.find(e.Path)
+	switch {
+	case e.Type == zk.EventNodeChildrenChanged && (n == nil || !l.c.lists(e.Path)): // it changes nothing in the copy
+	case n == nil:
+		l.unknown(e.Path)
+	case !l.reached(n) && l.byPath[e.Path] == nil: // the load will come to it
+	case e.Type == zk.EventNodeDeleted:
+		l.removeAll(e.Path)
+		if l.oneShot && e.Path == l.c.Path() { // for a watch
+			l.mark(e.Path, l.open())
+		}
+	default:
+		l.mark(e.Path, l.open())
 	}
-	if i.new != nil {
-		ch.New = node(i.new, i.path)
-	}
-	return ch
 }
 
-// reader is what waits for one iteration over changes: a queue with at most two items for each path, a deletion
-// and what came after it.
+// unknown takes in an event about a node that is not in the copy. If its parent is not there either, and is not to be read, the client
+// was not allowed to read that when it was created: the topmost such node is read, and then what is below it.
+func (l *loop) unknown(path string) {
+	for path != l.c.Path() {
+		dir, _ := framework.Split(path)
+		if dir == path {
+			return // it is not below the root
+		}
+		if parent := l.c.nodes.find(dir); parent != nil {
+			if !l.reached(parent) || !l.c.lists(dir) || !l.c.keeps(path) {
+				return // it will be listed, or does not belong into the copy
+			}
+			break
+		}
+		if m := l.byPath[dir]; m != nil && m.state != idle {
+			return // the parent is about to be read, and then listed
+		}
+		path = dir
+	}
+	l.mark(path, l.open())
+}
+
+// read asks for the data and the stat of a node.
+func (l *loop) read(m *mark) {
+	l.asks(m, reading)
+	found := func(data []byte, stat *zk.Stat, err error) {
+		l.answered(m, err, func() { l.found(m, &value{data, *stat}) })
+	}
+	switch {
+	case l.c.cfg.readsData():
+		l.link.Get(m.path, found)
+	case l.oneShot: // an exists would leave a watch for a node that is gone
+		l.link.Get(m.path, func(_ []byte, stat *zk.Stat, err error) { found(nil, stat, err) })
+	default:
+		l.link.Exists(m.path, func(stat *zk.Stat, err error) { found(nil, stat, err) })
+	}
+}
+
+// list asks for the names of a node's children.
+func (l *loop) list(m *mark) {
+	l.asks(m, listing)
+	l.link.Children(m.path, func(names []string, stat *zk.Stat, err error) {
+		l.answered(m, err, func() { l.listed(m, names, stat.Czxid) })
+	})
+}
+
+// failed takes in that a request has failed.
+func (l *loop) failed(m *mark, err error) {
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		l.removeAll(m.path)
+		if l.oneShot && m.state == reading && m.path == l.c.Path() { // only an exists sets a standard watch for a missing node
+			l.asks(m, listing)
+			l.link.Exists(m.path, func(_ *zk.Stat, err error) { l.answered(m, err, func() { l.queue(m) }) })
+			return
+		}
+		l.done(m)
+	case errors.Is(err, zk.ErrNoAuth): // neither the node nor what is below it is shown
+		l.removeAll(m.path)
+		l.refuse(m)
+	default:
+		l.retry(m)
+	}
+}
+
+// found takes in the stat, and the data, of a node that is there.
+func (l *loop) found(m *mark, v *value) {
+	dir, _ := framework.Split(m.path)
+	n, root := l.c.nodes.find(m.path), m.path == l.c.Path()
+	older := n != nil && n.value.compare(&v.stat) > 0
+	another := n == nil || n.value.stat.Czxid != v.stat.Czxid
+	switch parent := l.byPath[dir]; {
+	case !root && !l.reached(l.c.nodes.find(dir)): // it will be read when its parent is
+		l.done(m)
+		return
+	case older && l.newSession: // the ensemble was restored from a backup: the copy is dropped and loaded again
+		l.newSession = false
+		l.removeAll(l.c.Path())
+		l.done(m)
+		l.mark(l.c.Path(), l.groups[0])
+		return
+	case older: // the server is behind, although it has caught up
+		l.retry(m)
+		return
+	case another && !root && l.oneShot && parent.unread(): // the parent, whose watches were used up, may have been made again
+		if parent.state == paused {
+			l.queue(parent)
+		}
+		l.queue(m)
+		return
+	case another:
+		l.removeAll(m.path)
+	case v.stat.NumChildren == 0:
+		l.removeBelow(m.path, n, nil)
+	}
+	n = l.put(m.path, v)
+	if l.c.lists(m.path) && (l.oneShot || v.stat.NumChildren > 0 && !l.reached(n)) {
+		l.list(m)
+		return
+	}
+	n.loop = l.number
+	l.done(m)
+}
+
+// listed takes in the names of children.
+func (l *loop) listed(m *mark, names []string, czxid int64) {
+	n := l.c.nodes.find(m.path)
+	switch {
+	case n == nil: // it was deleted before, and made again: there was an event
+		l.done(m)
+		return
+	case n.value.stat.Czxid != czxid: // deleted and made again while the client was not allowed to read it
+		l.queue(m)
+		return
+	}
+	there := make(map[string]bool, min(len(names), len(n.children)))
+	for _, name := range names {
+		child, path := n.children[name], framework.Join(m.path, name)
+		if child != nil {
+			there[name] = true
+		}
+		if !l.reached(child) && l.c.keeps(path) {
+			l.mark(path, m.group)
+		}
+	}
+	l.removeBelow(m.path, n, there)
+	n.loop = l.number
+	l.done(m)
+}
+
+// reached reports whether a node was read on this connection, and its children were listed.
+func (l *loop) reached(n *node[value]) bool { return n != nil && n.loop == l.number }
+
+// removeAll takes out the node at path, if there is one, and all below it before it.
+func (l *loop) removeAll(path string) {
+	if n := l.c.nodes.find(path); n != nil {
+		l.removeBelow(path, n, nil)
+		l.put(path, nil)
+	}
+}
+
+// removeBelow takes out the children of n but those to keep, and all below them.
+func (l *loop) removeBelow(path string, n *node[value], keep map[string]bool) {
+	for name := range n.children {
+		if !keep[name] {
+			l.removeAll(framework.Join(path, name))
+		}
+	}
+}
+
+// put has v be the value of the node at path, which it returns; nil takes out a node, which must have no children.
+func (l *loop) put(path string, v *value) *node[value] {
+	old := l.c.nodes.get(path)
+	changed := old == nil || v == nil || old.stat.Mzxid != v.stat.Mzxid
+	if !changed {
+		v.data = old.data // only what is said of children and ACL is new
+	}
+	if changed && l.c.cfg.onChange != nil {
+		defer l.c.cfg.onChange(change(&item[value]{path: path, old: old, new: v}, (*value).node)) // when the copy has it
+	}
+	if v != nil && l.c.cfg.withoutData {
+		v.data = nil // they were read for OnChange
+	}
+	l.c.counts.bytes.Add(v.size() - old.size())
+	return l.c.nodes.put(path, v, changed)
+}
+
+// reader is what waits for one iteration over changes: a queue with at most two items for each path, a deletion and what came after it.
 type reader[V any] struct {
-	first []*item[V] // what comes before the queue; for the goroutine that iterates
+	first []item[V] // what comes before the queue; for the goroutine that iterates
 	wake  wait.Signal
 
 	mu    sync.Mutex               // guards what follows
@@ -99,23 +286,50 @@ type reader[V any] struct {
 
 func newReader[V any]() *reader[V] { return &reader[V]{open: make(map[string]*list.Element)} }
 
-// item is a change. One without a path is about no node.
+// item is that there is new at path now instead of old; nil stands for nothing. One without a path is about no node.
 type item[V any] struct {
 	path     string
 	old, new *V
 	taken    chan struct{} // nil, or closed by the reader
 }
 
-func (i *item[V]) kind() Kind {
-	switch {
-	case i.path == "":
-		return Loaded
-	case i.old == nil:
-		return Created
-	case i.new == nil:
-		return Deleted
+// change is what an item says to users.
+func change[V any](i *item[V], node func(v *V, path string) Node) Change {
+	ch := Change{Path: i.path, Kind: Changed}
+	if i.old != nil {
+		ch.Old = node(i.old, i.path)
+	} else {
+		ch.Kind = Created
 	}
-	return Changed
+	if i.new != nil {
+		ch.New = node(i.new, i.path)
+	} else {
+		ch.Kind = Deleted
+	}
+	if i.path == "" {
+		ch.Kind = Loaded
+	}
+	return ch
+}
+
+// subscribe makes a reader of what there is and of all changes from now on.
+func (s *store[V]) subscribe() *reader[V] {
+	r := newReader[V]()
+	s.mu.RLock() // nothing is published meanwhile
+	defer s.mu.RUnlock()
+	s.readers.Store(r, nil)
+	r.first = s.root.list(s.path, anyLevel, nil)
+	if s.loaded {
+		r.first = append(r.first, item[V]{})
+	}
+	return r
+}
+
+// publish adds an item to what all readers get. s.mu is held.
+func (s *store[V]) publish(path string, old, v *V) {
+	for r := range s.readers.Range {
+		r.(*reader[V]).push(&item[V]{path: path, old: old, new: v})
+	}
 }
 
 // push adds a change, or merges it with what waits. Nothing is merged with a deletion: what follows it is a creation.
@@ -152,7 +366,7 @@ func (r *reader[V]) remove(e *list.Element) *item[V] {
 // pop takes the first item, or returns nil.
 func (r *reader[V]) pop() *item[V] {
 	if len(r.first) > 0 {
-		i := r.first[0]
+		i := &r.first[0]
 		r.first = r.first[1:]
 		return i
 	}

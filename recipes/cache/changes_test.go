@@ -103,7 +103,7 @@ func TestChangesReplayedGiveTheTree(t *testing.T) {
 				}
 				have, there := copied[i.path]
 				parent := i.path[:strings.LastIndex(i.path, "/")]
-				switch i.kind() {
+				switch change(i, (*value).node).Kind {
 				case Created:
 					require.False(t, there, i.path)
 					require.Contains(t, copied, parent)
@@ -149,18 +149,21 @@ func TestChangesReplayedGiveTheTree(t *testing.T) {
 	})
 }
 
-func TestPathsAreInTheOrderOfTheTree(t *testing.T) {
-	list := []string{"/", "/a", "/a/b", "/a/b/c", "/a/bc", "/a-b", "/a-b/c", "/aa", "/b"}
-	for i, a := range list {
-		for j, b := range list {
-			switch got := comparePaths(a, b); {
-			case i < j:
-				require.Negative(t, got, "%s %s", a, b)
-			case i > j:
-				require.Positive(t, got, "%s %s", a, b)
-			default:
-				require.Zero(t, got)
-			}
-		}
+func TestNodesAreInTheOrderOfTheTree(t *testing.T) {
+	want := []string{"/", "/a", "/a/b", "/a/b/c", "/a/bc", "/a-b", "/a-b/c", "/aa", "/b"}
+	s := store[value]{path: "/"}
+	for _, path := range []string{"/", "/b", "/aa", "/a-b", "/a", "/a/bc", "/a-b/c", "/a/b", "/a/b/c"} {
+		s.put(path, at(1, 1), true)
 	}
+	list := func(path string, levels int) (paths []string) {
+		for _, i := range s.list(path, levels) {
+			paths = append(paths, i.path)
+		}
+		return paths
+	}
+	require.Equal(t, want, list("/", anyLevel))
+	require.Equal(t, []string{"/", "/a", "/a-b", "/aa", "/b"}, list("/", 1))
+	require.Equal(t, []string{"/a", "/a/b", "/a/bc"}, list("/a", 1))
+	require.Empty(t, list("/c", 1))
+	require.Equal(t, len(want), s.len())
 }

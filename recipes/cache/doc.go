@@ -1,5 +1,5 @@
-// Package cache keeps a copy of a node, of its children or of a whole tree, and reports changes. It is
-// Curator's CuratorCache, and covers PathChildrenCache, NodeCache and TreeCache.
+// Package cache keeps a copy of a node, of its children or of a whole tree, and reports changes. It is Curator's CuratorCache, and
+// covers PathChildrenCache, NodeCache and TreeCache.
 //
 //	c, err := cache.New(client, "/config")
 //	if err != nil { ... }
@@ -12,12 +12,12 @@
 //
 // # How it works
 //
-// One goroutine owns the tree, and handles events and answers in the order in which one connection brings them. On each
-// new connection it sets a watch first: one persistent recursive watch for the whole tree. Then it makes the server catch up
-// with the ensemble, and then it reads every node, from the root down. From then on it reads a node again when an event names it,
-// and removes a node with all below it when an event or an answer says that it was deleted.
-// On servers without persistent watches that it can use (ZooKeeper before 3.6, ClickHouse Keeper) it sets standard watches, two
-// for each node. The cache finds that out by itself, and takes them back when it is closed; a Keeper has them until they fire.
+// One goroutine owns the tree, and handles events and answers in the order in which one connection brings them. On each new connection
+// it sets a watch first: one persistent recursive watch for the whole tree. Then it makes the server catch up with the ensemble, and
+// then it reads every node, from the root down. From then on it reads a node again when an event names it, and removes a node with all
+// below it when an event or an answer says that it was deleted. On servers without persistent watches that it can use (ZooKeeper before
+// 3.6, ClickHouse Keeper) it sets standard watches, two for each node. The cache finds that out by itself, and takes them back when it
+// is closed; a Keeper has them until they fire.
 //
 // # What it promises
 //
@@ -31,17 +31,17 @@
 //
 // # What it cannot promise
 //
-// The copy is behind the ensemble by the time that an event and a read take. A decision that needs the newest
-// state calls Sync first, and one that must not meet a change in between needs a lock or a Multi with a version.
+// The copy is behind the ensemble by the time that an event and a read take. A decision that needs the newest state calls Sync first,
+// and one that must not meet a change in between needs a lock or a Multi with a version.
 //
-// ZooKeeper reports neither changes of ACLs nor, to a watch of the node itself, changes of its list of children. So
-// the Aversion, Cversion, Pzxid and NumChildren of a [Node] are those of the last time that it was read.
+// ZooKeeper reports neither changes of ACLs nor, to a watch of the node itself, changes of its list of children. So the Aversion,
+// Cversion, Pzxid and NumChildren of a [Node] are those of the last time that it was read.
 //
-// Servers from 3.8.4 on report nothing about a node to a client that may not read it at that moment. So if you
-// change ACLs of nodes that are in a cache: a node that became unreadable stays in the copy as it was, also when it is
-// deleted, and a node that became readable is missing until something happens to it. Neither Sync nor Current shows this.
-// The next reconnect corrects it, since everything is read again then.
+// Servers from 3.8.4 on report nothing about a node to a client that may not read it at that moment. So if you change ACLs of nodes
+// that are in a cache: a node that became unreadable stays in the copy as it was, also when it is deleted, and a node that became
+// readable is missing until something happens to it. Neither Sync nor Current shows this. The next reconnect corrects it, since
+// everything is read again then.
 //
-// If an ensemble is restored from a backup, the copy may be newer than its nodes. A cache that finds that out in a new session
-// drops the copy, as if all nodes had been deleted, and loads it again. It cannot find out what has the same zxids as before.
+// If an ensemble is restored from a backup, the copy may be newer than its nodes. A cache that finds that out in a new session drops
+// the copy, as if all nodes had been deleted, and loads it again. It cannot find out what has the same zxids as before.
 package cache

@@ -494,6 +494,67 @@ func TestMissingRootMakesNoRequests(t *testing.T) {
 	})
 }
 
+// TestAChangeWhileTheChildrenAreListedIsRead has a node change between the two requests of a read.
+func TestAChangeWhileTheChildrenAreListedIsRead(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		synctest.Test(t, func(t *testing.T) {
+			server := zktest.NewServer(t, zktest.WithInMemory())
+			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+			create(t, client, "/r", "/r/p", "/r/p/x")
+			gate := server.Block(zktest.OnOp(zktest.OpGetChildren2), zktest.OnPath("/r/p"))
+			c, err := cache.New(client, "/r", opts...)
+			require.NoError(t, err)
+			defer c.Close()
+			testbed.Receive(t, gate.Arrived(), "the list")
+			require.NoError(t, server.Set("/r/p", []byte("new")))
+			require.NoError(t, server.Create("/r/p/y", nil))
+			synctest.Wait()
+			gate.Open()
+			require.NoError(t, c.Sync(testbed.Context(t)))
+			require.Equal(t, []string{"/r=/r", "/r/p=new", "/r/p/x=/r/p/x", "/r/p/y="}, show(c))
+			require.EqualValues(t, 1, c.Stats().Resyncs, "on the same connection")
+		})
+	})
+}
+
+// TestARootThatComesAndGoesWhileItIsAskedForIsFollowed has each request of the cache for a missing root be held back.
+func TestARootThatComesAndGoesWhileItIsAskedForIsFollowed(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		for _, op := range []zktest.Op{zktest.OpGetData, zktest.OpExists} {
+			for _, goes := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%v, goes: %t", op, goes), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						server := zktest.NewServer(t, zktest.WithInMemory())
+						client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+						gate := server.Block(zktest.OnOp(op), zktest.OnPath("/r"))
+						c, err := cache.New(client, "/r", opts...)
+						require.NoError(t, err)
+						defer c.Close()
+						synctest.Wait()
+						require.NoError(t, server.Create("/r", nil))
+						if goes {
+							synctest.Wait()
+							require.NoError(t, server.Delete("/r"))
+						}
+						synced := make(chan error, 1)
+						go func() { synced <- c.Sync(testbed.Context(t)) }()
+						synctest.Wait()
+						gate.Open()
+						require.NoError(t, testbed.Receive(t, synced, "the Sync"))
+						require.Equal(t, !goes, len(show(c)) == 1)
+						require.EqualValues(t, 1, c.Stats().Resyncs, "on the same connection")
+						if goes {
+							require.NoError(t, server.Create("/r", nil))
+							settle()
+							require.Equal(t, []string{"/r="}, show(c), "it is followed")
+						}
+					})
+				})
+			}
+		}
+	})
+}
+
 // CURATOR-319: a cache writes nothing, whatever happens.
 func TestCacheWritesNothing(t *testing.T) {
 	eachMode(t, func(t *testing.T, opts []cache.Option) {
@@ -543,7 +604,7 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 		defer close(ended)
 		for ch, err := range c.Changes(context.Background()) {
 			if err != nil {
-				assert.ErrorIs(t, err, cache.ErrClosed)
+				assert.ErrorIs(t, err, framework.ErrEnded)
 				return
 			}
 			told <- ch
@@ -563,8 +624,8 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 	require.NoError(t, c.Close())
 	gate.Open()
 	testbed.Receive(t, ended, "the end of the iteration")
-	require.ErrorIs(t, testbed.Receive(t, syncing, "the sync"), cache.ErrClosed)
-	require.ErrorIs(t, c.Err(), cache.ErrClosed)
+	require.ErrorIs(t, testbed.Receive(t, syncing, "the sync"), framework.ErrEnded)
+	require.ErrorIs(t, c.Err(), framework.ErrEnded)
 	require.Zero(t, c.Readers())
 	testbed.Eventually(t, func() bool { return server.WatchCount() == watches }, "the watch goes")
 
@@ -573,11 +634,11 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 	require.Len(t, show(c), 2, "the copy can still be read")
 	fresh, _ := c.Current()
 	require.False(t, fresh)
-	require.ErrorIs(t, c.Sync(t.Context()), cache.ErrClosed)
+	require.ErrorIs(t, c.Sync(t.Context()), framework.ErrEnded)
 	pairs := 0
 	for _, err := range c.Changes(t.Context()) {
-		require.ErrorIs(t, err, cache.ErrClosed)
-		require.EqualError(t, err, "changes /r: cache is closed")
+		require.ErrorIs(t, err, framework.ErrEnded)
+		require.EqualError(t, err, "changes /r: it was closed")
 		pairs++
 	}
 	require.Equal(t, 1, pairs)
@@ -594,7 +655,7 @@ func TestCloseEndsASyncThatTheServerDoesNotAnswer(t *testing.T) {
 	go func() { synced <- c.Sync(context.Background()) }()
 	testbed.Receive(t, gate.Arrived(), "the request of the Sync")
 	require.NoError(t, c.Close())
-	require.ErrorIs(t, testbed.Receive(t, synced, "the Sync"), cache.ErrClosed)
+	require.ErrorIs(t, testbed.Receive(t, synced, "the Sync"), framework.ErrEnded)
 }
 
 // TestNodesThatAreGoneLeaveNoWatches has nodes go while the cache follows them, and while there is no connection.

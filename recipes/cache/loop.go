@@ -3,8 +3,7 @@ package cache
 import (
 	"errors"
 	"maps"
-	"slices"
-	"sync"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -14,333 +13,314 @@ import (
 )
 
 // loop keeps the copy in step with the ensemble on one connection. Everything in it belongs to the cache's goroutine, which
-// calls the functions in the inbox one after the other: events and answers, in the order of the connection. So
-//
-//   - an answer is at least as new as all events that were handled before it, and older than all that follow. An event about
-//     what is just being read needs no second read;
-//   - "no such node" removes all below, as does a list or a stat that shows no such child, without a question;
-//   - the load reads each node from the root down. What an event says of a node that the load has not reached is dropped.
-//
-// An event marks a path (event), which is read (ask); the answer goes into the copy, and so to the readers of changes (found, listed,
-// answered). When a mark is read says mark.go.
+// calls the functions in the inbox one after the other: events and answers, in the order of the connection. This file has when
+// a path is read, changes.go what becomes of it.
 type loop struct {
 	c       *Cache
 	link    engine.Link
-	number  uint32 // different from that of any other loop of the cache, and not 0
-	oneShot bool   // the server has standard watches only, which reads set
-	inbox   inbox
-	marks
+	number  uint32               // different from that of any other loop of the cache, and not 0
+	oneShot bool                 // the server has standard watches only, which reads set
+	inbox   wait.Value[[]func()] // without a limit, so that the connection's goroutine never waits for the cache
 
-	load       waiting
+	byPath   map[string]*mark
+	ready    []*mark  // those in state ready, in order
+	inFlight int      // requests
+	groups   []*group // of marks, the oldest first; the last one is open
+
 	newSession bool  // until the load has ended
 	loaded     bool  // as it was last shown
 	current    bool  // as it was last shown
 	rootErr    error // why the root cannot be read
 }
 
+// mark says that something is to be done with a path. There is one for a path at most, and so one read at a time.
+//
+//	           event, or in a list
+//	(no mark) ─────────────────────→ ready ──→ reading ──→ listing ──→ idle ──→ (no mark)
+//	idle ─── event ──→ paused ─────→ ready          ╰─── no children ──↗
+//	refused ── timer, event, Sync ─→ ready          ╰── fails: paused; no permission: refused
+type mark struct {
+	path   string
+	state  state
+	level  int // how often in a row it changed within the pause after a read
+	failed int // times in a row that it could not be read
+	timer  *time.Timer
+	group  *group // of the read that is to come or under way; nil if there is none
+	later  *group // of the read after that, which an event asks for; nil if there is none
+}
+
+type state int
+
+const (
+	idle    state = iota // it was just read, and is forgotten when the timer fires
+	refused              // it must not be read: it is tried again when the timer fires
+	paused               // it is to be read when the timer fires
+	ready                // it is to be read
+	reading              // its data and stat were asked for
+	listing              // the second request of the same read: its children, or for a missing root an exists
+)
+
+// group is the marks that were made between one Sync and the next. A Sync waits for its group and those before it. The first group
+// is the load.
+type group struct {
+	number int          // in order
+	left   int          // reads that are to come or under way
+	done   chan<- error // gets why the root cannot be read; nil for the load
+}
+
+const (
+	maxInFlight = 64
+
+	// Pauses between two reads of a node that a server refuses, and of one that fails otherwise.
+	minRefused, maxRefused = time.Second, time.Minute
+	minFailed, maxFailed   = 50 * time.Millisecond, 5 * time.Second
+
+	// Between two reads of a node there are pauses. They double while it changes in each of them.
+	minRest, maxRest = time.Millisecond, 50 * time.Millisecond
+)
+
+// backedOff is the nth of pauses that double, from 0 on.
+func backedOff(first, last time.Duration, n int) time.Duration { return min(first<<min(n, 20), last) }
+
 // run sets the watch and has the server catch up: all that is read after that is at least as new as anything that was read before it,
 // by anybody. Then it loads the tree and follows it. It returns when the connection or the cache has ended.
 func (l *loop) run() error {
 	remove, err := l.watch()
+	defer remove()
 	if err != nil {
 		return err
 	}
-	defer remove()
 	if err := engine.Ask(l.c.ctx, l.link.CatchUp); err != nil {
 		return err
 	}
-	l.inbox.take() // what came until now is older than the load
 	l.c.show(l, nil, false, false)
-	l.mark(l.c.Path(), theNode, &l.load)
-	for {
+	l.byPath, l.groups = make(map[string]*mark), []*group{{}}
+	l.mark(l.c.Path(), l.open())
+	l.closeGroup(nil)
+	for l.c.ctx.Err() == nil && !wait.Closed(l.link.Down()) {
 		l.send()
 		l.report()
-		select {
-		case <-l.link.Down():
-			return nil
-		case <-l.c.ctx.Done():
-			return nil
-		case <-l.inbox.wake.C():
+		posted, more := l.inbox.Get()
+		if len(posted) == 0 {
+			select {
+			case <-l.link.Down():
+			case <-l.c.ctx.Done():
+			case <-more:
+			}
+			continue
 		}
-		for _, do := range l.inbox.take() {
+		l.inbox.Set(func(all *[]func()) { posted, *all = *all, nil })
+		for _, do := range posted {
 			do()
 		}
 	}
+	return nil
 }
 
+// post has the cache's goroutine call do.
+func (l *loop) post(do func()) { l.inbox.Set(func(all *[]func()) { *all = append(*all, do) }) }
+
+// watch sets the watch, or has the reads set standard watches if the server has no others.
 func (l *loop) watch() (remove func(), err error) {
-	event := func(e zk.Event) { l.inbox.post(func() { l.event(e) }) }
-	err = framework.ErrWatchUnsupported
+	event := func(e zk.Event) { l.post(func() { l.event(e) }) }
 	if !l.c.cfg.standard {
 		mode := engine.Tree
 		if l.c.cfg.depth == 0 {
 			mode = engine.Node
 		}
 		err = engine.Ask(l.c.ctx, func(done func(error)) { remove = l.link.Watch(l.c.Path(), mode, event, done) })
+		if !errors.Is(err, framework.ErrWatchUnsupported) {
+			return remove, err
+		}
 	}
-	switch {
-	case errors.Is(err, framework.ErrWatchUnsupported):
-		l.oneShot = true
-		l.link, remove = l.link.Watched(event)
-		return remove, nil
-	case err != nil && remove != nil:
-		remove()
-	}
-	return remove, err
+	l.oneShot = true
+	l.link, remove = l.link.Watched(event)
+	return remove, nil
 }
 
 // report shows whether the copy is current, and then lets those go on whose wait has ended.
 func (l *loop) report() {
-	ended := !l.loaded && l.load.left == 0
+	var finished []*group
+	for len(l.groups) > 1 && l.groups[0].left == 0 {
+		finished, l.groups = append(finished, l.groups[0]), l.groups[1:]
+	}
+	ended := !l.loaded && len(finished) > 0
 	if ended {
 		l.loaded, l.newSession = true, false
 		l.byPath = maps.Collect(maps.All(l.byPath)) // a map does not shrink
 		l.c.counts.resyncs.Add(1)
 		l.c.nodes.endLoad()
 	}
-	if current := l.loaded && l.busy == 0; ended || current != l.current {
+	if current := l.loaded && len(l.groups) == 1 && l.open().left == 0; ended || current != l.current {
 		l.current = current
 		l.c.show(l, nil, l.loaded, current)
 	}
-	for _, done := range l.released {
-		done(l.rootErr)
+	for _, g := range finished {
+		if g.done != nil {
+			g.done <- l.rootErr
+		}
 	}
-	l.released = nil
 }
 
-// event takes in what a watch reports.
-func (l *loop) event(e zk.Event) {
-	n := l.c.nodes.find(e.Path)
+// caughtUp returns a channel that gets an error or nil when the server has caught up, and everything has been read of which it had
+// reported a change. Any goroutine may call it. If the connection ends nothing may come.
+func (l *loop) caughtUp() <-chan error {
+	done := make(chan error, 1)
+	l.link.CatchUp(func(err error) {
+		if err == nil {
+			l.post(func() { l.closeGroup(done) })
+		}
+	})
+	return done
+}
+
+// closeGroup has done get something when all has been read that is to be read at this moment. That includes nodes which could not
+// be read before, since no event says when that changes.
+func (l *loop) closeGroup(done chan<- error) {
+	open := l.open()
+	open.done = done
+	for _, m := range l.byPath {
+		if m.state == refused || m.state == paused {
+			l.queue(m)
+		}
+	}
+	l.groups = append(l.groups, &group{number: open.number + 1})
+}
+
+// open is the group of what is marked now.
+func (l *loop) open() *group { return l.groups[len(l.groups)-1] }
+
+// join puts a read into g, unless it is in an older group.
+func join(place **group, g *group) {
+	if old := *place; old == nil || old.number > g.number {
+		leave(place)
+		*place = g
+		g.left++
+	}
+}
+
+func leave(place **group) {
+	if g := *place; g != nil {
+		g.left--
+		*place = nil
+	}
+}
+
+// mark has a path read, for g.
+func (l *loop) mark(path string, g *group) {
+	m := l.byPath[path]
 	switch {
-	case !l.c.covers(e.Path):
-	case e.Type == zk.EventNodeChildrenChanged:
-		if l.oneShot && l.reached(n) && l.c.lists(e.Path) {
-			l.mark(e.Path, theList)
-		}
-	case n == nil:
-		l.unknown(e)
-	case !l.reached(n): // the load will come to it
-	case e.Type == zk.EventNodeDeleted:
-		l.removeAll(e.Path)
-		if l.oneShot && e.Path == l.c.Path() {
-			l.mark(e.Path, theNode) // for a watch
-		}
-	case e.Type == zk.EventNotWatching && l.c.lists(e.Path):
-		l.mark(e.Path, theNode|theList)
-	default:
-		l.mark(e.Path, theNode)
-	}
-}
-
-// unknown takes in an event about a node that is not in the copy. If its parent is not there either, and is not to be read, the
-// client was not allowed to read that when it was created: the topmost such node is read, and then what is below it.
-func (l *loop) unknown(e zk.Event) {
-	for path := e.Path; ; {
-		dir, _ := framework.Split(path)
-		switch parent, m := l.c.nodes.find(dir), l.byPath[dir]; {
-		case path == l.c.Path() || l.reached(parent):
-			if e.Type != zk.EventNodeDeleted || path != e.Path {
-				l.mark(path, theNode)
-			}
-			return
-		case parent != nil || m != nil && m.state != idle:
-			return // it is about to be read and listed
-		}
-		path = dir
-	}
-}
-
-// ask sends the next request for m.
-func (l *loop) ask(m *mark) {
-	answer := func(err error, take func()) {
-		l.inbox.post(func() {
-			if l.answered(m, err) {
-				take()
-			}
-			l.proceed(m)
-		})
-	}
-	found := func(data []byte, stat *zk.Stat, err error) {
-		if l.c.cfg.withoutData {
-			data = nil
-		}
-		answer(err, func() { l.found(m, &value{data, *stat, l.number}) })
-	}
-	m.asked = m.first()
-	m.todo &^= m.asked
-	switch {
-	case m.asked == theList:
-		l.link.Children(m.path, func(names []string, stat *zk.Stat, err error) {
-			answer(err, func() { l.listed(m, names, stat.Czxid) })
-		})
-	case m.asked == theStat || l.c.cfg.withoutData && !l.oneShot: // an exists of a missing node would leave a standard watch
-		l.link.Exists(m.path, func(stat *zk.Stat, err error) { found(nil, stat, err) })
-	default:
-		l.link.Get(m.path, found)
-	}
-}
-
-// answered takes in how a request has ended, and reports whether there is something to take in.
-func (l *loop) answered(m *mark, err error) bool {
-	l.inFlight--
-	root, denied := m.path == l.c.Path(), errors.Is(err, zk.ErrNoAuth)
-	if root {
-		l.rootErr = nil
-	}
-	switch {
-	case err == nil && m.asked == theStat && !l.c.cfg.withoutData: // the root is there by now
-		m.todo |= theNode
-	case err == nil:
-		return true
-	case errors.Is(err, zk.ErrNoNode):
-		m.todo = 0
-		l.removeAll(m.path)
-		if root && l.oneShot && m.asked != theStat { // only an exists sets a watch for a missing node
-			m.todo = theStat
-		}
-	case denied && l.oneShot && l.c.cfg.withoutData && m.asked == theNode:
-		m.todo |= theStat // it needs no permission
-	case denied: // neither the node nor what is below it is shown
-		l.removeAll(m.path)
-		l.refuse(m)
-		if root {
-			l.rootErr = zk.ErrNoAuth
-		}
-	default:
-		m.todo |= m.asked
-		l.retryLater(m)
-	}
-	return false
-}
-
-// found takes in the stat, and the data, of a node that is there.
-func (l *loop) found(m *mark, v *value) {
-	dir, _ := framework.Split(m.path)
-	n, root := l.c.nodes.find(m.path), m.path == l.c.Path()
-	if !root && !l.reached(l.c.nodes.find(dir)) {
-		return // it will be read when its parent is
-	}
-	if n != nil && n.value.compare(&v.stat) > 0 {
-		if !l.newSession { // the server is behind, although it has caught up
-			m.todo |= theNode
-			l.retryLater(m)
-			return
-		}
-		l.startAgain()
-		if n = nil; !root {
-			return
-		}
-	}
-	another := n == nil || n.value.stat.Czxid != v.stat.Czxid
-	if another && !root && l.oneShot && l.askFirst(dir) {
-		m.todo |= theNode
-		return // it may be a child of a parent that was made again, whose watches had been used up before
-	}
-	if another {
-		l.removeAll(m.path)
-		n = nil
-	}
-	if v.stat.NumChildren == 0 {
-		l.removeBelow(m.path)
-	}
-	if !l.reached(n) && l.c.lists(m.path) && (v.stat.NumChildren > 0 || l.oneShot) {
-		m.todo |= theList
-	}
-	l.put(m.path, n, v)
-}
-
-// put sets the value of the node at path, which is n unless that is nil.
-func (l *loop) put(path string, n *node[value], v *value) {
-	changed := n == nil || n.value.stat.Mzxid != v.stat.Mzxid
-	if !changed {
-		v.data = n.value.data // only what is said of children and ACL is new
-	}
-	if n != nil {
-		l.c.counts.bytes.Add(-int64(len(n.value.data)))
-	}
-	l.c.counts.bytes.Add(int64(len(v.data)))
-	l.c.nodes.put(path, v, changed)
-}
-
-// listed takes in the names of children.
-func (l *loop) listed(m *mark, names []string, czxid int64) {
-	n := l.c.nodes.find(m.path)
-	switch {
-	case n == nil:
-		return // it was deleted before, and made again: there was an event
-	case n.value.stat.Czxid != czxid: // deleted and made again while the client was not allowed to read it
-		m.todo |= theNode
+	case m == nil:
+		m = &mark{path: path}
+		l.byPath[path] = m
+		l.queue(m)
+	case m.state == refused:
+		l.queue(m)
+	case m.state == idle:
+		m.state, m.level = paused, m.level+1
+	case m.state == listing: // its stat may be older than this
+		join(&m.later, g)
 		return
 	}
-	there := make(map[string]struct{}, min(len(names), len(n.children)))
-	waits := slices.Concat(m.waits, m.later)
-	for _, name := range names {
-		child, path := n.children[name], framework.Join(m.path, name)
-		if child != nil {
-			there[name] = struct{}{}
+	join(&m.group, g)
+	if m.state == paused && g != l.open() { // somebody waits
+		l.queue(m)
+	}
+}
+
+// unread reports whether m is to be read, or was asked for and not answered.
+func (m *mark) unread() bool {
+	return m != nil && m.group != nil && (m.state != listing || m.later != nil)
+}
+
+func (l *loop) queue(m *mark) {
+	m.state, m.timer = ready, nil
+	l.ready = append(l.ready, m)
+	join(&m.group, l.open())
+}
+
+// send sends as many requests as may be under way.
+func (l *loop) send() {
+	for l.inFlight < maxInFlight && len(l.ready) > 0 {
+		m := l.ready[0]
+		l.ready[0] = nil
+		l.ready = l.ready[1:]
+		l.read(m)
+	}
+	if len(l.ready) == 0 {
+		l.ready = nil
+	}
+}
+
+// asks notes that a request of m is sent, for which it gets into a state.
+func (l *loop) asks(m *mark, s state) {
+	m.state = s
+	l.inFlight++
+	l.c.counts.reads.Add(1)
+}
+
+// answered is for the connection's goroutine: take is called on the cache's if there is no error.
+func (l *loop) answered(m *mark, err error, take func()) {
+	l.post(func() {
+		if l.inFlight--; err == nil {
+			take()
+		} else {
+			l.failed(m, err)
 		}
-		if !l.reached(child) && l.c.keeps(path) {
-			l.mark(path, theNode, waits...)
-		}
+	})
+}
+
+// pause puts m into a state that ends after d.
+func (l *loop) pause(m *mark, s state, d time.Duration) {
+	m.state = s
+	var timer *time.Timer
+	timer = time.AfterFunc(d, func() {
+		l.post(func() {
+			switch {
+			case m.timer != timer: // it has gone on
+			case m.state == idle:
+				delete(l.byPath, m.path)
+			default:
+				l.queue(m)
+			}
+		})
+	})
+	m.timer = timer
+}
+
+// retry has m be read again after a pause.
+func (l *loop) retry(m *mark) {
+	l.pause(m, paused, backedOff(minFailed, maxFailed, m.failed))
+	m.failed++
+}
+
+// refuse notes that m must not be read. Nobody waits for that.
+func (l *loop) refuse(m *mark) {
+	if m.path == l.c.Path() {
+		l.rootErr = zk.ErrNoAuth
 	}
-	for name := range n.children {
-		if _, ok := there[name]; !ok {
-			l.removeAll(framework.Join(m.path, name))
-		}
+	leave(&m.group)
+	leave(&m.later)
+	l.pause(m, refused, backedOff(minRefused, maxRefused, m.failed))
+	m.failed++
+}
+
+// done ends a read of m.
+func (l *loop) done(m *mark) {
+	if m.path == l.c.Path() {
+		l.rootErr = nil
 	}
-}
-
-// reached reports whether a node was found on this connection.
-func (l *loop) reached(n *node[value]) bool { return n != nil && n.value.loop == l.number }
-
-// startAgain drops the copy and loads it again: the ensemble was restored from a backup.
-func (l *loop) startAgain() {
-	l.newSession = false
-	l.removeAll(l.c.Path())
-	l.mark(l.c.Path(), theNode)
-	root := l.byPath[l.c.Path()]
-	for _, m := range l.byPath {
-		l.attach(root, slices.Concat(m.waits, m.later)...)
+	leave(&m.group)
+	m.group, m.later, m.failed = m.later, nil, 0
+	switch rest := backedOff(minRest, maxRest, m.level); {
+	case m.group == nil && l.loaded:
+		l.pause(m, idle, rest)
+	case m.group == nil:
+		delete(l.byPath, m.path)
+	case !l.loaded || m.group != l.open():
+		l.queue(m)
+	default:
+		m.level++
+		l.pause(m, paused, rest)
 	}
-}
-
-// removeAll takes out the node at path, if there is one, and all below it before it.
-func (l *loop) removeAll(path string) {
-	l.removeBelow(path)
-	if n := l.c.nodes.find(path); n != nil {
-		l.c.counts.bytes.Add(-int64(len(n.value.data)))
-		l.c.nodes.remove(path)
-	}
-}
-
-func (l *loop) removeBelow(path string) {
-	if n := l.c.nodes.find(path); n != nil {
-		for name := range n.children {
-			l.removeAll(framework.Join(path, name))
-		}
-	}
-}
-
-// inbox is a queue without a limit, so that the connection's goroutine never waits for the cache.
-type inbox struct {
-	wake wait.Signal
-
-	mu    sync.Mutex // guards queue
-	queue []func()
-}
-
-func (b *inbox) post(do func()) {
-	b.mu.Lock()
-	b.queue = append(b.queue, do)
-	b.mu.Unlock()
-	b.wake.Raise()
-}
-
-// take returns all functions in order.
-func (b *inbox) take() []func() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	taken := b.queue
-	b.queue = nil
-	return taken
 }

@@ -25,7 +25,8 @@ import (
 
 // The model check: three writers make, change and delete nodes at random, while connections are cut, sessions end, requests
 // fail, and members of the ensemble stop, stand still, lag and lose each other. No cache may ever show a node that is older than
-// what it has shown before. When all is calm each is equal to the tree, and so is what its changes give.
+// what it has shown before. When all is calm each is equal to the tree, and so is what its changes give. Package sim checks caches in the
+// same way, but it has no ClickHouse Keeper, and no writers that do nothing but write.
 
 const modelSteps = 250 // of each writer
 

@@ -11,11 +11,15 @@ import (
 type Option func(*config) error
 
 type config struct {
-	depth       int // -1: no limit
+	depth       int
 	filter      func(path string) bool
 	withoutData bool
-	standard    bool // see [engine.StandardWatches]
+	onChange    func(Change) // nil: nobody is called
+	standard    bool         // see [engine.StandardWatches]
 }
+
+// readsData reports whether the data of nodes are read.
+func (c *config) readsData() bool { return !c.withoutData || c.onChange != nil }
 
 func init() {
 	engine.StandardWatches = Option(func(c *config) error {
@@ -24,8 +28,8 @@ func init() {
 	})
 }
 
-// WithDepth limits the copy to n levels below the root of the cache: 0 is the root alone, 1 the root and its
-// children. n must not be negative. The default is no limit.
+// WithDepth limits the copy to n levels below the root of the cache: 0 is the root alone, 1 the root and its children. n must not be
+// negative. The default is no limit.
 func WithDepth(n int) Option {
 	return func(c *config) error {
 		if n < 0 {
@@ -36,8 +40,8 @@ func WithDepth(n int) Option {
 	}
 }
 
-// WithFilter leaves out the nodes below the root for which keep returns false, and everything below them. keep must
-// be quick, must always give the same answer for a path, and must not call the cache. The default keeps all.
+// WithFilter leaves out the nodes below the root for which keep returns false, and everything below them. keep must be quick, must
+// always give the same answer for a path, and must not call the cache. The default keeps all.
 func WithFilter(keep func(path string) bool) Option {
 	return func(c *config) error {
 		if keep == nil {
@@ -48,14 +52,30 @@ func WithFilter(keep func(path string) bool) Option {
 	}
 }
 
-// WithoutData keeps the stats of nodes, and not their data: Data is nil. Changes of data are still reported.
+// WithoutData keeps the stats of nodes, and not their data: Data is nil. Changes of data are still reported. Without [OnChange]
+// the data are not even read.
 //
-// Nodes that the client may not read are left out, for servers from 3.8.4 and 3.9.2 on do not give their stat. Before, such
-// a cache shows them, too: with a persistent watch if they had no children when their stat was read, with standard watches those at the
-// limit of [WithDepth].
+// Nodes that the client may not read are left out, as with data. But servers before 3.8.4 and 3.9.2 give the stat to everybody: with a
+// persistent watch such a cache shows them as well if they had no children when their stat was read.
 func WithoutData() Option {
 	return func(c *config) error {
 		c.withoutData = true
+		return nil
+	}
+}
+
+// OnChange calls f with each change of the copy, in order, after it was made: all that [Cache.Changes] reports, but one after the
+// other, nothing merged, and without [Loaded]. When [Cache.Sync] returns, f has returned for all that Sync has waited for. f is called
+// by the goroutine that follows the tree, not under a lock. It should return soon, and must not close the cache.
+//
+// With [WithoutData], New has the data that were read. They are dropped when f has returned, so who keeps something else of each
+// node needs no memory for them.
+func OnChange(f func(Change)) Option {
+	return func(c *config) error {
+		if f == nil {
+			return fmt.Errorf("%w: OnChange(nil)", framework.ErrBadArgument)
+		}
+		c.onChange = f
 		return nil
 	}
 }

@@ -1,6 +1,8 @@
 package cache
 
 import (
+	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -20,21 +22,31 @@ type store[V any] struct {
 	loaded bool // all that was there has been put
 }
 
+// anyLevel is a number of levels without a limit.
+const anyLevel = math.MaxInt
+
 type node[V any] struct {
 	value    *V                  // never nil; what it refers to is never changed
 	children map[string]*node[V] // nil if there are none
+	loop     uint32              // for the goroutine that changes the store: the last loop that has reached the node
 }
 
 // find returns the node at path, or nil.
 func (s *store[V]) find(path string) *node[V] {
-	rel, ok := s.below(path)
-	if !ok || path != "/" && strings.HasSuffix(path, "/") {
+	rest, ok := strings.CutPrefix(path, s.path)
+	switch {
+	case ok && rest == "":
+		return s.root
+	case ok && s.path != "/":
+		rest, ok = strings.CutPrefix(rest, "/")
+	}
+	if !ok {
 		return nil
 	}
 	n := s.root
-	for rel != "" && n != nil {
+	for more := true; more && n != nil; {
 		var name string
-		name, rel, _ = strings.Cut(rel, "/")
+		name, rest, more = strings.Cut(rest, "/")
 		n = n.children[name]
 	}
 	return n
@@ -56,51 +68,70 @@ func (s *store[V]) len() int {
 	return s.size
 }
 
-// put sets the value at path, below a parent that must be there. Readers get it if it is a change.
-func (s *store[V]) put(path string, v *V, change bool) {
+// list returns the node at path and those that are at most so many levels below it, each before its children, siblings in order
+// of their names.
+func (s *store[V]) list(path string, levels int) []item[V] {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.find(path).list(path, levels, nil)
+}
+
+func (n *node[V]) list(path string, levels int, list []item[V]) []item[V] {
+	if n == nil {
+		return list
+	}
+	list = append(list, item[V]{path: path, new: n.value})
+	if levels > 0 {
+		for _, name := range slices.Sorted(maps.Keys(n.children)) {
+			list = n.children[name].list(framework.Join(path, name), levels-1, list)
+		}
+	}
+	return list
+}
+
+// put has v be what is at path, below a parent that must be there, and returns its node. A nil v takes out what is there, which must have
+// no children. Readers get it if it is a change.
+func (s *store[V]) put(path string, v *V, change bool) *node[V] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var old *V
-	if n := s.find(path); n != nil {
+	n, old := s.find(path), (*V)(nil)
+	switch {
+	case n == nil:
+		n = &node[V]{value: v}
+		s.place(path, n)
+		s.size++
+	case v == nil:
+		old = n.value
+		s.place(path, nil)
+		s.size--
+	default:
 		old, n.value = n.value, v
-	} else {
-		s.add(path, &node[V]{value: v})
 	}
 	if change {
 		s.publish(path, old, v)
 	}
+	return n
 }
 
-func (s *store[V]) add(path string, n *node[V]) {
-	s.size++
+// place has n be the node at path; nil takes out the one that is there.
+func (s *store[V]) place(path string, n *node[V]) {
 	if path == s.path {
 		s.root = n
 		return
 	}
 	dir, name := framework.Split(path)
 	parent := s.find(dir)
+	if n == nil {
+		delete(parent.children, name)
+		if len(parent.children) == 0 { // a map does not shrink
+			parent.children = nil
+		}
+		return
+	}
 	if parent.children == nil {
 		parent.children = make(map[string]*node[V])
 	}
 	parent.children[strings.Clone(name)] = n // not a part of the path, which would stay as well
-}
-
-// remove takes out a node without children.
-func (s *store[V]) remove(path string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.publish(path, s.find(path).value, nil)
-	s.size--
-	if path == s.path {
-		s.root = nil
-		return
-	}
-	dir, name := framework.Split(path)
-	parent := s.find(dir)
-	delete(parent.children, name)
-	if len(parent.children) == 0 { // a map does not shrink
-		parent.children = nil
-	}
 }
 
 // endLoad says that all that was there has been put. Readers get that once.
@@ -111,102 +142,4 @@ func (s *store[V]) endLoad() {
 		s.loaded = true
 		s.publish("", nil, nil)
 	}
-}
-
-// publish adds to what all readers get that there is now v at path instead of old; nil stands for nothing.
-func (s *store[V]) publish(path string, old, v *V) {
-	for r := range s.readers.Range {
-		r.(*reader[V]).push(&item[V]{path: path, old: old, new: v})
-	}
-}
-
-// subscribe makes a reader of what there is and of all changes from now on.
-func (s *store[V]) subscribe() *reader[V] {
-	r := newReader[V]()
-	s.mu.RLock() // nothing is published meanwhile
-	s.readers.Store(r, nil)
-	list, loaded := s.collect(), s.loaded
-	s.mu.RUnlock()
-	for _, p := range sorted(list) {
-		r.first = append(r.first, &item[V]{path: p.path, new: p.value})
-	}
-	if loaded {
-		r.first = append(r.first, &item[V]{})
-	}
-	return r
-}
-
-// placed is a value with its path.
-type placed[V any] struct {
-	path  string
-	value *V
-}
-
-// all returns the tree: each node before its children, siblings in order of their names.
-func (s *store[V]) all() []placed[V] {
-	s.mu.RLock()
-	list := s.collect()
-	s.mu.RUnlock()
-	return sorted(list)
-}
-
-// children returns the children of path in order of their names.
-func (s *store[V]) children(path string) []placed[V] {
-	var list []placed[V]
-	s.mu.RLock()
-	if n := s.find(path); n != nil {
-		for name, child := range n.children {
-			list = append(list, placed[V]{framework.Join(path, name), child.value})
-		}
-	}
-	s.mu.RUnlock()
-	return sorted(list)
-}
-
-// collect lists the tree in no order. s.mu is held.
-func (s *store[V]) collect() []placed[V] {
-	if s.root == nil {
-		return nil
-	}
-	return s.root.collect(s.path, make([]placed[V], 0, s.size))
-}
-
-func (n *node[V]) collect(path string, list []placed[V]) []placed[V] {
-	list = append(list, placed[V]{path, n.value})
-	for name, child := range n.children {
-		list = child.collect(framework.Join(path, name), list)
-	}
-	return list
-}
-
-func sorted[V any](list []placed[V]) []placed[V] {
-	slices.SortFunc(list, func(a, b placed[V]) int { return comparePaths(a.path, b.path) })
-	return list
-}
-
-// comparePaths orders paths by their elements, so that a node comes directly before what is below it.
-func comparePaths(a, b string) int {
-	for i := range min(len(a), len(b)) {
-		switch {
-		case a[i] == b[i]:
-		case a[i] == '/' || b[i] != '/' && a[i] < b[i]:
-			return -1
-		default:
-			return 1
-		}
-	}
-	return len(a) - len(b)
-}
-
-// below returns path without that of the root, "" for the root itself, and whether it is the root or below.
-func (s *store[V]) below(path string) (rel string, ok bool) {
-	if path == s.path {
-		return "", true
-	}
-	if s.path != "/" {
-		if path, ok = strings.CutPrefix(path, s.path); !ok {
-			return "", false
-		}
-	}
-	return strings.CutPrefix(path, "/")
 }

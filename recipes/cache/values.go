@@ -8,14 +8,15 @@ import (
 	"iter"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/follow"
 )
 
-// ErrNoValue is what a decoder returns for a node that holds no value, such as one that only has children. It is
-// no fault: no earlier value is kept.
+// ErrNoValue is what a decoder returns for a node that holds no value, such as one that only has children. It is no fault: no earlier
+// value is kept.
 var ErrNoValue = errors.New("node holds no value")
 
-// Values is a cache whose nodes are decoded, on one goroutine that follows its changes. Data that cannot be decoded do not
-// replace what could: the last good value of the node stays, together with the error. All methods are safe for concurrent use.
+// Values is a cache whose nodes are decoded, on one goroutine that follows its changes. Data that cannot be decoded do not replace what
+// could: the last good value of the node stays, together with the error. All methods are safe for concurrent use.
 type Values[T any] struct {
 	cache  *Cache
 	decode func(n Node) (T, error)
@@ -25,8 +26,8 @@ type Values[T any] struct {
 
 // Value is the value of a node.
 type Value[T any] struct {
-	// Value is decoded from Node or, if Err is not nil, from the last version of the node that was decoded well. If there is
-	// none it is zero.
+	// Value is decoded from Node or, if Err is not nil, from the last version of the node that was decoded well. If there is none it is
+	// zero.
 	Value T
 	Node  Node  // as the cache has it
 	Err   error // why Node could not be decoded: the decoder's error, or ErrNoValue
@@ -36,13 +37,13 @@ type Value[T any] struct {
 
 func (v *Value[T]) node(string) Node { return v.Node }
 
-// NewValues makes values of what a cache holds, and returns when that is decoded. decode is called with each version, unless
-// it is replaced by a newer one before, on one goroutine, and not under a lock. It must not change the node's data, and
-// must not close the cache. [JSON] is one. The error is [framework.ErrBadArgument] if an argument is nil or the cache
-// is one [WithoutData], or that of [Cache.Err]. Values ends with its cache.
+// NewValues makes values of what a cache holds, and returns when that is decoded. decode is called with each version, unless it is
+// replaced by a newer one before, on one goroutine, and not under a lock. It must not change the node's data, and must not close the
+// cache. [JSON] is one. The error is [framework.ErrBadArgument] if an argument is nil or the cache is one [WithoutData], or that of
+// [Cache.Err]. Values ends with its cache.
 func NewValues[T any](c *Cache, decode func(n Node) (T, error)) (*Values[T], error) {
 	if c == nil || decode == nil || c.cfg.withoutData {
-		return nil, opError("values", "", fmt.Errorf("%w: no cache, no decoder, or a cache without data", framework.ErrBadArgument))
+		return nil, follow.OpError("values", "", fmt.Errorf("%w: no cache, no decoder, or a cache without data", framework.ErrBadArgument))
 	}
 	v := &Values[T]{cache: c, decode: decode, source: c.nodes.subscribe(), known: store[Value[T]]{path: c.Path()}}
 	if c.background(v.run) {
@@ -50,7 +51,7 @@ func NewValues[T any](c *Cache, decode func(n Node) (T, error)) (*Values[T], err
 	}
 	if err := c.Err(); err != nil {
 		c.nodes.readers.Delete(v.source)
-		return nil, opError("values", c.Path(), err)
+		return nil, follow.OpError("values", c.Path(), err)
 	}
 	return v, nil
 }
@@ -74,7 +75,7 @@ func (v *Values[T]) run() {
 		case i.path == "":
 			v.known.endLoad()
 		case i.new == nil:
-			v.known.remove(i.path)
+			v.known.put(i.path, nil, true)
 		default:
 			v.known.put(i.path, v.value(i.new.node(i.path), v.known.get(i.path)), true)
 		}
@@ -99,7 +100,7 @@ func (v *Values[T]) Sync(ctx context.Context) error {
 	if err := v.cache.Sync(ctx); err != nil {
 		return err
 	}
-	return opError("sync values", v.cache.Path(), v.wait(ctx))
+	return follow.OpError("sync values", v.cache.Path(), v.wait(ctx))
 }
 
 // wait returns when all that the cache holds now has been decoded.
@@ -115,8 +116,8 @@ func (v *Values[T]) wait(ctx context.Context) error {
 	return v.cache.ended(ctx)
 }
 
-// Get returns the value of the node at path, and whether there is one: ok is false if the node is not in the cache, or
-// no version of it could be decoded. It never asks a server. It may be behind [Cache.Get] by what is being decoded: see [Values.Sync].
+// Get returns the value of the node at path, and whether there is one: ok is false if the node is not in the cache, or no version of it
+// could be decoded. It never asks a server. It may be behind [Cache.Get] by what is being decoded: see [Values.Sync].
 func (v *Values[T]) Get(path string) (value Value[T], ok bool) {
 	if known := v.known.get(path); known != nil {
 		return *known, known.good
@@ -127,8 +128,8 @@ func (v *Values[T]) Get(path string) (value Value[T], ok bool) {
 // All iterates over all nodes that have a value, in the order of [Cache.All], as they are when the iteration begins.
 func (v *Values[T]) All() iter.Seq[Value[T]] {
 	return func(yield func(Value[T]) bool) {
-		for _, p := range v.known.all() {
-			if p.value.good && !yield(*p.value) {
+		for _, i := range v.known.list(v.known.path, anyLevel) {
+			if i.new.good && !yield(*i.new) {
 				return
 			}
 		}
@@ -155,6 +156,6 @@ func (v *Values[T]) Changes(ctx context.Context) iter.Seq2[ValueChange[T], error
 				return
 			}
 		}
-		yield(ValueChange[T]{}, opError("changes", v.cache.Path(), v.cache.ended(ctx)))
+		yield(ValueChange[T]{}, follow.OpError("changes", v.cache.Path(), v.cache.ended(ctx)))
 	}
 }

@@ -280,7 +280,7 @@ func TestSyncOfValuesWaitsForTheDecoder(t *testing.T) {
 		defer cancel()
 		require.ErrorIs(t, values.Sync(short), context.DeadlineExceeded)
 		require.NoError(t, c.Close())
-		require.ErrorIs(t, values.Sync(t.Context()), cache.ErrClosed)
+		require.ErrorIs(t, values.Sync(t.Context()), framework.ErrEnded)
 	})
 }
 
@@ -296,5 +296,5 @@ func TestValuesNeedData(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrBadArgument)
 	require.NoError(t, c.Close())
 	_, err = cache.NewValues(c, cache.JSON[limits])
-	require.ErrorIs(t, err, cache.ErrClosed)
+	require.ErrorIs(t, err, framework.ErrEnded)
 }

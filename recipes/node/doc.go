@@ -31,7 +31,7 @@
 // ZooKeeper can tie a write to the version of a node, but not to the node: each new node has version 0 again. So
 // if somebody deletes our node by hand and somebody else makes one while a Set of ours is under way, the Set may
 // overwrite the other's data. Then the node is not taken for ours, the Set does not succeed, and a line of
-// level Error is logged. A Keep with [Replace] gives its node a version which such a write does not have. In the same way, if an earlier
+// level Error is logged. A Keep with [Replace] gives its ephemeral node another version than that of the node that it replaces. In the same way, if an earlier
 // session of ours ends at the moment at which its node is deleted, a node that somebody else has made by then may be deleted; a Keep
 // makes it again.
 //
@@ -42,18 +42,21 @@
 //
 // # How it works
 //
-// One goroutine per node knows in which state the node is, and each state has one step:
+// One goroutine per node knows in which state the node is. Each state has one step. After each step the node is looked at, which says the
+// next state; if nothing has happened since the last look, no request is sent for that.
 //
-//	state    the node                         step                                   next
-//	unseen   must be looked at                look                                   absent, ours, left, taken
-//	absent   is not there                     create                                 unseen
-//	ours     is of our session (persistent:   write what was set last, depend on     unseen
-//	         any persistent node)             the session, show the node, wait
-//	left     is of an earlier session of      delete                                 absent
-//	         ours
-//	taken    is another's                     wait, or replace: see WithIfTaken      unseen, absent
+//	state     the node                          step
+//	absent    is not there                      create it
+//	ours      is of our session (persistent:    write what was set last, depend on the session, show the node,
+//	          any persistent node)              and wait
+//	taken     is another's                      wait, or replace it: see WithIfTaken
+//	          is of an earlier session of ours  delete it
+//	refused   any: a request has failed         pause
 //
-// A step that fails is followed by a pause, and then by a look, or by the next try to create. A session begins with absent: the answer to a
-// create comes after all that was written before. (If a persistent node was there, it begins with unseen.) The waits end when the watch
-// fires that the look has set, at a Set, and with the session.
+//	          there is none    it is ours    it is another's    a request fails
+//	look      absent           ours          taken              refused
+//
+// A session begins with absent: the answer to a create comes after all that was written before. The waits end when the watch
+// of the last look fires, at a Set, and with the session. The end of the session, and an event that the node was deleted, make
+// Present false at once, whatever the goroutine waits for.
 package node

@@ -263,7 +263,7 @@ func TestPresentIsFalseBeforeCloseDeletes(t *testing.T) {
 		testbed.Receive(t, gate.Arrived(), "the deletion")
 		there, _ := m.Present()
 		require.False(t, there)
-		require.ErrorIs(t, m.Err(), node.ErrClosed)
+		require.ErrorIs(t, m.Err(), framework.ErrEnded)
 		require.Empty(t, m.Members())
 		require.Len(t, w.nodes("/group"), 1)
 		gate.Open()

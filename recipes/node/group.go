@@ -24,8 +24,8 @@ type Member struct {
 	*Node
 	id        string
 	group     *cache.Cache
-	seen      wait.Value[error] // set at each change of the group, and at its end
-	following sync.WaitGroup    // whoever sets seen
+	seen      wait.Value[struct{}] // set at each change of the group, and at its end
+	following sync.WaitGroup       // whoever sets seen
 }
 
 // Join makes the node id below the group's path, with payload as its data, keeps it there as
@@ -44,24 +44,16 @@ func Join(ctx context.Context, client *framework.Client, path, id string, payloa
 	if err != nil {
 		return nil, follow.OpError("join", path, err)
 	}
-	group, err := cache.New(client, path, cache.WithDepth(1))
-	if err == nil {
-		if err = group.Sync(ctx); err != nil {
-			_ = group.Close()
+	m := &Member{Node: n, id: id}
+	if m.group, err = cache.New(client, path, cache.WithDepth(1)); err == nil {
+		m.following.Go(m.follow) // ends with the cache
+		if err = m.group.Sync(ctx); err == nil {
+			return m, nil
 		}
+		_ = m.group.Close()
 	}
-	if err != nil {
-		n.shut() // deletes the node in the background
-		return nil, follow.OpError("join", path, err)
-	}
-	m := &Member{Node: n, id: id, group: group}
-	m.following.Go(func() { // ends with the cache
-		for range group.Changes(context.Background()) {
-			m.seen.Set(func(*error) {})
-		}
-		m.seen.Set(func(end *error) { *end = group.Err() })
-	})
-	return m, nil
+	n.shut() // deletes the node in the background
+	return nil, follow.OpError("join", path, err)
 }
 
 func configureMember(client *framework.Client, path, id string, opts []Option) (config, error) {
@@ -78,13 +70,28 @@ func configureMember(client *framework.Client, path, id string, opts []Option) (
 	return cfg, err
 }
 
-// Members returns the payloads of all members by their ids, as they were read last. We are in it exactly while our
-// node is there: see [Node.Present]. A member that this client may not read is left out.
+// Members returns the payloads of all members by their ids, as they were read last. They must not be changed. We are in it exactly while
+// our node is there: see [Node.Present]. A member that this client may not read is left out.
 //
 // It never goes back in time. While there is no connection it may be out of date: see [Member.Current].
 func (m *Member) Members() map[string][]byte {
-	members, _, _, _ := m.snapshot()
-	return copied(members)
+	s := m.status()
+	members := make(map[string][]byte)
+	var own cache.Node
+	for n := range m.group.Children(m.group.Path()) {
+		_, id := framework.Split(n.Path)
+		members[id] = n.Data
+		if id == m.id {
+			own = n
+		}
+	}
+	switch {
+	case s.present() && own.Stat.Mzxid < s.shown.mzxid: // the copy follows
+		members[m.id] = s.shown.data
+	case !s.present() && slices.Contains(s.sessions, own.Stat.EphemeralOwner):
+		delete(members, m.id) // it goes or is about to, or we do not know yet that it is there
+	}
+	return members
 }
 
 // Current reports whether Members is up to date, and returns a channel that is closed when that may have changed: see
@@ -92,23 +99,22 @@ func (m *Member) Members() map[string][]byte {
 func (m *Member) Current() (ok bool, changed <-chan struct{}) { return m.group.Current() }
 
 // Changes yields the members, first as they are now and then after each change. A slow reader gets the newest state instead of every
-// one. The last pair has an error, after which the loop ends: that of ctx, [ErrClosed] or [framework.ErrClosed]. Any number of
+// one. The last pair has an error, after which the loop ends: that of ctx, [framework.ErrEnded] or [framework.ErrClosed]. Any number of
 // goroutines may have an iteration of their own.
 func (m *Member) Changes(ctx context.Context) iter.Seq2[map[string][]byte, error] {
 	return func(yield func(map[string][]byte, error) bool) {
 		var last map[string][]byte
 		for {
-			members, ours, theirs, end := m.snapshot()
-			if end == nil && ctx.Err() != nil {
-				end = wait.Err(ctx)
-			}
-			switch {
+			_, theirs := m.seen.Get()
+			_, ours := m.get()
+			members := m.Members()
+			switch end := m.ended(ctx); {
 			case end != nil:
 				yield(nil, follow.OpError("changes", m.group.Path(), end))
 				return
 			case last == nil || !maps.EqualFunc(last, members, bytes.Equal):
-				last = members
-				if !yield(copied(members), nil) {
+				last = maps.Clone(members)
+				if !yield(members, nil) {
 					return
 				}
 				continue
@@ -122,6 +128,27 @@ func (m *Member) Changes(ctx context.Context) iter.Seq2[map[string][]byte, error
 	}
 }
 
+// ended is why the group is not followed any more, or not by an iteration with ctx.
+func (m *Member) ended(ctx context.Context) error {
+	switch {
+	case m.ctx.Err() != nil:
+		return framework.ErrEnded
+	case m.group.Err() != nil:
+		return m.group.Err()
+	case ctx.Err() != nil:
+		return wait.Err(ctx)
+	}
+	return nil
+}
+
+// follow sets seen.
+func (m *Member) follow() {
+	defer m.seen.Set(func(*struct{}) {})
+	for range m.group.Changes(context.Background()) {
+		m.seen.Set(func(*struct{}) {})
+	}
+}
+
 // ID is our id.
 func (m *Member) ID() string { return m.id }
 
@@ -132,39 +159,4 @@ func (m *Member) Close() error {
 	_ = m.group.Close() // it returns nil
 	m.following.Wait()
 	return err
-}
-
-// snapshot is who is in the group, channels that are closed when that may have changed, because of us or of the others, and why it
-// does not change any more. The payloads must not be changed.
-func (m *Member) snapshot() (members map[string][]byte, ours, theirs <-chan struct{}, end error) {
-	end, theirs = m.seen.Get()
-	s, ours := m.get()
-	if m.ctx.Err() != nil {
-		end = ErrClosed
-	}
-	members = make(map[string][]byte)
-	var own cache.Node
-	for n := range m.group.Children(m.group.Path()) {
-		_, id := framework.Split(n.Path)
-		members[id] = n.Data
-		if id == m.id {
-			own = n
-		}
-	}
-	switch {
-	case s.present && own.Stat.Mzxid < s.shown.mzxid: // the copy follows
-		members[m.id] = s.shown.data
-	case !s.present && slices.Contains(s.sessions, own.Stat.EphemeralOwner):
-		delete(members, m.id) // it goes or is about to, or we do not know yet that it is there
-	}
-	return members, ours, theirs, end
-}
-
-// copied is for somebody who may change it.
-func copied(members map[string][]byte) map[string][]byte {
-	c := make(map[string][]byte, len(members))
-	for id, payload := range members {
-		c[id] = slices.Clone(payload)
-	}
-	return c
 }

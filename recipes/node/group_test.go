@@ -148,7 +148,7 @@ func listsMembers(t *testing.T, bed *testbed.Bed) { // CUR-NOD-11
 	sees(t, one, map[string]string{"one": "1"})
 	require.NoError(t, one.Set(testbed.Context(t), []byte("new")))
 	require.Equal(t, map[string]string{"one": "new"}, members(one), "what was set is shown at once")
-	require.ErrorIs(t, end(two.Changes(testbed.Context(t))), node.ErrClosed, "a membership that is closed has no changes")
+	require.ErrorIs(t, end(two.Changes(testbed.Context(t))), framework.ErrEnded, "a membership that is closed has no changes")
 }
 
 func comeAndGo(t *testing.T, bed *testbed.Bed) { // KZ-NOD-01
@@ -492,5 +492,33 @@ func TestMembersDoNotShowUsBeforePresent(t *testing.T) {
 		gate.Open()
 		await(t, m, isThere)
 		sees(t, m, map[string]string{"a": "a", "b": "b"})
+	})
+}
+
+// TestMembersOfAnEnsembleThatWasWiped has all servers come back without data: the transactions begin with lower numbers. Who was there
+// before, and is not now, is not shown.
+func TestMembersOfAnEnsembleThatWasWiped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var current atomic.Pointer[zktest.Server]
+		old := zktest.NewServer(t, zktest.WithInMemory())
+		current.Store(old)
+		dial := framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			return current.Load().DialContext(ctx, network, address)
+		})
+		client, other := testbed.On(old).Client(t, dial), testbed.On(old).Client(t, dial)
+		for range 100 {
+			require.NoError(t, old.Create("/x", nil))
+			require.NoError(t, old.Delete("/x"))
+		}
+		m, gone := join(t, client, "/group", "m", "1"), join(t, other, "/group", "gone", "2")
+		sees(t, m, map[string]string{"m": "1", "gone": "2"})
+		current.Store(zktest.NewServer(t, zktest.WithInMemory()))
+		old.Stop()
+		require.NoError(t, gone.Close())
+		require.NoError(t, other.Close())
+		time.Sleep(time.Hour) // virtual time
+		await(t, m, isThere)
+		require.Equal(t, map[string]string{"m": "1"}, members(m))
+		require.True(t, isCurrent(m))
 	})
 }

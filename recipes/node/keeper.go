@@ -1,11 +1,11 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -21,36 +21,32 @@ import (
 type state int
 
 const (
-	unseen state = iota
-	absent
+	absent state = iota
 	ours
-	left
 	taken
+	refused
 )
 
 // keeper is what the goroutine of a Node knows. Nobody else has it.
 type keeper struct {
 	*Node
 	path    string // "" until it is chosen
-	state   state
 	pauses  wait.Pauses
 	session *framework.Session // the one that lives, or the last one; nil before the first
-	depends *dependency        // on it; nil: none
 
 	stat  *zk.Stat         // as the node was seen last; nil: there is none
 	watch *framework.Watch // of that look; nil: look again
 
-	mine    record
-	sent    bool      // there may be a node of ours
-	late    time.Time // until then a write of ours may be carried out that was not answered
-	touched time.Time // when the touch child was written, or the node was found
-	logged  string    // the last reason
+	mine   record
+	sent   bool      // there may be a node of ours
+	late   lateWrite // that may still be carried out
+	logged string    // the last reason
 }
 
-// dependency is our interest in the session while the node is there.
-type dependency struct {
-	stop  func() bool
-	ended atomic.Bool // the session is in trouble; it is set while Node.now is
+// lateWrite is a write of ours that was not answered. It goes to a node with this version, also to one that was made meanwhile.
+type lateWrite struct {
+	version int32
+	until   time.Time
 }
 
 // errAgain means that the node has changed since it was looked at.
@@ -60,260 +56,288 @@ var errAgain = errors.New("look again")
 func (k *keeper) run() {
 	defer close(k.done)
 	defer k.free()
-	var err error
-	if k.path != "" {
-		err = k.claim()
+	if k.cfg.ttl > 0 {
+		var touching sync.WaitGroup
+		defer touching.Wait()
+		touching.Go(k.touch) // ends with the Node or the client
 	}
+	err := k.claim()
 	for k.ctx.Err() == nil && !errors.Is(err, framework.ErrClosed) {
-		if err = k.connect(); err == nil {
-			k.live()
+		var session *framework.Session
+		if session, err = k.client.Session(k.ctx); err == nil {
+			k.live(session)
 		} else {
 			k.report(err)
 			_ = engine.Sleep(k.ctx, engine.Of(k.client), k.pauses.Next())
 		}
 	}
-	if errors.Is(err, framework.ErrClosed) {
-		k.missing(framework.ErrClosed)
-		if k.cfg.persistent && k.cfg.ttl == 0 {
-			k.now.Set(func(s *status) { s.left = framework.ErrClosed })
-		}
-		return
-	}
-	err = k.leave()
-	k.now.Set(func(s *status) { s.left = err })
+	left := k.leave(errors.Is(err, framework.ErrClosed))
+	k.now.Set(func(s *status) { s.left = left })
 }
 
-// connect waits for a session, and begins with it.
-func (k *keeper) connect() error {
-	session, err := k.client.Session(k.ctx)
-	if err != nil {
-		return err
-	}
-	k.session, k.state, k.watch = session, absent, nil
-	k.mine.number, k.mine.czxid = 0, 0
-	if k.cfg.persistent && k.status().shown.number > 0 {
-		k.state = unseen // it is there, most likely
-	}
+// live keeps the node in one session. It begins with a create: the answer to a write comes after all that was written before.
+func (k *keeper) live(session *framework.Session) {
+	k.session, k.watch = session, nil
 	k.now.Set(func(s *status) { s.sessions = append(s.sessions, session.ID()) })
-	return nil
-}
-
-// live keeps the node in one session.
-func (k *keeper) live() {
-	ctx := framework.InSession(k.ctx, k.session)
-	for k.ctx.Err() == nil && k.session.Err() == nil {
-		switch err := k.step(ctx); {
-		case err == nil:
-		case errors.Is(err, errAgain):
-			k.state = unseen
-		default:
+	ctx := framework.InSession(k.ctx, session)
+	for state := absent; k.ctx.Err() == nil && session.Err() == nil; {
+		err := k.step(ctx, state)
+		if err == nil || errors.Is(err, errAgain) {
+			state, err = k.look(ctx)
+		}
+		if err != nil {
 			k.report(err)
-			k.rest(k.untilTouch(k.pauses.Next()))
-			if k.state != absent {
-				k.state = unseen
-			}
+			state = refused
 		}
 	}
-	if err := k.session.Err(); err != nil {
-		if k.status().err == nil { // nobody depended on the session
-			k.missing(err)
-		}
-		k.release()
+	if err := session.Err(); err != nil {
+		k.missing(err)
 	}
 }
 
-// step does what the state asks for.
-func (k *keeper) step(ctx context.Context) error {
-	switch k.state {
+// step does what the state asks for. After it the node is looked at.
+func (k *keeper) step(ctx context.Context, state state) error {
+	switch state {
 	case absent:
 		return k.create(ctx)
 	case ours:
 		return k.hold(ctx)
-	case left:
-		return k.clear(ctx)
 	case taken:
-		if k.cfg.taken == Replace && k.status().shown.number == 0 {
-			return k.replace(ctx)
-		}
-		reason := takenBy(k.stat)
-		k.lose(reason)
-		k.report(reason)
-		k.sent = k.sent && !k.cfg.persistent // a persistent node is not known by its owner
-		k.rest(0)
-		k.state = unseen
-		return nil
+		return k.waitOrReplace(ctx)
 	}
-	return k.look(ctx)
-}
-
-// look looks at the node, unless nothing has happened since it was looked at.
-func (k *keeper) look(ctx context.Context) error {
-	if k.watch == nil || wait.Closed(k.watch.Done()) {
-		k.believe() // what is there now only the look can say, which may take its time
-		k.watch = nil
-		_, stat, watch, err := k.client.ExistsW(ctx, k.path)
-		if err != nil {
-			return err
-		}
-		k.stat, k.watch = stat, watch
-	}
-	if k.stat == nil {
-		k.lose(ErrDeleted)
-		k.state = absent
-		return nil
-	}
-	k.state = k.whose(k.stat)
+	k.rest(k.pauses.Next())
 	return nil
 }
 
-// believe takes the node for gone if the watch has said that it was deleted.
-func (k *keeper) believe() {
-	if k.watch != nil && k.watch.Event().Type == zk.EventNodeDeleted {
+// look looks at the node, unless nothing has happened since it was looked at, and says in which state it is.
+func (k *keeper) look(ctx context.Context) (state, error) {
+	if k.path == "" {
+		return absent, nil
+	}
+	if k.watch == nil || wait.Closed(k.watch.Done()) {
+		_, stat, watch, err := k.client.ExistsW(ctx, k.path)
+		k.stat, k.watch = stat, watch
+		if err != nil {
+			return refused, err
+		}
+		if stat != nil && k.isOurs(stat) {
+			(*engine.Watch)(watch).OnFire(k.fired)
+		}
+	}
+	switch {
+	case k.stat == nil:
+		return absent, nil
+	case k.isOurs(k.stat):
+		return ours, nil
+	}
+	return taken, nil
+}
+
+// fired is called when the watch of a look fires, whatever the keeper waits for at that moment.
+func (k *keeper) fired(e zk.Event, _ *engine.Session) {
+	if e.Type == zk.EventNodeDeleted {
 		k.deleted()
 	}
 }
 
-// deleted notes that the node was deleted, if it was shown.
-func (k *keeper) deleted() {
-	if k.status().present {
-		k.missing(ErrDeleted)
+// isOurs reports whether a node is of our session. No other Keep of this client has made it: see claim.
+func (k *keeper) isOurs(stat *zk.Stat) bool {
+	if k.cfg.persistent {
+		return stat.EphemeralOwner == 0
 	}
+	return stat.EphemeralOwner == k.session.ID()
 }
 
-// whose is the state of a node that is there: ours, left or taken. No other Keep of this client has made it: see claim.
-func (k *keeper) whose(stat *zk.Stat) state {
-	owner := stat.EphemeralOwner
+// wasOurs reports whether a node is of a session of ours, this one included.
+func (k *keeper) wasOurs(stat *zk.Stat) bool {
+	return !k.cfg.persistent && slices.Contains(k.status().sessions, stat.EphemeralOwner)
+}
+
+// create makes the node, at the path that it had before if there was one.
+func (k *keeper) create(ctx context.Context) error {
+	k.deleted()
+	k.mine, k.watch = record{}, nil
+	want, asked := k.status().want, k.path
+	options := []framework.CreateOption{framework.As(k.cfg.mode(k.path == ""))}
+	if k.path == "" {
+		asked = k.asked
+		options = append(options, framework.Protected()) // after an error none stays: the client sees to that
+	}
+	if k.cfg.ttl > 0 {
+		options = append(options, framework.TTL(k.cfg.ttl))
+	}
+	if !k.cfg.noParents {
+		options = append(options, framework.ContainerParents())
+	}
+	path, stat, err := k.make(ctx, asked, want.data, options)
 	switch {
-	case k.cfg.persistent && owner == 0:
-		return ours
-	case k.cfg.persistent:
-		return taken
-	case owner == k.session.ID():
-		return ours
-	case slices.Contains(k.status().sessions, owner):
-		return left
+	case err == nil:
+		k.mine, k.sent = record{want, stat.Czxid, stat.Czxid}, true
+		if k.path == "" {
+			k.path = path
+			return k.claim() // at once: the name is new
+		}
+	case errors.Is(err, zk.ErrNodeExists):
+		return errAgain
+	case retry.Unknown(err) && k.path != "":
+		if k.sent = true; k.cfg.persistent && k.cfg.ttl == 0 {
+			k.sweep(ctx)
+		}
 	}
-	return taken
+	return err
 }
 
-// takenBy is why a node that is not ours is in the way.
-func takenBy(stat *zk.Stat) error {
-	if stat.EphemeralOwner == 0 {
-		return fmt.Errorf("%w: a persistent node", ErrTaken)
+// make creates the node. The stat says by its czxid which one is ours: a persistent node has no owner. The czxid is 0 if the node is
+// ephemeral, and if the server does not return one.
+func (k *keeper) make(ctx context.Context, path string, data []byte, options []framework.CreateOption) (created string, stat zk.Stat, err error) {
+	if k.cfg.persistent {
+		created, err = k.client.Create(ctx, path, data, append(options, framework.StatTo(&stat))...)
+		if k.cfg.ttl > 0 || !errors.Is(err, framework.ErrUnimplemented) {
+			return created, stat, err
+		}
 	}
-	return fmt.Errorf("%w: session %#x", ErrTaken, uint64(stat.EphemeralOwner))
+	if k.path != "" && k.cfg.ttl == 0 && k.late.version == 0 && time.Now().Before(k.late.until) {
+		// The late write must not meet the new node, so that gets another version.
+		results, err := k.client.Multi(once(ctx), &zk.CreateRequest{Path: path, Flags: int32(k.cfg.mode(false))}, &zk.SetDataRequest{Path: path, Data: data})
+		if err == nil {
+			return path, *results[1].Stat, nil
+		}
+		if !errors.Is(err, zk.ErrNoNode) { // or the parents are missing
+			return "", stat, err
+		}
+	}
+	created, err = k.client.Create(ctx, path, data, options...)
+	return created, stat, err
+}
+
+// once returns a context for a request that is not repeated when it was not answered: the node is looked at before the next try.
+func once(ctx context.Context) context.Context {
+	return engine.WithHints(ctx, engine.Hints{Once: true})
+}
+
+// changed is errAgain if a write has failed since the node is not the one any more that was seen.
+func changed(err error) error {
+	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) {
+		return errAgain
+	}
+	return err
 }
 
 // hold is for the node that is there and ours. If a server refuses what is to be written, the node is kept with what it holds.
 func (k *keeper) hold(ctx context.Context) error {
-	if wait.Closed(k.watch.Done()) {
-		return errAgain // perhaps it is another's by now
-	}
+	k.sent = true
 	if k.stat.Czxid != k.mine.czxid {
 		if k.mine.czxid != 0 { // or it is the one that was made just now
 			k.mine.number = 0
 		}
-		k.mine.czxid, k.mine.mzxid, k.touched = k.stat.Czxid, k.stat.Czxid, time.Now()
+		k.mine.czxid, k.mine.mzxid = k.stat.Czxid, k.stat.Czxid
 	}
-	if k.stat.Mzxid != k.mine.mzxid && time.Now().Before(k.late) {
+	if k.stat.Mzxid != k.mine.mzxid && time.Now().Before(k.late.until) {
 		k.mine.number = 0 // perhaps it was a late write of ours, with older data
 	}
-	k.sent = true
 	refusal := k.write(ctx)
 	if refusal != nil && (!isAnswer(refusal) || k.mine.number == 0) {
 		return refusal
 	}
-	if err := k.touch(ctx); err != nil {
-		if !isAnswer(err) {
-			return err
-		}
-		if refusal == nil {
-			refusal = err
-		}
-	}
-	if err := k.show(ctx, refusal); err != nil {
+	if err := cmp.Or(k.show(ctx, refusal), refusal); err != nil {
 		return err
-	}
-	if refusal != nil {
-		return refusal
 	}
 	k.pauses.Reset()
 	k.logged = ""
-	k.rest(k.untilTouch(0))
-	k.state = unseen
+	k.rest(0)
 	return nil
+}
+
+// write brings the data up to date. It names the version, so that data are not written to a node that has come in its place, unless that
+// one has the same version.
+func (k *keeper) write(ctx context.Context) error {
+	want := k.status().want
+	if want.number == k.mine.number {
+		return nil
+	}
+	stat, err := k.client.Set(once(ctx), k.path, want.data, k.stat.Version)
+	switch {
+	case err == nil && stat.Czxid == k.mine.czxid:
+		k.mine, k.stat = record{want, stat.Czxid, stat.Mzxid}, stat
+		return nil
+	case err == nil && !k.isOurs(stat):
+		k.client.Logger().Error("another's node was overwritten, after ours was deleted", "path", k.path, "reason", takenBy(stat))
+	case errors.Is(err, zk.ErrNoNode):
+		k.deleted()
+	case retry.Unknown(err):
+		k.late = lateWrite{k.stat.Version, time.Now().Add(2 * k.session.Timeout())} // servers end a session once per tick, half a timeout late at most
+	case isAnswer(err) && !errors.Is(changed(err), errAgain):
+		k.now.Set(func(s *status) {
+			s.refused = refusal{want.number, follow.Bare(err)}
+			if s.present() {
+				s.err = s.refused.err // before Set returns
+			}
+		})
+		return err
+	}
+	k.watch = nil // whatever has gone wrong is looked at
+	return cmp.Or(changed(err), errAgain)
 }
 
 // show makes it known that the node is there, and what is refused nevertheless, if anything. It fails
 // if the session is in trouble, or if something has happened to a node that is not shown yet.
 func (k *keeper) show(ctx context.Context, refusal error) error {
-	err := k.depend()
+	if now := k.status(); now.present() && now.err == nil && refusal == nil && now.shown.mzxid == k.mine.mzxid {
+		return nil // nothing is new
+	}
+	err := k.tryShow(refusal)
 	if errors.Is(err, framework.ErrSessionLost) && k.session.Err() == nil {
 		// The last word of the leader is older than the session timeout: this process was slow. A write is its next
 		// word. Nobody asks for one as long as nobody depends on the session. If the connection has just come to life again
 		// the write proves nothing yet, and it is tried again after a pause.
-		if err = k.client.CatchUp(ctx); err == nil {
-			err = k.depend()
+		if err = k.client.Sync(ctx); err == nil {
+			err = k.tryShow(refusal)
 		}
 	}
-	if err != nil {
-		return err
-	}
-	now, d := k.status(), k.depends
-	switch {
-	case !now.present && wait.Closed(k.watch.Done()):
-		return errAgain // perhaps it is another's by now
-	case now.present && now.err == nil && refusal == nil && now.shown.number == k.mine.number && now.shown.mzxid == k.mine.mzxid:
-		return nil // nothing is new
-	}
+	return err
+}
+
+// tryShow has the session report when it is in trouble, and shows the node, in one step: it is never shown without that.
+func (k *keeper) tryShow(refusal error) (err error) {
 	k.now.Set(func(s *status) {
-		s.path, s.shown = k.path, k.mine
-		if !d.ended.Load() {
-			s.present, s.err = true, follow.Bare(refusal)
+		if !s.present() {
+			if wait.Closed(k.watch.Done()) {
+				err = errAgain // perhaps it is another's by now
+				return
+			}
+			d := &dependency{}
+			if d.stop, err = k.session.Depend(k.cfg.policy, func(cause error) { k.trouble(d, cause) }); err != nil {
+				return
+			}
+			s.depends = d
+		}
+		s.path, s.shown, s.err = k.path, k.mine, follow.Bare(refusal)
+	})
+	return err
+}
+
+// trouble is called when nobody may depend on the session any more.
+func (k *keeper) trouble(d *dependency, cause error) {
+	k.now.Set(func(s *status) {
+		if s.depends == d {
+			s.gone(cause)
 		}
 	})
-	return nil
-}
-
-// depend has the session report when it is in trouble.
-func (k *keeper) depend() error {
-	if k.depends != nil && !k.depends.ended.Load() {
-		return nil
-	}
-	k.release()
-	d := &dependency{}
-	stop, err := k.session.Depend(k.cfg.policy, func(cause error) {
-		k.now.Set(func(s *status) {
-			d.ended.Store(true)
-			s.present, s.err = false, cause
-		})
-		k.wake.Raise()
-	})
-	if err != nil {
-		return err
-	}
-	d.stop, k.depends = stop, d
-	return nil
-}
-
-// release ends the interest in the session.
-func (k *keeper) release() {
-	if k.depends != nil {
-		k.depends.stop()
-		k.depends = nil
-	}
-}
-
-// lose notes that the node that is there, if any, is not ours.
-func (k *keeper) lose(reason error) {
-	k.missing(reason) // while we depend on the session
-	k.release()
-	k.mine.number, k.mine.czxid = 0, 0
+	k.wake.Raise()
 }
 
 // missing notes that the node is not there.
 func (k *keeper) missing(reason error) {
-	k.now.Set(func(s *status) { s.present, s.err = false, reason })
+	k.now.Set(func(s *status) { s.gone(reason) })
+}
+
+// deleted notes that the node was deleted, if it was shown.
+func (k *keeper) deleted() {
+	k.now.Set(func(s *status) {
+		if s.present() {
+			s.gone(ErrDeleted)
+		}
+	})
 }
 
 // report makes known what is in the way. What a server refuses is logged once.

@@ -38,7 +38,7 @@ func TestCloseInEachState(t *testing.T) {
 			return gate.Open
 		}, nothing},
 		"absent, persistent": {[]node.Option{node.AsPersistent()}, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
-			gate := w.Block(zktest.OnOp(zktest.OpCreate))
+			gate := w.Block(zktest.OnOp(zktest.OpCreate2))
 			require.NoError(t, w.Delete("/group/a"))
 			testbed.Receive(t, gate.Arrived(), "the create")
 			return gate.Open
@@ -49,7 +49,7 @@ func TestCloseInEachState(t *testing.T) {
 			go func() { set <- n.Set(t.Context(), []byte("b")) }()
 			testbed.Receive(t, gate.Arrived(), "the write")
 			return func() {
-				assert.ErrorIs(t, testbed.Receive(t, set, "the end of Set"), node.ErrClosed)
+				assert.ErrorIs(t, testbed.Receive(t, set, "the end of Set"), framework.ErrEnded)
 				gate.Open()
 			}
 		}, nothing},
@@ -98,7 +98,7 @@ func TestCloseInEachState(t *testing.T) {
 				synctest.Wait()
 				there, _ := n.Present()
 				require.False(t, there)
-				require.ErrorIs(t, n.Err(), node.ErrClosed)
+				require.ErrorIs(t, n.Err(), framework.ErrEnded)
 				goOn()
 				require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
 				require.Less(t, time.Since(began), time.Second, "it waits for the servers only")

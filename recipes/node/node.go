@@ -20,9 +20,6 @@ var (
 	// ErrDeleted is the reason why a node is not there while it is made again, after somebody
 	// has deleted it.
 	ErrDeleted = errors.New("node was deleted")
-
-	// ErrClosed means that the node was closed: it is not kept any more.
-	ErrClosed = errors.New("kept node is closed")
 )
 
 // Node is a node that is kept: what [Keep] returns. One goroutine makes it again until [Node.Close], or
@@ -33,7 +30,7 @@ type Node struct {
 	client *framework.Client
 	cfg    config
 	asked  string          // the path that Keep was given
-	ctx    context.Context // ends with Close, cause ErrClosed
+	ctx    context.Context // ends with Close, cause framework.ErrEnded
 	stop   context.CancelCauseFunc
 	wake   wait.Signal   // there is something to do
 	done   chan struct{} // closed when the goroutine has ended
@@ -44,12 +41,25 @@ type Node struct {
 type status struct {
 	path     string // once the node has been made
 	want     content
-	present  bool
+	depends  *dependency // on the session; nil: the node is not there
 	err      error
 	shown    record
 	sessions []int64 // ids of our sessions, this one included
 	refused  refusal // of the newest content that was refused
 	left     error   // why the node could not be deleted; once done is closed
+}
+
+// dependency is our interest in the session.
+type dependency struct{ stop func() bool }
+
+func (s *status) present() bool { return s.depends != nil }
+
+// gone notes that the node is not there.
+func (s *status) gone(reason error) {
+	if s.depends != nil {
+		s.depends.stop()
+	}
+	s.depends, s.err = nil, reason
 }
 
 // content is what the node is to hold. A later one has a higher number, from 1.
@@ -137,9 +147,9 @@ func (n *Node) awaitFirst(ctx context.Context) error {
 func (n *Node) get() (status, <-chan struct{}) {
 	s, changed := n.now.Get()
 	if n.ctx.Err() != nil {
-		s.present = false
+		s.depends = nil
 		if !errors.Is(s.err, framework.ErrClosed) {
-			s.err = ErrClosed
+			s.err = framework.ErrEnded
 		}
 	}
 	return s, changed
@@ -157,15 +167,19 @@ func (n *Node) Path() string { return n.status().path }
 // data. Of several calls at a time the last one wins.
 //
 // If Set fails the data are not lost: they are written when that becomes possible, also into a node that has to
-// be made again, unless a later Set replaces them. Only after [framework.ErrTooLong] they are given up, and the node is kept with what
-// it held before, as if that had been set. Other errors are that of ctx, which also wraps the reason,
-// such as [ErrTaken]; what the server answered, such as zk.ErrNoAuth; [ErrClosed] and
-// [framework.ErrClosed].
+// be made again, unless a later Set replaces them. Errors are that of ctx, which also wraps the reason,
+// such as [ErrTaken]; what the server answered, such as zk.ErrNoAuth; [framework.ErrEnded] and
+// [framework.ErrClosed]. Only after [framework.ErrTooLong], which is returned at once, nothing has changed.
 func (n *Node) Set(ctx context.Context, data []byte) error {
+	data = n.dataOf(data)
+	path := n.Path()
+	if err := engine.Of(n.client).Fits(path, len(data)); err != nil {
+		return follow.OpError("set", path, err)
+	}
 	var number int64
 	n.now.Set(func(s *status) {
 		number = s.want.number + 1
-		s.want = content{number, n.dataOf(data)}
+		s.want = content{number, data}
 	})
 	n.wake.Raise()
 	s, err := n.now.Until(ctx, func(s status) bool {
@@ -174,12 +188,13 @@ func (n *Node) Set(ctx context.Context, data []byte) error {
 	switch {
 	case err != nil:
 		err = engine.Of(n.client).GaveUp(ctx, s.err)
-	case s.refused.number == number || s.refused.number > s.shown.number:
-		err = s.refused.err // what is shown with this number is what was there before
-	case s.shown.number < number:
+	case s.shown.number >= number:
+	case s.refused.number >= number:
+		err = s.refused.err
+	default:
 		err = n.status().err // it is closed
 	}
-	return follow.OpError("set", s.path, err)
+	return follow.OpError("set", path, err)
 }
 
 // Present reports whether the node is there and ours, and returns a channel that is closed when that, or
@@ -192,12 +207,12 @@ func (n *Node) Set(ctx context.Context, data []byte) error {
 // [connstate.Standard]: https://pkg.go.dev/github.com/gocurator/curator/connstate#Standard
 func (n *Node) Present() (there bool, changed <-chan struct{}) {
 	s, changed := n.get()
-	return s.present, changed
+	return s.present(), changed
 }
 
 // Err is nil while the node is there and holds what was set last. Otherwise it is the reason:
 // [ErrTaken], [ErrDeleted], [framework.ErrSuspended], [framework.ErrSessionLost], zk.ErrNoServer,
-// what a server refused (zk.ErrNoAuth, zk.ErrNoNode), and at the end [ErrClosed] or [framework.ErrClosed]. Except after the last two, it is tried again until the node is there.
+// what a server refused (zk.ErrNoAuth, zk.ErrNoNode), and at the end [framework.ErrEnded] or [framework.ErrClosed]. Except after the last two, it is tried again until the node is there.
 func (n *Node) Err() error { return follow.OpError("keep", n.Path(), n.status().err) }
 
 // Close deletes the node and stops keeping it. It returns when the server has confirmed that, or
@@ -216,7 +231,7 @@ func (n *Node) Close() error {
 
 // shut has the goroutine delete the node and end.
 func (n *Node) shut() {
-	n.stop(ErrClosed)
+	n.stop(framework.ErrEnded)
 	n.now.Set(func(*status) {}) // it is another one for all who get it from now on
 }
 

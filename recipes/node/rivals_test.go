@@ -23,7 +23,8 @@ import (
 )
 
 // TestRivalsOnAClusterNeverBothHaveTheNode is the same on three servers, of which some lag behind, are cut off from
-// the others, or end.
+// the others, or end. Each replaces the others' nodes. In the worlds of package sim those who want one path wait for each other: its
+// monitor counts a term of one from when the other's has ended.
 func TestRivalsOnAClusterNeverBothHaveTheNode(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

@@ -1,54 +1,42 @@
 package node
 
 import (
-	"context"
 	"errors"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/wait"
 )
 
 // touchName is Curator's name of the child that keeps a node with a TTL.
 const touchName = "touch"
 
-// touch writes to the touch child if it is time.
-func (k *keeper) touch(ctx context.Context) error {
-	if k.cfg.ttl == 0 || time.Since(k.touched) < k.cfg.ttl/2 {
-		return nil
-	}
-	path := framework.Join(k.path, touchName)
-	err := k.attend(func() error {
-		_, err := k.client.Set(ctx, path, k.client.DefaultData(), -1)
-		if errors.Is(err, zk.ErrNoNode) {
-			_, err = k.client.Create(ctx, path, nil, framework.TTL(k.cfg.ttl))
+// touch writes to the touch child every half TTL while the node is there, until the Node or the client is closed. What fails is tried
+// again after a pause.
+func (n *Node) touch() {
+	path, logged := framework.Join(n.asked, touchName), ""
+	pauses := wait.Pauses{First: firstPause, Last: lastPause}
+	for pause := n.cfg.ttl / 2; ; {
+		_ = engine.Sleep(n.ctx, engine.Of(n.client), pause)
+		s, err := n.now.Until(n.ctx, func(s status) bool { return s.present() || errors.Is(s.err, framework.ErrClosed) })
+		if err != nil || !s.present() {
+			return
 		}
-		return err
-	})
-	switch {
-	case errors.Is(err, zk.ErrNoNode): // the node itself
-		k.deleted()
-		k.watch = nil
-		return errAgain
-	case err != nil && !errors.Is(err, zk.ErrNodeExists):
-		return err
+		_, err = n.client.Set(n.ctx, path, n.client.DefaultData(), -1)
+		if errors.Is(err, zk.ErrNoNode) {
+			_, err = n.client.Create(n.ctx, path, nil, framework.TTL(n.cfg.ttl))
+		}
+		if err == nil || errors.Is(changed(err), errAgain) { // the child is there, or the node is made again
+			pause = n.cfg.ttl / 2
+			pauses.Reset()
+			continue
+		}
+		pause = pauses.Next()
+		if isAnswer(err) && err.Error() != logged {
+			logged = err.Error()
+			n.client.Logger().Warn("node with a TTL is not touched", "path", n.asked, "reason", err)
+		}
 	}
-	k.touched = time.Now()
-	return nil
-}
-
-// untilTouch is how long to rest: for limit at most, unless that is 0, and not beyond the next touch.
-func (k *keeper) untilTouch(limit time.Duration) time.Duration {
-	if k.cfg.ttl == 0 || k.depends == nil {
-		return limit
-	}
-	due := time.Until(k.touched.Add(k.cfg.ttl / 2))
-	switch {
-	case limit == 0:
-		return max(due, 1)
-	case due > 0:
-		return min(due, limit)
-	}
-	return limit // the touch has failed
 }

@@ -4,6 +4,7 @@ package follow
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
@@ -53,6 +54,17 @@ func Reads(
 		}
 		return changed, Bare(err)
 	})
+}
+
+// Check returns what is wrong with the arguments of a recipe that is one node: framework.ErrBadArgument or framework.ErrBadPath.
+func Check(client *framework.Client, path string) error {
+	switch {
+	case client == nil:
+		return fmt.Errorf("%w: nil client", framework.ErrBadArgument)
+	case path == "/":
+		return fmt.Errorf("%w: not the root", framework.ErrBadPath)
+	}
+	return framework.ValidatePath(path)
 }
 
 // OpError names the recipe's operation and path instead of those of a request. It returns nil for nil.

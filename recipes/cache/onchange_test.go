@@ -1,0 +1,104 @@
+package cache_test
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestOnChangeGetsEachChangeBeforeSyncReturns(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		client := testbed.InProcess(t).Client(t)
+		create(t, client, "/r", "/r/a")
+		var seen []string
+		c := load(t, client, "/r", append(opts, cache.WithoutData(), cache.OnChange(func(ch cache.Change) {
+			seen = append(seen, fmt.Sprintf("%v %s=%s", ch.Kind, ch.Path, ch.New.Data))
+			require.Nil(t, ch.Old.Data)
+			require.Equal(t, ch.Kind != cache.Created, ch.Old.Path != "")
+		}))...)
+		want := func(changes ...string) {
+			t.Helper()
+			require.NoError(t, c.Sync(testbed.Context(t)))
+			require.Equal(t, changes, seen)
+			seen = nil
+		}
+		want("created /r=/r", "created /r/a=/r/a")
+		for i := range 3 {
+			set(t, client, "/r/a", fmt.Sprint(i))
+			want(fmt.Sprintf("changed /r/a=%d", i))
+		}
+		create(t, client, "/r/b")
+		want("created /r/b=/r/b")
+		remove(t, client, "/r/a", "/r/b")
+		require.NoError(t, c.Sync(testbed.Context(t)))
+		require.ElementsMatch(t, []string{"deleted /r/a=", "deleted /r/b="}, seen)
+
+		n, found := c.Get("/r")
+		require.True(t, found)
+		require.Nil(t, n.Data, "data are not kept")
+		require.Zero(t, c.Stats().Bytes)
+	})
+}
+
+func TestOnChangeWithDataHasTheOldOnesToo(t *testing.T) {
+	client := testbed.InProcess(t).Client(t)
+	create(t, client, "/r")
+	var seen []string
+	c := load(t, client, "/r", cache.OnChange(func(ch cache.Change) { seen = append(seen, fmt.Sprintf("%s %s", ch.Old.Data, ch.New.Data)) }))
+	set(t, client, "/r", "new")
+	require.NoError(t, c.Sync(testbed.Context(t)))
+	require.Equal(t, []string{" /r", "/r new"}, seen)
+	require.Equal(t, []string{"/r=new"}, show(c))
+	require.EqualValues(t, 3, c.Stats().Bytes)
+}
+
+// Whoever applies all changes has the tree, with its data, whatever request fails.
+func TestWhatOnChangeGotIsTheTree(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
+			create(t, s.Other, "/r", "/r/a", "/r/b", "/r/b/x")
+			got := map[string]string{}
+			c := load(t, s.Subject, "/r", append(opts, cache.WithoutData(), cache.OnChange(func(ch cache.Change) {
+				if delete(got, ch.Path); ch.Kind != cache.Deleted {
+					got[ch.Path] = string(ch.New.Data)
+				}
+			}))...)
+			want := map[string]string{"/r": "/r", "/r/a": "/r/a", "/r/b": "/r/b", "/r/b/x": "/r/b/x"}
+			require.Equal(t, want, got)
+			set(t, s.Other, "/r/b/x", "new")
+			create(t, s.Other, "/r/c")
+			remove(t, s.Other, "/r/a")
+			require.NoError(t, c.Sync(testbed.Context(t)))
+			maps.Copy(want, map[string]string{"/r/b/x": "new", "/r/c": "/r/c"})
+			delete(want, "/r/a")
+			require.Equal(t, want, got)
+			require.NoError(t, c.Close())
+		})
+	})
+}
+
+// OnChange needs the data: a server of before 3.9 would give the stat.
+func TestOnChangeDoesNotGetANodeThatMayNotBeRead(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		synctest.Test(t, func(t *testing.T) {
+			_, subject, owner, mine := ownership(t, zktest.WithVersion(zktest.V3_8))
+			create(t, owner, "/r")
+			_, err := owner.Create(testbed.Context(t), "/r/secret", nil, framework.ACL(mine))
+			require.NoError(t, err)
+			var seen []string
+			c, err := cache.New(subject, "/r", append(opts, cache.WithoutData(), cache.OnChange(func(ch cache.Change) { seen = append(seen, ch.Path) }))...)
+			require.NoError(t, err)
+			defer c.Close()
+			require.NoError(t, c.Sync(testbed.Context(t)))
+			require.Equal(t, []string{"/r"}, seen)
+		})
+	})
+}
