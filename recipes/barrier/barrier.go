@@ -23,14 +23,15 @@
 package barrier
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/follow"
+	"github.com/gocurator/curator/retry"
 )
 
 // Barrier is a barrier at one path that makes everybody wait while it is set. It does not belong to the session that
@@ -42,29 +43,23 @@ type Barrier struct {
 
 // New makes a barrier at path. Nothing is sent. Errors are [framework.ErrBadPath] and [framework.ErrBadArgument].
 func New(client *framework.Client, path string) (*Barrier, error) {
-	if err := check(client, path); err != nil {
+	if err := follow.Check(client, path); err != nil {
 		return nil, follow.OpError("barrier", path, err)
 	}
 	return &Barrier{client, path}, nil
 }
 
-func check(client *framework.Client, path string) error {
-	if client == nil {
-		return fmt.Errorf("%w: nil client", framework.ErrBadArgument)
-	}
-	if path == "/" {
-		return fmt.Errorf("%w: the root cannot be a barrier", framework.ErrBadPath)
-	}
-	return framework.ValidatePath(path)
-}
-
 // Path is the path of the barrier.
 func (b *Barrier) Path() string { return b.path }
 
-// Set sets the barrier. It is no error if it is set already. Errors are those of [framework.Client.Create]; if [retry.Unknown]
-// is true of one, the barrier may be set.
+// Set sets the barrier. It is no error if it is set already. Errors are those of [framework.Client.Create], and
+// [framework.ErrSessionLost]; if [retry.Unknown] is true of one, the barrier may be set, or may be set later, until the servers have
+// ended the session.
 func (b *Barrier) Set(ctx context.Context) error {
-	_, err := b.client.Create(ctx, b.path, nil, framework.ContainerParents())
+	err := b.inOneSession(ctx, func(ctx context.Context) error {
+		_, err := b.client.Create(ctx, b.path, nil, framework.ContainerParents())
+		return err
+	})
 	if errors.Is(err, zk.ErrNodeExists) {
 		err = nil
 	}
@@ -73,24 +68,47 @@ func (b *Barrier) Set(ctx context.Context) error {
 
 // Remove removes the barrier, and everybody goes on. found is false if it was not set, unless this call may have removed it.
 // After an error the barrier may be there still: nothing goes on in the background, since that could remove a barrier that
-// somebody sets later. Errors are those of [framework.Client.Delete].
+// somebody sets later. Errors are those of [framework.Client.Delete], and [framework.ErrSessionLost]; if [retry.Unknown] is
+// true of one, the barrier may also be removed later, until the servers have ended the session.
 func (b *Barrier) Remove(ctx context.Context) (found bool, err error) {
-	found, err = b.client.DeleteIfExists(ctx, b.path, -1)
+	maybe := false
+	err = b.inOneSession(ctx, func(ctx context.Context) error {
+		found, err = b.client.DeleteIfExists(ctx, b.path, -1)
+		found = found || maybe
+		maybe = maybe || retry.Unknown(err)
+		return err
+	})
 	return found, follow.OpError("remove barrier", b.path, err)
 }
 
-// Wait returns when the barrier is not set, which may be so at once. It sees a barrier that was set before the call, whichever
-// server answers. It waits as long as ctx, also while no server can be reached. Then the error is that of ctx, and wraps zk.ErrNoServer
-// if there is no connection. Other errors are [framework.ErrClosed], and answers such as zk.ErrNoAuth.
+// inOneSession calls write with a context of a session, and again in the next one if nothing of the first can arrive any more: nothing was
+// sent, or the servers have ended that session. Otherwise a request of it may be carried out later, after others of the next session.
+func (b *Barrier) inOneSession(ctx context.Context, write func(ctx context.Context) error) error {
+	for {
+		session, err := b.client.Session(ctx)
+		if err == nil {
+			err = write(framework.InSession(ctx, session))
+		}
+		if !errors.Is(err, framework.ErrSessionLost) || retry.Unknown(err) && !errors.Is(err, zk.ErrSessionExpired) {
+			return err
+		}
+	}
+}
+
+// Wait returns when the barrier is not set, which may be so at once, or was removed during the call, also if it is set again. It sees
+// a barrier that was set before the call, whichever server answers. It waits as long as ctx, also while no server can be reached. Then
+// the error is that of ctx, and wraps zk.ErrNoServer if there is no connection. Other errors are [framework.ErrClosed], and answers such as zk.ErrNoAuth.
 func (b *Barrier) Wait(ctx context.Context) error {
+	var watch *framework.Watch
 	err := follow.Reads(ctx, b.client, func(ctx context.Context, _ *framework.Session) (<-chan struct{}, error) {
-		found, _, watch, err := b.client.ExistsW(ctx, b.path)
-		if err == nil && !found {
-			err = follow.Done
+		if watch != nil && watch.Event().Type == zk.EventNodeDeleted {
+			return nil, follow.Done
 		}
-		if err != nil {
-			return nil, err
+		found, _, next, err := b.client.ExistsW(ctx, b.path)
+		if err != nil || !found {
+			return nil, cmp.Or(err, follow.Done)
 		}
+		watch = next
 		return watch.Done(), nil
 	})
 	return follow.OpError("wait for barrier", b.path, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/barrier"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -154,6 +155,83 @@ func TestBarrierWithAnyRequestFailing(t *testing.T) {
 		for _, p := range passed {
 			require.NoError(t, <-p)
 		}
+	})
+}
+
+// TestARequestOfAnEarlierSessionUndoesNothing: a client ends its session before the servers do, and what it has sent may arrive
+// in between. So a Remove or a Set does not go on in the next session.
+func TestARequestOfAnEarlierSessionUndoesNothing(t *testing.T) {
+	for name, write := range map[string]func(context.Context, *barrier.Barrier) error{
+		"set":    func(ctx context.Context, b *barrier.Barrier) error { return b.Set(ctx) },
+		"remove": func(ctx context.Context, b *barrier.Barrier) error { _, err := b.Remove(ctx); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+				c := client()
+				b := newBarrier(t, c, "/b")
+				if name == "remove" {
+					require.NoError(t, b.Set(t.Context()))
+				}
+				session, err := c.Session(t.Context())
+				require.NoError(t, err)
+				server.Freeze(session.ID())
+				err = write(t.Context(), b)
+				require.ErrorIs(t, err, framework.ErrSessionLost)
+				require.True(t, retry.Unknown(err), "it is said that it may be carried out")
+				require.NoError(t, c.Sync(t.Context()), "there is a next session")
+			})
+		})
+	}
+}
+
+// TestABarrierThatIsSetAgainLetsWaitersPass: it is removed and set again before the waiter can look.
+func TestABarrierThatIsSetAgainLetsWaitersPass(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		c := client()
+		b := newBarrier(t, c, "/b")
+		require.NoError(t, b.Set(t.Context()))
+		passed := waiting(t.Context(), b)
+		time.Sleep(time.Second)
+		_, err := c.Set(t.Context(), "/b", []byte("still set"), -1)
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Empty(t, passed, "other data are no removal")
+		gate := server.Block(zktest.OnOp(zktest.OpExists))
+		require.NoError(t, server.Delete("/b"))
+		require.NoError(t, server.Create("/b", nil))
+		gate.Open()
+		require.NoError(t, <-passed)
+		late := waiting(t.Context(), b)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Empty(t, late, "it is set")
+		require.NoError(t, server.Delete("/b"))
+		require.NoError(t, <-late)
+	})
+}
+
+// TestCloseEndsWaits: of a barrier, of Enter and of Leave.
+func TestCloseEndsWaits(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		c := client()
+		b := newBarrier(t, c, "/b")
+		require.NoError(t, b.Set(t.Context()))
+		waits := waiting(t.Context(), b)
+		enters := entering(t.Context(), newDouble(t, c, "/enter", 2))
+		stays := entering(t.Context(), newDouble(t, client(), "/leave", 2))
+		one := <-entering(t.Context(), newDouble(t, c, "/leave", 2))
+		require.NoError(t, one.err)
+		require.NoError(t, (<-stays).err)
+		leaves := make(chan error, 1)
+		go func() { leaves <- one.entry.Leave(t.Context()) }()
+		time.Sleep(time.Second)
+		require.NoError(t, c.Close())
+		require.ErrorIs(t, <-waits, framework.ErrClosed)
+		require.ErrorIs(t, (<-enters).err, framework.ErrClosed)
+		require.ErrorIs(t, <-leaves, framework.ErrClosed)
+		require.Empty(t, left(t, server, "/enter"))
+		require.True(t, server.Exists("/b"), "it does not belong to the client")
 	})
 }
 

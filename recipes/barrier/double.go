@@ -1,6 +1,7 @@
 package barrier
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,7 @@ type Double struct {
 // NewDouble makes a double barrier at path for n members, at least 1, which must be the same number everywhere. Nothing is sent.
 // Errors are [framework.ErrBadPath] and [framework.ErrBadArgument].
 func NewDouble(client *framework.Client, path string, n int) (*Double, error) {
-	err := check(client, path)
+	err := follow.Check(client, path)
 	if err == nil && n < 1 {
 		err = fmt.Errorf("%w: %d members", framework.ErrBadArgument, n)
 	}
@@ -87,22 +88,18 @@ func (a *arrival) advance(in context.Context, s *framework.Session) (<-chan stru
 	}
 	path := framework.Join(a.path, ready)
 	found, _, watch, err := a.client.ExistsW(in, path)
-	if err == nil && found {
-		err = follow.Done
-	}
-	if err != nil {
-		return nil, err
+	if err != nil || found {
+		return nil, cmp.Or(err, follow.Done)
 	}
 	a.watch = watch
 	if !a.counted { // the last one to come finds all, so once is enough
 		names, _, err := a.client.Children(in, a.path)
-		if err != nil {
-			return nil, err
-		}
-		if len(members(names)) >= a.n {
+		if err == nil && len(members(names)) >= a.n {
 			if _, err = a.client.Create(in, path, nil); err == nil || errors.Is(err, zk.ErrNodeExists) {
 				err = follow.Done
 			}
+		}
+		if err != nil {
 			return nil, err
 		}
 		a.counted = true
@@ -198,10 +195,8 @@ func (e *Entry) depart(ctx context.Context, _ *framework.Session) (<-chan struct
 		}
 	}
 	if alone {
-		if _, err = client.DeleteIfExists(ctx, framework.Join(dir, ready), -1); err == nil {
-			err = follow.Done
-		}
-		return nil, err
+		_, err = client.DeleteIfExists(ctx, framework.Join(dir, ready), -1)
+		return nil, cmp.Or(err, follow.Done)
 	}
 	other := names[0]
 	if other == own {

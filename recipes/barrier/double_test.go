@@ -283,6 +283,68 @@ func TestAReadyThatIsGoneAgainIsNotMissed(t *testing.T) {
 	})
 }
 
+// TestOneClientEntersTwice: each Enter is a member.
+func TestOneClientEntersTwice(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		d := newDouble(t, client(), "/d", 2)
+		first := entering(t.Context(), d)
+		time.Sleep(time.Second)
+		second, err := d.Enter(t.Context())
+		require.NoError(t, err)
+		one := <-first
+		require.NoError(t, one.err)
+		require.NotEqual(t, one.entry.Path(), second.Path())
+		leave(t, one.entry, second)
+		require.Empty(t, left(t, server, "/d"))
+	})
+}
+
+// TestLeaveAgain: a second Leave, after the first one is done or has timed out, does no harm.
+func TestLeaveAgain(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		first := entering(t.Context(), newDouble(t, client(), "/d", 2))
+		two, err := newDouble(t, client(), "/d", 2).Enter(t.Context())
+		require.NoError(t, err)
+		one := <-first
+		require.NoError(t, one.err)
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, one.entry.Leave(short), context.DeadlineExceeded)
+		again := make(chan error, 1)
+		go func() { again <- one.entry.Leave(testbed.Context(t)) }()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Empty(t, again, "the other one is inside")
+		require.NoError(t, two.Leave(t.Context()))
+		require.NoError(t, <-again)
+		require.NoError(t, two.Leave(t.Context()))
+		require.Empty(t, left(t, server, "/d"))
+	})
+}
+
+// TestADoubleBarrierIsUsedAgain, round after round at one path, also by a single member.
+func TestADoubleBarrierIsUsedAgain(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		c, other := client(), client()
+		for range 3 {
+			e, err := newDouble(t, c, "/one", 1).Enter(t.Context())
+			require.NoError(t, err)
+			leave(t, e)
+			first := entering(t.Context(), newDouble(t, c, "/two", 2))
+			time.Sleep(time.Second)
+			synctest.Wait()
+			require.Empty(t, first, "the last round is over")
+			second := <-entering(t.Context(), newDouble(t, other, "/two", 2))
+			require.NoError(t, second.err)
+			one := <-first
+			require.NoError(t, one.err)
+			leave(t, one.entry, second.entry)
+		}
+		require.Empty(t, left(t, server, "/one"))
+		require.Empty(t, left(t, server, "/two"))
+	})
+}
+
 // TestALeaveDoesNotSpin counts the requests of a leave that waits (CURATOR-536).
 func TestALeaveDoesNotSpin(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {

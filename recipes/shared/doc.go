@@ -23,6 +23,6 @@
 //
 // # What it cannot promise
 //
-// The servers compare a version of 32 bits. Swap compares transaction ids before, but for an instant after that a node that was
+// The servers compare a version of 32 bits. Swap and Update look at transaction ids before, but for an instant after that a node that was
 // deleted, made again and written equally often is not noticed. At version -1, once in 2^32 writes, a write is not conditional.
 package shared

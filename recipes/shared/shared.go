@@ -103,14 +103,8 @@ func JSON[T any](client *framework.Client, path string, opts ...Option) (*Value[
 func newValue[T any](client *framework.Client, path string, opts []Option, c codec[T]) (*Value[T], error) {
 	var cfg config
 	err := opt.Apply(&cfg, opts)
-	switch {
-	case err != nil:
-	case client == nil:
-		err = fmt.Errorf("%w: nil client", framework.ErrBadArgument)
-	case path == "/":
-		err = fmt.Errorf("%w: the root cannot be a value", framework.ErrBadPath)
-	default:
-		err = framework.ValidatePath(path)
+	if err == nil {
+		err = follow.Check(client, path)
 	}
 	v := &Value[T]{client: client, path: path, codec: c}
 	if err == nil && cfg.mutexPath != "" {

@@ -15,7 +15,9 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/shared"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -35,6 +37,7 @@ func TestShared(t *testing.T) {
 		{Name: "data of another kind are an error, and repaired by a set", Test: badValues},   // KZ-VAL-02
 		{Name: "a watch fires at a change, also if there was no node", Test: watchFires},
 		{Name: "bytes and JSON", Test: bytesAndJSON},
+		{Name: "a value that was never set equals nothing", Test: comparesAndSets},            // CUR-VAL-07
 		{Name: "a value that is deleted and made again has another version", Test: madeAgain}, // CURATOR-688
 	})
 }
@@ -80,6 +83,27 @@ func firstContentWins(t *testing.T, bed *testbed.Bed) {
 	require.EqualValues(t, 10, get(t, a))
 	require.EqualValues(t, 10, get(t, b))
 	bare(t, one, path)
+}
+
+// comparesAndSets is Java's compareAndSet, as PORTING.md has it.
+func comparesAndSets(t *testing.T, bed *testbed.Bed) {
+	ctx := testbed.Context(t)
+	v := int64s(t, bed.Client(t), testbed.Path(t))
+	compareAndSet := func(expected, x int64) bool {
+		now, version, err := v.Get(ctx)
+		require.NoError(t, err)
+		if !version.Exists() || now != expected {
+			return false
+		}
+		require.NoError(t, v.Swap(ctx, version, x))
+		return true
+	}
+	require.False(t, compareAndSet(0, 1))
+	require.NoError(t, v.Swap(ctx, shared.Version{}, 0))
+	require.True(t, compareAndSet(0, 1))
+	require.False(t, compareAndSet(0, 2))
+	require.ErrorIs(t, v.Swap(ctx, shared.Version{}, 0), shared.ErrChanged, "initialising never overwrites")
+	require.EqualValues(t, 1, get(t, v))
 }
 
 func setAndRead(t *testing.T, bed *testbed.Bed) {
@@ -441,8 +465,221 @@ func TestAnUpdateThatIsOvertakenTakesTurns(t *testing.T) {
 	})
 }
 
+// TestAnUpdateThatWaitsForTheMutexNamesItself: the error is that of the update, and nothing was written.
+func TestAnUpdateThatWaitsForTheMutexNamesItself(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		v, other := int64s(t, client(), "/a", shared.WithMutex("/mutex")), int64s(t, client(), "/a")
+		m, err := mutex.New(client(), "/mutex")
+		require.NoError(t, err)
+		_, err = m.Acquire(t.Context())
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err = v.Update(ctx, func(x int64) (int64, error) {
+			require.NoError(t, other.Set(t.Context(), x+1))
+			return 100, nil
+		})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.False(t, retry.Unknown(err))
+		testbed.OneOp(t, err, "update", "/a")
+		require.EqualValues(t, 3, get(t, other), "three tries")
+	})
+}
+
+// TestAnErrorOfTheFunctionEndsAnUpdate, also one that an Update meets itself.
+func TestAnErrorOfTheFunctionEndsAnUpdate(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
+		v := int64s(t, client(), "/a")
+		for _, ends := range []error{shared.ErrChanged, zk.ErrConnectionClosed, assert.AnError} {
+			calls := 0
+			_, err := v.Update(testbed.Context(t), func(int64) (int64, error) {
+				calls++
+				return 1, ends
+			})
+			require.ErrorIs(t, err, ends)
+			require.False(t, retry.Unknown(err), "nothing was sent")
+			require.Equal(t, 1, calls)
+		}
+		_, version, err := v.Get(t.Context())
+		require.NoError(t, err)
+		require.False(t, version.Exists())
+	})
+}
+
+// TestAValueThatIsDeletedDuringAnUpdate begins again with 0, as one that was never set.
+func TestAValueThatIsDeletedDuringAnUpdate(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		v := int64s(t, client(), "/a")
+		require.NoError(t, v.Set(t.Context(), 5))
+		var seen []int64
+		x, err := v.Update(t.Context(), func(x int64) (int64, error) {
+			if seen = append(seen, x); len(seen) == 1 {
+				require.NoError(t, server.Delete("/a"))
+			}
+			return x + 1, nil
+		})
+		require.NoError(t, err)
+		require.EqualValues(t, 1, x)
+		require.Equal(t, []int64{5, 0}, seen)
+		_, err = v.Update(t.Context(), plus(math.MaxInt64))
+		require.NoError(t, err)
+		require.EqualValues(t, math.MinInt64, get(t, v), "it overflows as an int64 does, and as in Java")
+	})
+}
+
+// TestAValueIsDeletedAfterAWrite: nothing of ours is in the way of the next request of the client.
+func TestAValueIsDeletedAfterAWrite(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
+		c := client()
+		v := int64s(t, c, "/a")
+		for n := range int64(10) {
+			for range 5 {
+				_, err := v.Update(t.Context(), plus(1))
+				require.NoError(t, err)
+			}
+			require.NoError(t, v.Set(t.Context(), n))
+			require.NoError(t, c.Delete(t.Context(), "/a", -1))
+			require.Zero(t, get(t, v))
+		}
+	})
+}
+
+// TestCloseEndsUpdatesAndChanges, the first while it pauses.
+func TestCloseEndsUpdatesAndChanges(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
+		c := client()
+		v, other := int64s(t, c, "/a"), int64s(t, client(), "/a")
+		ended := make(chan error, 2)
+		go func() {
+			for _, err := range v.Changes(context.Background()) {
+				if err != nil {
+					ended <- err
+				}
+			}
+		}()
+		go func() {
+			_, err := v.Update(context.Background(), func(x int64) (int64, error) { return x + 1, other.Set(context.Background(), x+100) })
+			ended <- err
+		}()
+		time.Sleep(time.Minute)
+		require.NoError(t, c.Close())
+		for range 2 {
+			err := testbed.Receive(t, ended, "the end")
+			require.ErrorIs(t, err, framework.ErrClosed)
+			require.False(t, retry.Unknown(err))
+		}
+	})
+}
+
 // held reports whether somebody holds the mutex at /mutex.
 func held(server *zktest.Server) bool {
 	names, err := server.Children("/mutex")
 	return !errors.Is(err, zktest.ErrNoNode) && len(names) > 0
+}
+
+// reads counts the reads of a node's data from now on.
+func reads(server *zktest.Server) func() int {
+	server.ResetCounts()
+	return func() int { return server.Requests().Requests[zktest.OpGetData] }
+}
+
+// TestUpdatesInARowSkipTheRead: nobody else has written since the last one.
+func TestUpdatesInARowSkipTheRead(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		ctx := testbed.Context(t)
+		c := client()
+		v := int64s(t, c, "/a")
+		count := reads(server)
+		for n := range int64(10) {
+			x, err := v.Update(ctx, plus(1))
+			require.NoError(t, err)
+			require.Equal(t, n+1, x)
+		}
+		require.Equal(t, 3, count(), "the first one creates the node, and two begin the row")
+
+		count = reads(server)
+		calls := 0
+		_, err := v.Update(ctx, func(int64) (int64, error) {
+			calls++
+			return 0, assert.AnError
+		})
+		require.ErrorIs(t, err, assert.AnError)
+		require.Equal(t, 1, count(), "an error counts with the present value")
+		require.Equal(t, 2, calls)
+
+		time.Sleep(time.Second)
+		count = reads(server)
+		x, err := v.Update(ctx, plus(1))
+		require.NoError(t, err)
+		require.EqualValues(t, 11, x)
+		require.Equal(t, 1, count(), "a pause ends the row")
+	})
+}
+
+// TestAnUpdateNeverBeginsWithSomethingOlderThanWasShown has a row of updates, and then a newer value.
+func TestAnUpdateNeverBeginsWithSomethingOlderThanWasShown(t *testing.T) {
+	for name, newer := range map[string]func(*testing.T, *shared.Value[int64], *shared.Value[int64], *zktest.Server) int64{
+		"read": func(t *testing.T, v, other *shared.Value[int64], _ *zktest.Server) int64 {
+			require.NoError(t, other.Set(t.Context(), 50))
+			require.EqualValues(t, 50, get(t, v))
+			return 50
+		},
+		"deleted": func(t *testing.T, v, _ *shared.Value[int64], server *zktest.Server) int64 {
+			require.NoError(t, server.Delete("/a"))
+			require.Zero(t, get(t, v))
+			return 0
+		},
+		"set": func(t *testing.T, v, _ *shared.Value[int64], _ *zktest.Server) int64 {
+			require.NoError(t, v.Set(t.Context(), 60))
+			return 60
+		},
+		"swapped": func(t *testing.T, v, _ *shared.Value[int64], _ *zktest.Server) int64 {
+			_, version, err := v.Get(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, v.Swap(t.Context(), version, 70))
+			return 70
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+				v, other := int64s(t, client(), "/a"), int64s(t, client(), "/a")
+				for range 5 {
+					_, err := v.Update(t.Context(), plus(1))
+					require.NoError(t, err)
+				}
+				want := newer(t, v, other, server)
+				x, err := v.Update(t.Context(), func(x int64) (int64, error) {
+					require.Equal(t, want, x)
+					return x + 1, nil
+				})
+				require.NoError(t, err)
+				require.Equal(t, want+1, x)
+			})
+		})
+	}
+}
+
+// TestAnUpdateInARowIsOvertaken: what another one has written is not lost, and the row is over.
+func TestAnUpdateInARowIsOvertaken(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		v, other := int64s(t, client(), "/a"), int64s(t, client(), "/a")
+		for range 5 {
+			_, err := v.Update(t.Context(), plus(1))
+			require.NoError(t, err)
+		}
+		_, err := other.Update(t.Context(), plus(100))
+		require.NoError(t, err)
+		count := reads(server)
+		var seen []int64
+		for range 2 {
+			_, err = v.Update(t.Context(), func(x int64) (int64, error) {
+				seen = append(seen, x)
+				return x + 1, nil
+			})
+			require.NoError(t, err)
+		}
+		require.Equal(t, []int64{5, 105, 106}, seen)
+		require.Equal(t, 2, count())
+		require.EqualValues(t, 107, get(t, other))
+	})
 }

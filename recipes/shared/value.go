@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -12,6 +13,7 @@ import (
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/internal/follow"
+	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/retry"
 )
@@ -27,13 +29,28 @@ func (v Version) Exists() bool { return v != Version{} }
 
 func versionOf(s *zk.Stat) Version { return Version{s.Czxid, s.Mzxid, s.Version} }
 
+// What a write expects instead of a number.
+const (
+	anyVersion = -1
+	noNode     = -2
+)
+
+// expected is what a write to a node of this version expects.
+func (v Version) expected() int32 {
+	if v.Exists() {
+		return v.number
+	}
+	return noNode
+}
+
 // Value is a value at one path that all processes share. What a Value has shown is never followed by something older. It keeps no
-// connection and no copy, and is safe for concurrent use.
+// connection, and is safe for concurrent use.
 type Value[T any] struct {
 	client *framework.Client
 	path   string
 	codec  codec[T]
 	mutex  *mutex.Mutex // nil: none
+	recent recent
 }
 
 // Path is the path of the node.
@@ -49,33 +66,21 @@ func (v *Value[T]) Get(ctx context.Context) (T, Version, error) {
 // GetW is Get, and sets a watch that fires when the value has changed. With a context of [framework.InSession] it reads in that session: so
 // it can be the read of a [framework.Client.Follow].
 func (v *Value[T]) GetW(ctx context.Context) (T, Version, *framework.Watch, error) {
-	for {
-		data, version, watch, err := v.watch(ctx)
-		if err == nil && watch == nil {
-			continue
-		}
-		var x T
-		if err == nil {
-			x, err = v.decode(data, version)
-		}
-		return x, version, watch, follow.OpError("get", v.path, err)
-	}
+	x, version, watch, err := v.watch(ctx)
+	return x, version, watch, follow.OpError("get", v.path, err)
 }
 
 // Set writes a value, whatever there is; a missing node is created, with its parents. Errors are those of [framework.Client.Multi];
 // if [retry.Unknown] is true of one, the value may have been set.
 func (v *Value[T]) Set(ctx context.Context, x T) error {
 	ctx = framework.InSession(ctx, nil)
+	defer v.recent.shown(Version{})
 	data, err := v.codec.encode(x)
-	for err == nil {
-		if err = v.write(ctx, set, -1, data); !errors.Is(err, zk.ErrNoNode) || retry.Unknown(err) {
+	for next := []int32{anyVersion, noNode}; err == nil; slices.Reverse(next) {
+		if _, err = v.write(ctx, next[0], data); err != ErrChanged {
 			break
 		}
-		if err = v.write(ctx, create, 0, data); errors.Is(err, zk.ErrNodeExists) && !retry.Unknown(err) {
-			err = nil
-			continue
-		}
-		break
+		err = nil // the node was created or deleted
 	}
 	return follow.OpError("set", v.path, err)
 }
@@ -85,17 +90,15 @@ func (v *Value[T]) Set(ctx context.Context, x T) error {
 // [Value.Set].
 func (v *Value[T]) Swap(ctx context.Context, version Version, x T) error {
 	ctx = framework.InSession(ctx, nil)
+	defer v.recent.shown(Version{})
 	data, err := v.codec.encode(x)
 	if err == nil {
 		var now Version
-		if _, now, err = v.get(ctx); now != version && (err == nil || errors.Is(err, ErrBadValue)) {
-			err = ErrChanged
-		} else if errors.Is(err, ErrBadValue) {
-			err = nil // it is replaced
+		if _, now, err = v.get(ctx); err == nil || errors.Is(err, ErrBadValue) { // which is replaced
+			if err = ErrChanged; now == version {
+				_, err = v.write(ctx, version.expected(), data)
+			}
 		}
-	}
-	if err == nil {
-		err = v.change(ctx, version, data)
 	}
 	return follow.OpError("swap", v.path, err)
 }
@@ -104,7 +107,7 @@ const (
 	// optimisticTries is how often an Update may be overtaken before it acquires the mutex.
 	optimisticTries = 3
 
-	firstPause = 2 * time.Millisecond
+	firstPause = 8 * time.Millisecond
 	lastPause  = 200 * time.Millisecond
 )
 
@@ -114,49 +117,62 @@ const (
 // The result of exactly one call of f has been written, once, if there is no error. An error of f ends it, and nothing has been written.
 // Otherwise errors are [ErrBadValue], those of [framework.Client.Multi] and of [mutex.Mutex.Acquire]; if [retry.Unknown] is true of one,
 // the result may have been written, at most once.
+//
+// While nobody else writes, Updates that follow each other at once skip the read: the first call of f gets what the last one has written.
 func (v *Value[T]) Update(ctx context.Context, f func(x T) (T, error)) (T, error) {
 	ctx = framework.InSession(ctx, nil)
-	x, overtaken, err := v.tries(ctx, f, optimisticTries)
-	if overtaken && v.mutex != nil {
-		hold, err := v.mutex.Acquire(ctx)
-		if err != nil {
-			return *new(T), notWritten{err}
+	if data, version := v.recent.last(); version.Exists() {
+		x, err := v.codec.decode(data)
+		if err == nil {
+			x, err = v.try(ctx, x, version, f)
 		}
-		// The mutex is there to take turns. If it is lost, versions still decide who writes.
-		defer func() { _ = hold.Release() }()
+		if err == nil || retry.Unknown(err) {
+			return x, follow.OpError("update", v.path, err)
+		} // else a read is needed
 	}
-	if overtaken {
-		x, _, err = v.tries(ctx, f, 0)
-	}
-	return x, follow.OpError("update", v.path, err)
-}
-
-// tries is Update for a number of tries; 0 is any number.
-func (v *Value[T]) tries(ctx context.Context, f func(x T) (T, error), most int) (result T, overtaken bool, err error) {
-	var none T
 	pauses := wait.Pauses{First: firstPause, Last: lastPause}
 	for n := 1; ; n++ {
 		x, version, err := v.get(ctx)
+		if err == nil {
+			x, err = v.try(ctx, x, version, f)
+		}
+		switch {
+		case err != ErrChanged: // an ErrChanged of f is wrapped
+			return x, follow.OpError("update", v.path, err)
+		case n == optimisticTries && v.mutex != nil:
+			var hold *lock.Hold
+			if hold, err = v.mutex.Acquire(ctx); err == nil {
+				// The mutex is there to take turns. If it is lost, versions still decide who writes.
+				defer func() { _ = hold.Release() }()
+			}
+		default:
+			err = engine.Sleep(ctx, engine.Of(v.client), pauses.Next())
+		}
 		if err != nil {
-			return none, false, err
-		}
-		if x, err = f(x); err != nil {
-			return none, false, notWritten{err}
-		}
-		data, err := v.codec.encode(x)
-		if err != nil {
-			return none, false, err
-		}
-		if err = v.change(ctx, version, data); err == nil {
-			return x, false, nil
-		}
-		if !errors.Is(err, ErrChanged) || n == most {
-			return none, errors.Is(err, ErrChanged), err
-		}
-		if err := engine.Sleep(ctx, engine.Of(v.client), pauses.Next()); err != nil {
-			return none, false, err
+			var none T
+			return none, follow.OpError("update", v.path, notWritten{follow.Bare(err)})
 		}
 	}
+}
+
+// try is one try of an Update, with a value of this version.
+func (v *Value[T]) try(ctx context.Context, x T, version Version, f func(x T) (T, error)) (T, error) {
+	var none T
+	x, err := f(x)
+	if err != nil {
+		return none, notWritten{err}
+	}
+	data, err := v.codec.encode(x)
+	if err != nil {
+		return none, err
+	}
+	newer := v.recent.begin()
+	now, err := v.write(ctx, version.expected(), data)
+	if err != nil {
+		return none, err
+	}
+	v.recent.done(newer, data, now)
+	return x, nil
 }
 
 // Changes is a loop over the values: first the present one, at least as new as it was at the call, then the newest one whenever it has
@@ -174,13 +190,12 @@ func (v *Value[T]) Changes(ctx context.Context) iter.Seq2[T, error] {
 		var last Version
 		first := true
 		err := follow.Reads(ctx, v.client, func(ctx context.Context, _ *framework.Session) (<-chan struct{}, error) {
-			data, version, watch, err := v.watch(ctx)
-			if err != nil || watch == nil {
-				return follow.Again, err
+			x, version, watch, err := v.watch(ctx)
+			if watch == nil {
+				return nil, err
 			}
 			if first || version != last {
 				first, last = false, version
-				x, err := v.decode(data, version)
 				if !yield(x, follow.OpError("changes", v.path, err)) {
 					return nil, follow.Done
 				}
@@ -193,40 +208,44 @@ func (v *Value[T]) Changes(ctx context.Context) iter.Seq2[T, error] {
 	}
 }
 
-// watch reads with a watch, which is nil if the node was created in between.
-func (v *Value[T]) watch(ctx context.Context) ([]byte, Version, *framework.Watch, error) {
-	data, stat, watch, err := v.client.GetW(ctx, v.path)
-	if errors.Is(err, zk.ErrNoNode) {
-		found, _, watch, err := v.client.ExistsW(ctx, v.path)
-		if found {
-			watch = nil
+// watch reads with a watch. It is nil if there is an error, except ErrBadValue.
+func (v *Value[T]) watch(ctx context.Context) (x T, version Version, watch *framework.Watch, err error) {
+	for {
+		data, stat, watch, err := v.client.GetW(ctx, v.path)
+		if errors.Is(err, zk.ErrNoNode) {
+			var found bool
+			if found, stat, watch, err = v.client.ExistsW(ctx, v.path); found {
+				continue // it was created in between
+			}
 		}
-		return nil, Version{}, watch, err
+		if err != nil {
+			return x, version, nil, err
+		}
+		x, version, err := v.read(data, stat)
+		return x, version, watch, err
 	}
-	if err != nil {
-		return nil, Version{}, nil, err
-	}
-	return data, versionOf(stat), watch, nil
-}
-
-func (v *Value[T]) decode(data []byte, version Version) (T, error) {
-	if !version.Exists() {
-		return *new(T), nil
-	}
-	return v.codec.decode(data)
 }
 
 // get reads the node. It never goes back in time: a session sees all that was committed before it began.
-func (v *Value[T]) get(ctx context.Context) (T, Version, error) {
+func (v *Value[T]) get(ctx context.Context) (x T, version Version, err error) {
 	data, stat, err := v.client.Get(ctx, v.path)
 	if errors.Is(err, zk.ErrNoNode) {
-		return *new(T), Version{}, nil
+		stat, err = nil, nil
 	}
 	if err != nil {
-		return *new(T), Version{}, notWritten{follow.Bare(err)}
+		return x, version, notWritten{follow.Bare(err)}
 	}
-	x, err := v.codec.decode(data)
-	return x, versionOf(stat), err
+	return v.read(data, stat)
+}
+
+// read makes a value of what was read; no stat is no node.
+func (v *Value[T]) read(data []byte, stat *zk.Stat) (x T, version Version, err error) {
+	if stat != nil {
+		version = versionOf(stat)
+		x, err = v.codec.decode(data)
+	}
+	v.recent.shown(version)
+	return x, version, err
 }
 
 func (v *Value[T]) closed() bool { return wait.Closed(engine.Of(v.client).Done()) }

@@ -13,25 +13,6 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// change writes data if the node has the version. The error is ErrChanged if it has another one.
-func (v *Value[T]) change(ctx context.Context, version Version, data []byte) error {
-	var err error
-	if version.Exists() {
-		err = v.write(ctx, set, version.number, data)
-	} else {
-		err = v.write(ctx, create, 0, data)
-	}
-	if retry.Unknown(err) {
-		return err
-	}
-	for _, refused := range []error{zk.ErrBadVersion, zk.ErrNoNode, zk.ErrNodeExists} {
-		if errors.Is(err, refused) {
-			return ErrChanged
-		}
-	}
-	return err
-}
-
 // notWritten is an error of what a write needs before it. A lost reply to that says nothing of the value.
 type notWritten struct{ error }
 
@@ -40,50 +21,55 @@ func (n notWritten) Unwrap() error { return n.error }
 // Unknown makes [retry.Unknown] false.
 func (n notWritten) Unknown() bool { return false }
 
-// action is what a write does.
-type action int
-
-const (
-	set action = iota + 1
-	create
-)
-
-// write sets or creates the node, once: see the package comment. If retry.Unknown is not true of the error, nothing was written.
-func (v *Value[T]) write(ctx context.Context, what action, number int32, data []byte) error {
+// write writes the node once, if its number is the expected one, and returns its version if that is known: see the package comment. The error
+// is ErrChanged if the number is another one. If retry.Unknown is not true of an error, nothing was written.
+func (v *Value[T]) write(ctx context.Context, expected int32, data []byte) (now Version, err error) {
 	mark := framework.Join(v.path, "write-"+uuid.New())
-	var op any = &zk.SetDataRequest{Path: v.path, Data: data, Version: number}
-	if what == create {
+	var op any = &zk.SetDataRequest{Path: v.path, Data: data, Version: expected}
+	if expected == noNode {
 		op = &zk.CreateRequest{Path: v.path, Data: data}
 	}
 	for {
 		session, err := v.client.Session(ctx)
 		if err != nil {
-			return err
+			return now, err
 		}
 		in := framework.InSession(ctx, session)
-		_, err = v.client.Multi(in, op, &zk.CreateRequest{Path: mark, Data: []byte{}, Flags: zk.FlagEphemeral})
+		responses, err := v.client.Multi(in, op, &zk.CreateRequest{Path: mark, Data: []byte{}, Flags: zk.FlagEphemeral})
 		switch {
+		case err == nil && responses[0].Stat != nil:
+			now = versionOf(responses[0].Stat)
 		case err == nil:
 		case retry.Unknown(err):
 			err = v.settle(ctx, session, mark, err)
 		case errors.Is(err, framework.ErrSessionLost):
 			continue // nothing was sent
-		case what == create && errors.Is(err, zk.ErrNoNode):
+		case expected == noNode && errors.Is(err, zk.ErrNoNode):
 			// A container is deleted when it is empty, so there is a child until the node is there.
 			dir, _ := framework.Split(v.path)
 			child, err := v.client.Create(in, framework.Join(dir, "parent"), []byte{},
 				framework.As(framework.Ephemeral), framework.Protected(), framework.ContainerParents())
 			if err != nil && !errors.Is(err, framework.ErrSessionLost) {
-				return notWritten{follow.Bare(err)}
+				return now, notWritten{follow.Bare(err)}
 			}
 			defer v.deleteSoon(session, child)
 			continue
 		default:
-			return err
+			return now, refused(err)
 		}
 		v.deleteSoon(session, mark)
-		return err
+		return now, refused(err)
 	}
+}
+
+// refused is ErrChanged for the answers to a write that expected another state of the node, and err for others.
+func refused(err error) error {
+	for _, answer := range []error{zk.ErrBadVersion, zk.ErrNoNode, zk.ErrNodeExists} {
+		if errors.Is(err, answer) && !retry.Unknown(err) {
+			return ErrChanged
+		}
+	}
+	return err
 }
 
 // settle finds out whether the write of a mark was done whose outcome is not known. It returns nil if so; unknown if nobody knows; and
@@ -93,7 +79,7 @@ func (v *Value[T]) settle(ctx context.Context, session *framework.Session, mark 
 	lost := errors.Is(err, framework.ErrSessionLost)
 	if lost {
 		// The servers may not have ended it yet. If there is another session after this, the result is only less certain.
-		if err = v.client.CatchUp(ctx); err == nil {
+		if err = v.client.Sync(ctx); err == nil {
 			there, _, err = v.client.Exists(ctx, mark)
 		}
 	}
