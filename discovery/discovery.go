@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unique"
 
 	"github.com/go-zookeeper/zk"
 
@@ -107,10 +108,7 @@ func New[T any](client *framework.Client, base string, opts ...Option) (*Discove
 // when it has been empty for a while. Without any, the list is empty and there is no error.
 func (d *Discovery[T]) Names(ctx context.Context) ([]string, error) {
 	names, err := d.children(ctx, d.base)
-	if err != nil {
-		return nil, d.failed("names", d.base, err)
-	}
-	return names, nil
+	return names, d.failed("names", d.base, err)
 }
 
 // readers is how many nodes Lookup reads at a time.
@@ -121,38 +119,37 @@ const readers = 16
 // read are left out: see [OnUnreadable].
 func (d *Discovery[T]) Lookup(ctx context.Context, name string) ([]Instance[T], error) {
 	dir, err := d.path(name)
-	if err != nil {
-		return nil, d.failed("lookup", dir, err)
+	var list []Instance[T]
+	if err == nil {
+		list, err = d.lookup(ctx, dir)
 	}
+	return list, d.failed("lookup", dir, err)
+}
+
+func (d *Discovery[T]) lookup(ctx context.Context, dir string) ([]Instance[T], error) {
 	nodes, err := d.children(ctx, dir)
 	if err != nil {
-		return nil, d.failed("lookup", dir, err)
+		return nil, err
 	}
-	type result struct {
-		instance Instance[T]
-		found    bool
-		err      error
-	}
-	results := make([]result, len(nodes))
+	results, errs := make([]*Instance[T], len(nodes)), make([]error, len(nodes))
 	var wg sync.WaitGroup
 	for first := range min(readers, len(nodes)) {
 		wg.Go(func() { // ends when its nodes are read
 			for n := first; n < len(nodes); n += readers {
-				r := &results[n]
-				r.instance, r.found, r.err = d.read(ctx, framework.Join(dir, nodes[n]))
+				results[n], errs[n] = d.read(ctx, framework.Join(dir, nodes[n]))
 			}
 		})
 	}
 	wg.Wait()
 	list := make([]Instance[T], 0, len(nodes))
-	for n, r := range results {
-		switch path := framework.Join(dir, nodes[n]); {
-		case r.found:
-			list = append(list, r.instance)
-		case errors.Is(r.err, errUnreadable), errors.Is(r.err, zk.ErrNoAuth):
-			d.cfg.unreadable(path, r.err)
-		case r.err != nil:
-			return nil, d.failed("lookup", dir, r.err)
+	for n, i := range results {
+		switch err := errs[n]; {
+		case i != nil:
+			list = append(list, *i)
+		case errors.Is(err, errUnreadable), errors.Is(err, zk.ErrNoAuth):
+			d.cfg.unreadable(framework.Join(dir, nodes[n]), err)
+		case err != nil:
+			return nil, err
 		}
 	}
 	return list, nil
@@ -161,14 +158,15 @@ func (d *Discovery[T]) Lookup(ctx context.Context, name string) ([]Instance[T], 
 // Get returns the instance with that id, and whether there is one. It finds no [DynamicSequential] instance, since
 // a number is behind the id in the name of its node. A node that cannot be read is an error.
 func (d *Discovery[T]) Get(ctx context.Context, name, id string) (i Instance[T], found bool, err error) {
+	var there *Instance[T]
 	path, err := d.instancePath(name, id)
 	if err == nil {
-		i, found, err = d.read(ctx, path)
+		there, err = d.read(ctx, path)
 	}
-	if err != nil {
-		return Instance[T]{}, false, d.failed("get", path, err)
+	if there == nil {
+		return i, false, d.failed("get", path, err)
 	}
-	return i, found, nil
+	return *there, true, nil
 }
 
 // Unregister deletes the node of an instance, whoever registered it, such as a [Permanent] one. A [Registration] that is not
@@ -178,10 +176,7 @@ func (d *Discovery[T]) Unregister(ctx context.Context, name, id string) error {
 	if err == nil {
 		_, err = d.client.DeleteIfExists(ctx, path, -1)
 	}
-	if err != nil {
-		return d.failed("unregister", path, err)
-	}
-	return nil
+	return d.failed("unregister", path, err)
 }
 
 // children lists the children of a node in order. A node that does not exist has none.
@@ -194,35 +189,41 @@ func (d *Discovery[T]) children(ctx context.Context, path string) ([]string, err
 	return children, err
 }
 
-// read reads the instance of a node. A node without data has none: it is the parent of a service whose name has a slash.
-func (d *Discovery[T]) read(ctx context.Context, path string) (i Instance[T], found bool, err error) {
+// read reads the instance of a node; nil stands for none.
+func (d *Discovery[T]) read(ctx context.Context, path string) (*Instance[T], error) {
 	data, stat, err := d.client.Get(ctx, path)
-	if errors.Is(err, zk.ErrNoNode) || err == nil && len(data) == 0 {
-		return i, false, nil
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, nil
+	case err != nil:
+		return nil, err
 	}
-	if err == nil {
-		i, err = fromNode[T](path, data, stat)
-	}
-	return i, err == nil, err
+	return fromNode[T](path, data, stat)
 }
 
 var errUnreadable = errors.New("no instance that we can read")
 
-// fromNode decodes the data of a node.
-func fromNode[T any](path string, data []byte, stat *zk.Stat) (Instance[T], error) {
+// fromNode decodes the data of a node. Without data there is no instance: it is the parent of a service whose name has a slash.
+func fromNode[T any](path string, data []byte, stat *zk.Stat) (*Instance[T], error) {
+	if len(data) == 0 {
+		return nil, nil
+	}
 	i, err := decode[T](data)
 	if err != nil {
-		return i, fmt.Errorf("%w: %w", errUnreadable, err)
+		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	dir, child := framework.Split(path)
-	if i.ID == "" {
-		i.ID = child
+	if i.ID == "" || i.ID == child {
+		i.ID = child // a part of path, which stays anyway
 	}
 	if i.Name == "" {
 		_, i.Name = framework.Split(dir)
 	}
+	for _, text := range []*string{&i.Name, &i.PayloadClass, (*string)(&i.Type)} { // those of many instances are equal
+		*text = unique.Make(*text).Value()
+	}
 	i.origin.nodeKey, i.origin.mzxid = nodeKey{path, stat.Czxid}, stat.Mzxid
-	return i, nil
+	return &i, nil
 }
 
 // path is where the instances of a service are.
@@ -246,8 +247,11 @@ func (d *Discovery[T]) instancePath(name, id string) (string, error) {
 	return path, framework.ValidatePath(path)
 }
 
-// failed names the operation that the user called, and its path, once.
+// failed names the operation that the user called, and its path, once. It returns nil for nil.
 func (d *Discovery[T]) failed(op, path string, err error) error {
+	if err == nil {
+		return nil
+	}
 	if inner, ok := err.(*framework.OpError); ok { // not deeper: that would drop what wraps it
 		err = inner.Err
 	}

@@ -1,7 +1,19 @@
 package discovery
 
+import "github.com/gocurator/curator/recipes/cache"
+
 // Decode is what reads the data of a node.
 func Decode[T any](data []byte) (Instance[T], error) { return decode[T](data) }
 
 // Encode is what makes the data of a node.
 func Encode[T any](i Instance[T]) ([]byte, error) { return encode(i, config{}) }
+
+// Waiting is how many changes wait for somebody who wants the list.
+func (w *Watch[T]) Waiting() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.news)
+}
+
+// Read reports whether the node at path has been read.
+func (w *Watch[T]) Read(path string) (cache.Node, bool) { return w.cache.Get(path) }

@@ -161,20 +161,13 @@ func encodePayload[T any](i Instance[T], class string) (json.RawMessage, error) 
 		if class == "" && reflect.ValueOf(i.Payload).Kind() == reflect.Map {
 			class = defaultMap
 		}
-		fields, err := fieldsOf(data)
-		if err != nil {
-			return nil, err
-		}
+		fields := fieldsOf(data)
 		fields = append(fields, without(i.origin.unknown, fields)...)
 		if class != "" { // it is the only one
-			name, err := marshal(class)
-			if err != nil {
-				return nil, err
-			}
-			class := field{classField, name}
-			fields = append([]field{class}, without(fields, []field{class})...)
+			first := []field{{classField, quoted(class)}}
+			fields = append(first, without(fields, first)...)
 		}
-		return objectOf(fields)
+		return objectOf(fields), nil
 	case '[':
 		if class == "" {
 			class = defaultSlice
@@ -204,8 +197,7 @@ func decodePayload[T any](data json.RawMessage, i *Instance[T]) error {
 	i.PayloadClass = class
 	// A field is unknown to T if a T that has read it does not write it.
 	if again, failed := marshal(i.Payload); err == nil && failed == nil {
-		known, _ := fieldsOf(again) // of something else than an object there are none
-		i.origin.unknown = without(fields, known)
+		i.origin.unknown = without(fields, fieldsOf(again))
 	}
 	return err
 }
@@ -214,19 +206,14 @@ func decodePayload[T any](data json.RawMessage, i *Instance[T]) error {
 func classOf(data json.RawMessage) (class string, value json.RawMessage, fields []field) {
 	switch data[0] {
 	case '{':
-		all, err := fieldsOf(data)
-		if err != nil {
-			return "", data, nil
+		fields = fieldsOf(data)
+		isClass := func(f field) bool { return f.name == classField }
+		at := slices.IndexFunc(fields, isClass)
+		if at < 0 || json.Unmarshal(fields[at].value, &class) != nil {
+			return "", data, fields
 		}
-		at := slices.IndexFunc(all, func(f field) bool { return f.name == classField })
-		if at < 0 || json.Unmarshal(all[at].value, &class) != nil {
-			return "", data, all
-		}
-		fields = slices.DeleteFunc(all, func(f field) bool { return f.name == classField })
-		if value, err = objectOf(fields); err != nil {
-			return "", data, nil
-		}
-		return class, value, fields
+		fields = slices.DeleteFunc(fields, isClass)
+		return class, objectOf(fields), fields
 	case '[':
 		var pair []json.RawMessage
 		if json.Unmarshal(data, &pair) == nil && len(pair) == 2 && json.Unmarshal(pair[0], &class) == nil && class != "" {
@@ -253,48 +240,36 @@ func without(fields, others []field) (rest []field) {
 }
 
 // objectOf returns the JSON object with these fields.
-func objectOf(fields []field) (json.RawMessage, error) {
-	var b bytes.Buffer
-	b.WriteByte('{')
-	for n, f := range fields {
-		if n > 0 {
-			b.WriteByte(',')
-		}
-		name, err := marshal(f.name)
-		if err != nil {
-			return nil, err
-		}
-		b.Write(name)
-		b.WriteByte(':')
-		b.Write(f.value)
+func objectOf(fields []field) json.RawMessage {
+	var parts [][]byte
+	for _, f := range fields {
+		parts = append(parts, slices.Concat(quoted(f.name), []byte(":"), f.value))
 	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
+	return slices.Concat([]byte("{"), bytes.Join(parts, []byte(",")), []byte("}"))
 }
 
-// fieldsOf returns the fields of a JSON object in their order, which a map does not keep.
-func fieldsOf(data []byte) (fields []field, err error) {
+// fieldsOf returns the fields of valid JSON in their order, which a map does not keep. What is no object has none.
+func fieldsOf(data []byte) (fields []field) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
-	start, err := decoder.Token()
-	if err != nil {
-		return nil, err
-	}
-	if start != json.Delim('{') {
-		return nil, errors.New("not an object")
+	if start, _ := decoder.Token(); start != json.Delim('{') {
+		return nil
 	}
 	for decoder.More() {
-		name, err := decoder.Token()
-		if err != nil {
-			return nil, err
-		}
 		var f field
-		f.name, _ = name.(string) // JSON allows nothing else
-		if err := decoder.Decode(&f.value); err != nil {
-			return nil, err
+		name, _ := decoder.Token()
+		f.name, _ = name.(string) // valid JSON has nothing else here
+		if decoder.Decode(&f.value) != nil {
+			return nil // it is not valid
 		}
 		fields = append(fields, f)
 	}
-	return fields, nil
+	return fields
+}
+
+// quoted is a text in JSON.
+func quoted(text string) json.RawMessage {
+	data, _ := marshal(text) // every text can be written
+	return data
 }
 
 // marshal is json.Marshal without the escapes for HTML, which Java does not write.

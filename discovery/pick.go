@@ -71,10 +71,7 @@ type errorCount struct {
 // is [ErrNoInstance] if there is none, and framework.ErrBadArgument if strategy is nil or returns no index.
 func (w *Watch[T]) Pick(strategy Strategy[T]) (Instance[T], error) {
 	i, err := w.pick(strategy)
-	if err != nil {
-		return i, w.d.failed("pick", w.cache.Path(), err)
-	}
-	return i, nil
+	return i, w.d.failed("pick", w.path, err)
 }
 
 func (w *Watch[T]) pick(strategy Strategy[T]) (picked Instance[T], err error) {

@@ -1,9 +1,11 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,33 +41,30 @@ type Registration[T any] struct {
 // and that of ctx, which also wraps the reason: zk.ErrNoServer, zk.ErrNoAuth and so on. After an error no node of ours stays, except
 // a permanent one if retry.Unknown reports true.
 func (d *Discovery[T]) Register(ctx context.Context, i Instance[T]) (*Registration[T], error) {
-	if i.ID == "" {
-		i.ID = uuid.New()
-	}
-	if i.Type == "" {
-		i.Type = Dynamic
-	}
-	if i.RegistrationTime.IsZero() {
-		i.RegistrationTime = time.Now().UTC().Truncate(time.Millisecond)
-	}
-	r := &Registration[T]{d: d, turn: make(chan struct{}, 1), instance: i}
-	if err := r.register(ctx); err != nil {
+	r := &Registration[T]{d: d, turn: make(chan struct{}, 1)}
+	fresh := Instance[T]{ID: uuid.New(), Type: Dynamic, RegistrationTime: time.Now().UTC().Truncate(time.Millisecond)}
+	if err := r.register(ctx, filled(i, fresh)); err != nil {
 		return nil, d.failed("register", r.path, err)
 	}
 	return r, nil
 }
 
-func (r *Registration[T]) register(ctx context.Context) (err error) {
-	i := r.instance
+// filled returns i with what it does not have from another.
+func filled[T any](i, from Instance[T]) Instance[T] {
+	i.ID, i.Type = cmp.Or(i.ID, from.ID), cmp.Or(i.Type, from.Type)
+	if i.RegistrationTime.IsZero() {
+		i.RegistrationTime = from.RegistrationTime
+	}
+	return i
+}
+
+func (r *Registration[T]) register(ctx context.Context, i Instance[T]) (err error) {
 	if r.path, err = r.d.instancePath(i.Name, i.ID); err != nil {
 		return err
 	}
-	if err := check(i); err != nil {
-		return err
-	}
-	data, err := encode(i, r.d.cfg)
+	data, err := r.accept(i)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errBadArgument, err)
+		return err
 	}
 	if err := r.d.checkProfile(ctx, i); err != nil {
 		return err
@@ -85,23 +84,28 @@ func (r *Registration[T]) register(ctx context.Context) (err error) {
 	return err
 }
 
-// check refuses what no reader could use.
-func check[T any](i Instance[T]) error {
-	switch i.Type {
-	case Dynamic, Static, Permanent, DynamicSequential:
+// accept notes and encodes an instance. It refuses what no reader could use.
+func (r *Registration[T]) accept(i Instance[T]) (data []byte, err error) {
+	switch {
+	case !slices.Contains([]Type{Dynamic, Static, Permanent, DynamicSequential}, i.Type):
+		err = fmt.Errorf("type %q", i.Type)
+	case i.Address == "" && i.URISpec == nil:
+		err = errors.New("neither an address nor a URI spec")
+	case i.Port == 0 && otherProfile[i.PayloadClass] != "":
+		err = errors.New("a Spring or Dubbo instance without a port")
 	default:
-		return fmt.Errorf("%w: type %q", errBadArgument, i.Type)
+		err = checkPorts(i.Port, i.SSLPort)
 	}
-	if i.Address == "" && i.URISpec == nil {
-		return fmt.Errorf("%w: neither an address nor a URI spec", errBadArgument)
+	if err == nil {
+		data, err = encode(i, r.d.cfg)
 	}
-	if i.Port == 0 && otherProfile[i.PayloadClass] != "" {
-		return fmt.Errorf("%w: a Spring or Dubbo instance without a port", errBadArgument)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errBadArgument, err)
 	}
-	if err := checkPorts(i.Port, i.SSLPort); err != nil {
-		return fmt.Errorf("%w: %w", errBadArgument, err)
-	}
-	return nil
+	r.mu.Lock()
+	r.instance = i
+	r.mu.Unlock()
+	return data, nil
 }
 
 // write writes the node of a permanent instance. A node of a session would be deleted with it, so it is replaced, in one
@@ -143,10 +147,7 @@ func (r *Registration[T]) Path() string { return r.path }
 // empty ID, Type or RegistrationTime means that of the registration. If Update fails, the instance is written when that becomes
 // possible, as in [kept.Node.Set]. Errors are those of that, and framework.ErrBadArgument.
 func (r *Registration[T]) Update(ctx context.Context, i Instance[T]) error {
-	if err := r.update(ctx, i); err != nil {
-		return r.d.failed("update", r.path, err)
-	}
-	return nil
+	return r.d.failed("update", r.path, r.update(ctx, i))
 }
 
 func (r *Registration[T]) update(ctx context.Context, i Instance[T]) error {
@@ -160,28 +161,14 @@ func (r *Registration[T]) update(ctx context.Context, i Instance[T]) error {
 		return wait.Err(ctx)
 	}
 	was := r.Instance()
-	if i.ID == "" {
-		i.ID = was.ID
-	}
-	if i.Type == "" {
-		i.Type = was.Type
-	}
-	if i.RegistrationTime.IsZero() {
-		i.RegistrationTime = was.RegistrationTime
-	}
+	i = filled(i, was)
 	if i.Name != was.Name || i.ID != was.ID || i.Type != was.Type {
 		return fmt.Errorf("%w: update of %v to %v", errBadArgument, was, i)
 	}
-	if err := check(i); err != nil {
+	data, err := r.accept(i)
+	if err != nil {
 		return err
 	}
-	data, err := encode(i, r.d.cfg)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errBadArgument, err)
-	}
-	r.mu.Lock()
-	r.instance = i
-	r.mu.Unlock()
 	if r.node == nil {
 		return r.write(ctx, data)
 	}
@@ -222,8 +209,5 @@ func (r *Registration[T]) Drain(ctx context.Context, d time.Duration) error {
 	if r.node != nil {
 		err = errors.Join(r.Close(), wait.Sleep(ctx, d))
 	}
-	if err != nil {
-		return r.d.failed("drain", r.path, err)
-	}
-	return nil
+	return r.d.failed("drain", r.path, err)
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
-	kept "github.com/gocurator/curator/recipes/node"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -165,7 +164,7 @@ func TestUpdateChangesNeitherNameNorIdNorType(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, r.Update(cancelled, at("orders", "1")), context.Canceled)
 	require.NoError(t, r.Close())
-	require.ErrorIs(t, r.Update(ctx, at("orders", "1")), kept.ErrClosed)
+	require.ErrorIs(t, r.Update(ctx, at("orders", "1")), framework.ErrEnded)
 }
 
 func TestDrainUnregistersAndThenWaits(t *testing.T) {

@@ -4,25 +4,29 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 
 	"github.com/gocurator/curator/recipes/cache"
 )
 
+// spareNews is how many changes more than instances wait at most for somebody who wants the list.
+const spareNews = 16
+
 // Watch is the list of a service's instances, which is kept up to date. It is Curator's ServiceCache and
 // ServiceProvider.
 //
 // All methods are safe for concurrent use.
 type Watch[T any] struct {
-	d      *Discovery[T]
-	cache  *cache.Cache
-	values *cache.Values[Instance[T]]
-	ended  chan struct{} // closed when the cache has ended
+	d     *Discovery[T]
+	path  string // of the service
+	cache *cache.Cache
 
-	mu      sync.Mutex    // guards what follows; OnUnreadable is never called under it
-	known   *instances[T] // nil: values may have others
-	changed chan struct{} // closed when known becomes nil, and replaced
+	mu      sync.Mutex // guards what follows; OnUnreadable is never called under it
+	known   *instances[T]
+	news    map[string]*Instance[T] // what has changed since, by path; nil stands for no instance
+	changed chan struct{}           // closed with each change, and replaced
 	picks   picks
 }
 
@@ -33,64 +37,66 @@ type instances[T any] struct{ all, enabled []Instance[T] }
 // instances is followed as well. Errors are those of cache.New and cache.Cache.Sync. Whoever makes a Watch must [Watch.Close] it.
 // It costs one watch on the servers, so services share one rather than have one for each request.
 func (d *Discovery[T]) Watch(ctx context.Context, name string) (*Watch[T], error) {
-	path, err := d.path(name)
-	if err != nil {
-		return nil, d.failed("watch", path, err)
+	w := &Watch[T]{d: d, known: &instances[T]{}, news: make(map[string]*Instance[T]), changed: make(chan struct{})}
+	if err := w.start(ctx, name); err != nil {
+		return nil, d.failed("watch", w.path, err)
 	}
-	c, err := cache.New(d.client, path, cache.WithDepth(1))
-	if err != nil {
-		return nil, d.failed("watch", path, err)
-	}
-	w := &Watch[T]{d: d, cache: c, ended: make(chan struct{}), changed: make(chan struct{})}
-	if w.values, err = cache.NewValues(c, w.decode); err == nil {
-		err = w.values.Sync(ctx)
-	}
-	if err != nil {
-		_ = c.Close() // returns nil
-		return nil, d.failed("watch", path, err)
-	}
-	go w.follow() // ends with the cache
 	return w, nil
 }
 
-// decode reads the instance of a node, and reports a node that has none.
-func (w *Watch[T]) decode(n cache.Node) (i Instance[T], err error) {
-	if n.Path == w.cache.Path() || len(n.Data) == 0 { // see Discovery.read
-		return i, cache.ErrNoValue
+func (w *Watch[T]) start(ctx context.Context, name string) (err error) {
+	if w.path, err = w.d.path(name); err != nil {
+		return err
 	}
-	if i, err = fromNode[T](n.Path, n.Data, &n.Stat); err != nil {
-		w.d.cfg.unreadable(n.Path, err)
+	if w.cache, err = cache.New(w.d.client, w.path, cache.WithDepth(1), cache.WithoutData(), cache.OnChange(w.take)); err != nil {
+		return err
 	}
-	return i, err
+	if err = w.cache.Sync(ctx); err != nil {
+		_ = w.Close() // returns nil
+	}
+	return err
 }
 
-// follow notes that there is something new. Making the list is left to whoever wants it, so a hundred changes cost one list.
-func (w *Watch[T]) follow() {
-	defer close(w.ended)
-	for range w.values.Changes(context.Background()) {
-		w.mu.Lock()
-		w.known = nil
-		close(w.changed)
-		w.changed = make(chan struct{})
-		w.mu.Unlock()
+// take decodes what has changed, and reports a node that has no instance. Making the list is left to whoever wants it, so a hundred
+// changes cost one list.
+func (w *Watch[T]) take(ch cache.Change) {
+	if ch.Path == w.path {
+		return
 	}
+	i, err := fromNode[T](ch.Path, ch.New.Data, &ch.New.Stat) // nil if it was deleted
+	if err != nil {
+		w.d.cfg.unreadable(ch.Path, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.news[ch.Path] = i
+	if len(w.news) > len(w.known.all)+spareNews {
+		w.now() // nobody wants the list: what waits must not grow
+	}
+	close(w.changed)
+	w.changed = make(chan struct{})
 }
 
 // now returns the instances, and a channel that is closed when there may be others. The caller holds mu.
 func (w *Watch[T]) now() (*instances[T], <-chan struct{}) {
-	if w.known == nil {
-		var all []Instance[T]
-		for v := range w.values.All() {
-			if v.Err == nil { // otherwise v.Value is of an earlier version
-				all = append(all, v.Value)
-			}
-		}
-		w.known = &instances[T]{slices.Clone(all), nil} // without the room for more
-		w.known.enabled = w.known.all
-		if disabled := func(i Instance[T]) bool { return i.Disabled }; slices.ContainsFunc(all, disabled) {
-			w.known.enabled = slices.DeleteFunc(all, disabled)
-		}
+	if len(w.news) == 0 {
+		return w.known, w.changed
 	}
+	byPath := make(map[string]*Instance[T], len(w.known.all))
+	for n := range w.known.all {
+		byPath[w.known.all[n].Path()] = &w.known.all[n]
+	}
+	maps.Copy(byPath, w.news)
+	maps.DeleteFunc(byPath, func(_ string, i *Instance[T]) bool { return i == nil })
+	all := make([]Instance[T], 0, len(byPath))
+	for _, path := range slices.Sorted(maps.Keys(byPath)) {
+		all = append(all, *byPath[path])
+	}
+	enabled := all
+	if disabled := func(i Instance[T]) bool { return i.Disabled }; slices.ContainsFunc(all, disabled) {
+		enabled = slices.DeleteFunc(slices.Clone(all), disabled)
+	}
+	w.known, w.news = &instances[T]{all, enabled}, make(map[string]*Instance[T])
 	return w.known, w.changed
 }
 
@@ -109,7 +115,11 @@ func (w *Watch[T]) Instances() []Instance[T] {
 func (w *Watch[T]) Changes(ctx context.Context) iter.Seq[[]Instance[T]] {
 	return func(yield func([]Instance[T]) bool) {
 		var last *instances[T]
-		for ctx.Err() == nil && w.Err() == nil {
+		for {
+			_, state := w.Current()
+			if ctx.Err() != nil || w.Err() != nil {
+				return
+			}
 			w.mu.Lock()
 			list, changed := w.now()
 			w.mu.Unlock()
@@ -120,7 +130,7 @@ func (w *Watch[T]) Changes(ctx context.Context) iter.Seq[[]Instance[T]] {
 			}
 			select {
 			case <-changed:
-			case <-w.ended:
+			case <-state: // the cache may have ended
 			case <-ctx.Done():
 			}
 		}
@@ -135,16 +145,12 @@ func sameVersion[T any](a, b Instance[T]) bool {
 // [cache.Cache.Current]. While it is not, the last known list stays.
 func (w *Watch[T]) Current() (ok bool, changed <-chan struct{}) { return w.cache.Current() }
 
-// Err is nil until the Watch has ended, and then cache.ErrClosed, or framework.ErrClosed if the client was closed.
+// Err is nil until the Watch has ended, and then framework.ErrEnded, or framework.ErrClosed if the client was closed.
 func (w *Watch[T]) Err() error { return w.cache.Err() }
 
 // Close ends the Watch and all its Changes. The list stays as it was. It may be called again, but not from
 // the function given to [OnUnreadable]. It always returns nil.
-func (w *Watch[T]) Close() error {
-	_ = w.cache.Close() // returns nil
-	<-w.ended
-	return nil
-}
+func (w *Watch[T]) Close() error { return w.cache.Close() }
 
 // ErrNoInstance means that a service has no instance that could be picked: none is registered, or all are disabled or down.
 var ErrNoInstance = errors.New("no instance")

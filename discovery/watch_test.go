@@ -2,6 +2,7 @@ package discovery_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +13,6 @@ import (
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
-	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -92,7 +92,7 @@ func TestAWatchEndsWithItsCloseAndWithItsClient(t *testing.T) {
 		end  func(w *discovery.Watch[string]) error
 		want error
 	}{
-		{func(w *discovery.Watch[string]) error { return w.Close() }, cache.ErrClosed},
+		{func(w *discovery.Watch[string]) error { return w.Close() }, framework.ErrEnded},
 		{func(*discovery.Watch[string]) error { return client.Close() }, framework.ErrClosed},
 	} {
 		w, err := d.Watch(ctx, "orders")
@@ -121,4 +121,20 @@ func TestAWatchThatFindsNoServerSaysSo(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, zk.ErrNoServer)
 	})
+}
+
+func TestAWatchThatNobodyAsksDoesNotGrow(t *testing.T) {
+	server := zktest.NewServer(t)
+	d := newDiscovery[string](t, newClient(t, server))
+	w, err := d.Watch(testbed.Context(t), "orders")
+	require.NoError(t, err)
+	defer w.Close()
+	for n := range 200 {
+		path := fmt.Sprintf("/services/orders/%d", n)
+		require.NoError(t, server.Create(path, []byte("{}")))
+		testbed.Eventually(t, func() bool { _, found := w.Read(path); return found }, "it is known")
+		require.NoError(t, server.Delete(path))
+	}
+	require.Less(t, w.Waiting(), 50)
+	testbed.Eventually(t, func() bool { return len(w.Instances()) == 0 }, "all have gone")
 }

@@ -1,0 +1,240 @@
+package kratosregistry_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-kratos/kratos/v2/registry"
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/discovery/kratosregistry"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newRegistry(t *testing.T, client *framework.Client, opts ...kratosregistry.Option) *kratosregistry.Registry {
+	t.Helper()
+	r, err := kratosregistry.New(client, opts...)
+	require.NoError(t, err)
+	return r
+}
+
+func inProcess(t *testing.T) (*zktest.Server, *kratosregistry.Registry) {
+	t.Helper()
+	server := zktest.NewServer(t)
+	return server, newRegistry(t, testbed.On(server).Client(t))
+}
+
+func orders(id string) *registry.ServiceInstance {
+	return &registry.ServiceInstance{ID: id, Name: "orders", Endpoints: []string{"grpc://127.0.0.1:9000"}}
+}
+
+func ids(list []*registry.ServiceInstance) []string {
+	names := []string{}
+	for _, i := range list {
+		names = append(names, i.ID)
+	}
+	return names
+}
+
+// The data are what contrib/registry/zookeeper of Kratos 3.0.0 has written for the same instance.
+func TestTheNodesAreThoseOfKratosOwnRegistry(t *testing.T) {
+	ctx := testbed.Context(t)
+	server, r := inProcess(t)
+	one := &registry.ServiceInstance{
+		ID: "2c1f", Name: "orders", Version: "v1.2.3", Metadata: map[string]string{"zone": "eu<1>", "a": "ä&b"},
+		Endpoints: []string{"http://127.0.0.1:8000?isSecure=false&w=1", "grpc://[::1]:9000"},
+	}
+	require.NoError(t, r.Register(ctx, one))
+	require.NoError(t, r.Register(ctx, &registry.ServiceInstance{ID: "bare", Name: "orders"}))
+	for path, want := range map[string]string{
+		"/microservices":        "",
+		"/microservices/orders": "",
+		"/microservices/orders/2c1f": `{"id":"2c1f","name":"orders","version":"v1.2.3","metadata":{"a":"ä\u0026b","zone":"eu\u003c1\u003e"},` +
+			`"endpoints":["http://127.0.0.1:8000?isSecure=false\u0026w=1","grpc://[::1]:9000"]}`,
+		"/microservices/orders/bare": `{"id":"bare","name":"orders","version":"","metadata":null,"endpoints":null}`,
+	} {
+		data, err := server.Get(path)
+		require.NoError(t, err)
+		require.Equal(t, want, string(data), path)
+		stat, err := server.Stat(path)
+		require.NoError(t, err)
+		require.Equal(t, len(path) > len("/microservices/orders"), stat.EphemeralOwner != 0, "%s: an instance is ephemeral, a parent is persistent", path)
+	}
+	list, err := r.GetService(ctx, "orders")
+	require.NoError(t, err)
+	require.Equal(t, []*registry.ServiceInstance{one, {ID: "bare", Name: "orders"}}, list)
+
+	require.NoError(t, r.Deregister(ctx, one))
+	require.NoError(t, r.Deregister(ctx, orders("bare")))
+	require.NoError(t, r.Deregister(ctx, one), "a second one does nothing")
+	server.ReapContainers()
+	children, err := server.Children("/microservices/orders")
+	require.NoError(t, err, "it stays without instances")
+	require.Empty(t, children)
+}
+
+// Each request fails in turn, or the session ends before or after it. Later another session ends.
+func TestNothingComesBackAfterDeregister(t *testing.T) {
+	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
+		r := newRegistry(t, s.Subject)
+		require.NoError(t, r.Register(t.Context(), orders("1")))
+		require.NoError(t, r.Register(t.Context(), orders("2")))
+		require.NoError(t, r.Deregister(t.Context(), orders("1")))
+		s.Spare(true)
+		time.Sleep(2 * time.Minute) // virtual time, in which a session that was lost is over, and what was kept is made again
+		children, err := s.Server.Children("/microservices/orders")
+		require.NoError(t, err)
+		require.Equal(t, []string{"2"}, children)
+
+		session, err := s.Subject.Session(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, s.Server.ExpireSession(session.ID()))
+		time.Sleep(2 * time.Minute) // virtual time, as before
+		children, err = s.Server.Children("/microservices/orders")
+		require.NoError(t, err)
+		require.Equal(t, []string{"2"}, children)
+		require.NoError(t, r.Deregister(t.Context(), orders("2")))
+	})
+}
+
+func TestDeregisterEndsInTheBackgroundWhenItsContextIsDone(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		r := newRegistry(t, client())
+		require.NoError(t, r.Register(t.Context(), orders("1")))
+		server.RefuseConnections(true)
+		server.CutConnections()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, r.Deregister(ctx, orders("1")), context.DeadlineExceeded)
+		require.True(t, server.Exists("/microservices/orders/1"))
+		server.RefuseConnections(false)
+		time.Sleep(2 * time.Minute) // virtual time, in which it could come back
+		require.False(t, server.Exists("/microservices/orders/1"))
+	})
+}
+
+func TestDeregisterEndsARegisterThatWaits(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		r := newRegistry(t, client())
+		created := server.Block(zktest.OnCreate(), zktest.OnPath("/microservices/orders/1"))
+		done := make(chan error)
+		go func() { done <- r.Register(t.Context(), orders("1")) }()
+		<-created.Arrived()
+		again := make(chan error)
+		go func() { again <- r.Register(t.Context(), orders("1")) }() // waits for the first
+		synctest.Wait()                                               // both wait
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		go func() { done <- r.Deregister(ctx, orders("1")) }()
+		for range 2 {
+			if err := <-done; err != nil {
+				require.ErrorIs(t, err, context.Canceled)
+			}
+		}
+		created.Open()
+		require.NoError(t, <-again, "it was not deregistered")
+		require.NoError(t, r.Deregister(t.Context(), orders("1")))
+		time.Sleep(2 * time.Minute) // virtual time, in which the first create could still be carried out
+		require.False(t, server.Exists("/microservices/orders/1"))
+	})
+}
+
+func TestToRegisterAgainWritesTheInstance(t *testing.T) {
+	ctx := testbed.Context(t)
+	server, r := inProcess(t)
+	i := orders("1")
+	require.NoError(t, r.Register(ctx, i))
+	before, err := server.Stat("/microservices/orders/1")
+	require.NoError(t, err)
+	i.Version = "v2"
+	require.NoError(t, r.Register(ctx, i))
+	data, err := server.Get("/microservices/orders/1")
+	require.NoError(t, err)
+	require.Contains(t, string(data), `"version":"v2"`)
+	after, err := server.Stat("/microservices/orders/1")
+	require.NoError(t, err)
+	require.Equal(t, before.Czxid, after.Czxid, "watchers see one instance that has changed")
+	require.NoError(t, r.Deregister(ctx, i))
+	require.False(t, server.Exists("/microservices/orders/1"))
+}
+
+// Kratos' own registry leaves the node of the earlier process as it is, and so is not registered when that session ends.
+func TestTheNodeOfAnEarlierProcessIsReplaced(t *testing.T) {
+	ctx := testbed.Context(t)
+	server, crashed := inProcess(t)
+	require.NoError(t, crashed.Register(ctx, orders("1")))
+	before, err := server.Stat("/microservices/orders/1")
+	require.NoError(t, err)
+	require.NoError(t, newRegistry(t, testbed.On(server).Client(t)).Register(ctx, orders("1")))
+	require.NoError(t, server.ExpireSession(before.EphemeralOwner))
+	after, err := server.Stat("/microservices/orders/1")
+	require.NoError(t, err)
+	require.NotEqual(t, before.EphemeralOwner, after.EphemeralOwner)
+}
+
+func TestBadArgumentsAreRefused(t *testing.T) {
+	ctx := testbed.Context(t)
+	client := testbed.On(zktest.NewServer(t)).Client(t)
+	_, err := kratosregistry.New(nil)
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	for _, option := range []kratosregistry.Option{nil, kratosregistry.OnUnreadable(nil)} {
+		_, err := kratosregistry.New(client, option)
+		require.ErrorIs(t, err, framework.ErrBadArgument)
+	}
+	_, err = kratosregistry.New(client, kratosregistry.WithRootPath("services"))
+	require.ErrorIs(t, err, framework.ErrBadPath)
+	r := newRegistry(t, client, kratosregistry.WithRootPath("/services"))
+	for _, i := range []*registry.ServiceInstance{nil, {ID: "1"}, {Name: "orders"}, {Name: "orders", ID: "a/b"}} {
+		require.ErrorIs(t, r.Register(ctx, i), framework.ErrBadArgument)
+		require.ErrorIs(t, r.Deregister(ctx, i), framework.ErrBadArgument)
+	}
+	var op *framework.OpError
+	err = r.Register(ctx, &registry.ServiceInstance{Name: "../orders", ID: "1"})
+	require.ErrorIs(t, err, framework.ErrBadPath)
+	require.ErrorAs(t, err, &op)
+	require.Equal(t, "register", op.Op)
+	_, err = r.Watch(ctx, "")
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	_, err = r.GetService(ctx, "../orders")
+	require.ErrorIs(t, err, framework.ErrBadPath)
+	list, err := r.GetService(ctx, "orders")
+	require.NoError(t, err)
+	require.Empty(t, list)
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	require.ErrorIs(t, r.Register(cancelled, orders("1")), context.Canceled)
+	require.NoError(t, r.Register(ctx, orders("1")), "one that has failed does not stand in the way")
+	_, err = r.GetService(cancelled, "orders")
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestANodeThatCannotBeReadIsLeftOutAndReported(t *testing.T) {
+	ctx := testbed.Context(t)
+	server := zktest.NewServer(t)
+	client := testbed.On(server).Client(t)
+	reports := make(chan string, 20)
+	r := newRegistry(t, client, kratosregistry.OnUnreadable(func(path string, _ error) { reports <- path }))
+	require.NoError(t, r.Register(ctx, orders("good")))
+	for id, data := range map[string]string{"text": "10.0.0.1:80", "null": "null", "other": `{"id":"x","name":"stock"}`, "type": `{"name":"orders","endpoints":"a"}`, "empty": ""} {
+		require.NoError(t, server.Create("/microservices/orders/"+id, []byte(data)))
+	}
+	_, err := client.Create(ctx, "/microservices/orders/secret", []byte("{}"), framework.ACL([]zk.ACL{{Perms: zk.PermWrite, Scheme: "world", ID: "anyone"}}))
+	require.NoError(t, err)
+	list, err := r.GetService(ctx, "orders")
+	require.NoError(t, err)
+	require.Equal(t, []string{"good"}, ids(list))
+	var paths []string
+	for range 4 {
+		paths = append(paths, testbed.Receive(t, reports, "a report"))
+	}
+	require.ElementsMatch(t, []string{"/microservices/orders/text", "/microservices/orders/null", "/microservices/orders/other", "/microservices/orders/type"}, paths)
+	require.Empty(t, reports)
+}

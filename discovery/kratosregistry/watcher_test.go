@@ -1,0 +1,172 @@
+package kratosregistry_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-kratos/kratos/v2/registry"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/discovery/kratosregistry"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/zktest"
+)
+
+func next(t *testing.T, w registry.Watcher) []*registry.ServiceInstance {
+	t.Helper()
+	list, err := w.Next()
+	require.NoError(t, err)
+	return list
+}
+
+func watch(t *testing.T, r *kratosregistry.Registry) registry.Watcher {
+	t.Helper()
+	w, err := r.Watch(testbed.Context(t), "orders")
+	require.NoError(t, err)
+	t.Cleanup(func() { w.Stop() })
+	return w
+}
+
+func TestAWatcherGetsEachChangeAndKeepsItsListThroughAnOutage(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		ctx := t.Context()
+		service := newRegistry(t, client())
+		w, err := newRegistry(t, client()).Watch(ctx, "orders")
+		require.NoError(t, err)
+		defer w.Stop()
+		lists := make(chan []string, 10)
+		go func() {
+			for list, err := w.Next(); err == nil; list, err = w.Next() {
+				lists <- ids(list)
+			}
+		}()
+		synctest.Wait()
+		require.Empty(t, lists, "Next waits while there is no instance")
+		require.NoError(t, service.Register(ctx, orders("1")))
+		require.Equal(t, []string{"1"}, <-lists)
+		require.NoError(t, service.Register(ctx, orders("2")))
+		require.Equal(t, []string{"1", "2"}, <-lists)
+		require.NoError(t, service.Register(ctx, &registry.ServiceInstance{Name: "stock", ID: "3"}))
+		require.NoError(t, service.Register(ctx, orders("1")))
+		require.Equal(t, []string{"1", "2"}, <-lists, "it was written")
+		require.NoError(t, service.Deregister(ctx, orders("1")))
+		require.Equal(t, []string{"2"}, <-lists)
+
+		server.RefuseConnections(true)
+		server.CutConnections()
+		time.Sleep(time.Second) // virtual time: the outage
+		server.RefuseConnections(false)
+		time.Sleep(time.Minute) // virtual time, in which all has been read again
+		require.Empty(t, lists, "an outage that changes nothing is no change")
+
+		server.Stop()
+		require.NoError(t, server.Restart())
+		require.NoError(t, service.Deregister(ctx, orders("2")))
+		require.Empty(t, <-lists)
+		late, err := newRegistry(t, client()).Watch(ctx, "stock")
+		require.NoError(t, err)
+		require.Equal(t, []string{"3"}, ids(next(t, late)), "complete from the start")
+		require.NoError(t, late.Stop())
+	})
+}
+
+func TestAWatcherEndsWithStopItsContextAndItsClient(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := testbed.On(server).Client(t)
+	r := newRegistry(t, client)
+	for _, c := range []struct {
+		end  func(w registry.Watcher, cancel func())
+		want error
+	}{
+		{func(w registry.Watcher, _ func()) { require.NoError(t, w.Stop()) }, framework.ErrEnded},
+		{func(_ registry.Watcher, cancel func()) { cancel() }, context.Canceled},
+		{func(registry.Watcher, func()) { require.NoError(t, client.Close()) }, framework.ErrClosed},
+	} {
+		ctx, cancel := context.WithCancel(testbed.Context(t))
+		defer cancel()
+		w, err := r.Watch(ctx, "orders")
+		require.NoError(t, err)
+		ended := make(chan error, 2)
+		for range 2 {
+			go func() {
+				_, err := w.Next()
+				ended <- err
+			}()
+		}
+		c.end(w, cancel)
+		for range 2 {
+			err := testbed.Receive(t, ended, "the end of Next")
+			require.ErrorIs(t, err, c.want)
+			require.ErrorIs(t, err, context.Canceled, "Kratos goes on asking after any other error")
+		}
+		testbed.Eventually(t, func() bool { return server.WatchCount() == 0 }, "the watch is removed")
+		require.NoError(t, w.Stop())
+		require.NoError(t, w.Stop())
+	}
+	w, err := r.Watch(testbed.Context(t), "orders")
+	if err == nil {
+		_, err = w.Next()
+	}
+	require.ErrorIs(t, err, framework.ErrClosed)
+}
+
+// Kratos sorts the endpoints of instances that it compares.
+func TestTheInstancesOfANextBelongToItsCaller(t *testing.T) {
+	server, r := inProcess(t)
+	require.NoError(t, server.Create("/microservices/orders/1", []byte(`{"id":"1","name":"orders","metadata":{"k":"v"},"endpoints":["http://b","grpc://a"]}`)))
+	w := watch(t, r)
+	first := next(t, w)[0]
+	first.Endpoints[0], first.Metadata["k"] = "spoilt", "spoilt"
+	require.NoError(t, r.Register(testbed.Context(t), orders("2")))
+	again := next(t, w)[0]
+	require.Equal(t, []string{"http://b", "grpc://a"}, again.Endpoints)
+	require.Equal(t, map[string]string{"k": "v"}, again.Metadata)
+}
+
+func TestAVersionThatCannotBeReadIsNoInstance(t *testing.T) {
+	server, r := inProcess(t)
+	require.NoError(t, r.Register(testbed.Context(t), orders("1")))
+	require.NoError(t, r.Register(testbed.Context(t), orders("2")))
+	w := watch(t, r)
+	require.Equal(t, []string{"1", "2"}, ids(next(t, w)))
+	require.NoError(t, server.Set("/microservices/orders/1", []byte("bad")))
+	require.Equal(t, []string{"2"}, ids(next(t, w)))
+}
+
+// Any data of a node are an instance or reported, and the watcher goes on.
+func FuzzAnInstanceOfAnother(f *testing.F) {
+	for _, text := range []string{"", "null", "{}", "[]", `{"id":"1","name":"orders","version":"v","metadata":{"a":"b"},"endpoints":["grpc://a:1?isSecure=true"]}`,
+		`{"name":"orders","metadata":null,"endpoints":[null]}`, `{"name":1}`, "\xff"} {
+		f.Add([]byte(text))
+	}
+	server, err := zktest.Start()
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer client.Close()
+	r, err := kratosregistry.New(client, kratosregistry.OnUnreadable(func(string, error) {}))
+	if err != nil {
+		f.Fatal(err)
+	}
+	if err := server.Create("/microservices/orders/good", []byte(`{"id":"good","name":"orders"}`)); err != nil {
+		f.Fatal(err)
+	}
+	if err := server.Create("/microservices/orders/x", nil); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		require.NoError(t, server.Set("/microservices/orders/x", data))
+		list, err := r.GetService(testbed.Context(t), "orders")
+		require.NoError(t, err)
+		require.Contains(t, []int{1, 2}, len(list))
+		require.Equal(t, "good", list[0].ID)
+	})
+}
