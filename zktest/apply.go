@@ -16,6 +16,7 @@ type entry struct {
 	op      Op // OpConnect opens the session, OpCloseSession ends it
 	body    proto.Record
 	edit    func(*txn) proto.Code // instead of op
+	voters  voters                // who decides once this is committed; nil: as before
 	timeout time.Duration         // of a new session
 	at      *Server               // where it came from
 	origin  *call                 // the request behind it, of a client there; nil if nobody waits

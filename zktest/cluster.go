@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,8 +15,8 @@ import (
 // ErrNoLeader means that no member of the cluster leads a majority now.
 var ErrNoLeader = errors.New("zktest: no leader")
 
-// errNotMember means that a server is not a member of the cluster.
-var errNotMember = errors.New("zktest: the server is not a member of this cluster")
+// ErrNotMember means that a server is not a member of the cluster.
+var ErrNotMember = errors.New("zktest: the server is not a member of this cluster")
 
 // Cluster is several servers in this process that behave as a ZooKeeper ensemble does towards its
 // clients. All methods are safe for concurrent use. The package's documentation says what they do.
@@ -25,15 +26,17 @@ var errNotMember = errors.New("zktest: the server is not a member of this cluste
 // it, [Server.Freeze] cuts its clients off.
 type Cluster struct {
 	*shared
-	cfg     config
-	agenda  *agenda
-	began   time.Time // ticks are counted from here
-	members []*member
-	done    chan struct{} // closed by Close
-	wg      sync.WaitGroup
-	end     sync.Once
+	cfg    config
+	agenda *agenda
+	began  time.Time     // ticks are counted from here
+	done   chan struct{} // closed by Close
+	wg     sync.WaitGroup
+	end    sync.Once
 
 	// Guarded by mu.
+	members  []*member // with those that do not vote yet, or no longer; replaced, not changed
+	voters   voters    // who decides, by the last committed configuration
+	made     int       // so many members there were ever
 	random   *rand.Rand
 	ahead    time.Duration // see Server.Advance
 	log      []*entry      // committed transactions, from number base on
@@ -92,20 +95,25 @@ func StartCluster(n int, opts ...Option) (*Cluster, error) {
 	}
 	c.agenda = newAgenda()
 	c.settle = c.agenda.settle
-	for i := range n {
-		s := newServer(cfg, int64(i+1), c.shared)
-		m := &member{Server: s, cluster: c, index: i, touched: make(map[int64]touch), resuming: make(map[int64]*call)}
-		s.member = m
-		s.addr = fmt.Sprintf("127.0.0.1:%d", 2181+i)
+	for range n {
+		m, err := c.newMember()
+		if err != nil {
+			return nil, err
+		}
 		c.members = append(c.members, m)
 	}
+	c.voters = c.members
 	for _, m := range c.members {
 		if err := m.listen("127.0.0.1:0"); err != nil {
 			return nil, errors.Join(fmt.Errorf("zktest: %w", err), c.Close())
 		}
 	}
 	c.mu.Lock()
-	c.keeperConfig()
+	for _, m := range c.members {
+		if path, text := c.voters.config(cfg, 0); path != "" {
+			m.tree.nodes[path].data = []byte(text)
+		}
+	}
 	c.decide()
 	c.every(cfg.tick/2, c.halfTick)
 	c.every(cfg.containerScan, c.reap)
@@ -114,19 +122,26 @@ func StartCluster(n int, opts ...Option) (*Cluster, error) {
 	return c, nil
 }
 
-// Members lists the members. Their order is always the same.
+// Members lists the members. Their order is always the same; those of [Cluster.Add] come last.
 func (c *Cluster) Members() []*Server {
 	var list []*Server
-	for _, m := range c.members {
+	for _, m := range c.all() {
 		list = append(list, m.Server)
 	}
 	return list
 }
 
+// all lists the members. The lock is not held.
+func (c *Cluster) all() []*member {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.members
+}
+
 // Servers lists the members' addresses, which is what clients take.
 func (c *Cluster) Servers() []string {
 	var list []string
-	for _, m := range c.members {
+	for _, m := range c.all() {
 		list = append(list, m.Addr())
 	}
 	return list
@@ -138,12 +153,12 @@ func (c *Cluster) ConnectString() string { return strings.Join(c.Servers(), ",")
 // Dial connects to the member with this address without a network. It is a zk.Dialer. While the
 // member is stopped, refuses connections or has no leader it returns an error.
 func (c *Cluster) Dial(_, address string, _ time.Duration) (net.Conn, error) {
-	for _, m := range c.members {
+	for _, m := range c.all() {
 		if m.Addr() == address {
 			return m.Dial("", address, 0)
 		}
 	}
-	return nil, fmt.Errorf("%w: %s", errNotMember, address)
+	return nil, fmt.Errorf("%w: %s", ErrNotMember, address)
 }
 
 // DialContext is Dial with the signature of net.Dialer.DialContext.
@@ -165,10 +180,7 @@ func (c *Cluster) Leader() (*Server, error) {
 }
 
 // led reports whether there is a leader that can commit transactions.
-func (c *Cluster) led() bool { return c.term != nil && c.term.reaches() >= c.majority() }
-
-// majority is the least number of members that decides.
-func (c *Cluster) majority() int { return len(c.members)/2 + 1 }
+func (c *Cluster) led() bool { return c.term != nil && c.voters.majority(c.term.reaches) }
 
 // WaitLeader waits until a member leads a majority, and returns it. Errors are those of ctx, and
 // [ErrClosed].
@@ -206,7 +218,7 @@ func (c *Cluster) Partition(members ...*Server) error {
 	defer c.unlock()
 	for _, s := range members {
 		if !c.has(s) {
-			return errNotMember
+			return ErrNotMember
 		}
 	}
 	for _, m := range c.members {
@@ -230,7 +242,9 @@ func (c *Cluster) Heal() {
 }
 
 // has reports whether a server is a member.
-func (c *Cluster) has(s *Server) bool { return s != nil && s.member != nil && s.member.cluster == c }
+func (c *Cluster) has(s *Server) bool {
+	return s != nil && s.member != nil && slices.Contains(c.members, s.member)
+}
 
 // Lag makes a member apply each transaction this long after it has heard that it is committed,
 // instead of after a random time, see [WithLag]. It is for transactions from now on. It is an error if the
@@ -240,7 +254,7 @@ func (c *Cluster) Lag(member *Server, d time.Duration) error {
 	defer c.mu.Unlock()
 	switch {
 	case !c.has(member):
-		return errNotMember
+		return ErrNotMember
 	case d < 0:
 		return fmt.Errorf("zktest: lag %v is negative", d)
 	}
@@ -294,7 +308,7 @@ func (c *Cluster) ReapContainers() {
 func (c *Cluster) Close() error {
 	c.end.Do(func() { close(c.done) })
 	var errs []error
-	for _, m := range c.members {
+	for _, m := range c.all() {
 		errs = append(errs, m.Close())
 	}
 	c.wg.Wait()

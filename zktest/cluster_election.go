@@ -78,24 +78,34 @@ func (c *Cluster) decide() {
 			sides[0] = append(sides[0], m)
 		}
 	}
-	for _, voters := range sides {
-		if len(voters) >= c.majority() {
-			c.begin(voters)
+	for _, side := range sides {
+		if c.voters.majority(func(m *member) bool { return slices.Contains(side, m) }) {
+			c.begin(side)
 		}
 	}
 	c.announce()
 }
 
-// begin begins a new term. The voter with the longest log leads; what is in its log is committed by that,
-// and what else another voter has is not.
-func (c *Cluster) begin(voters []*member) {
-	leader := voters[0]
-	for _, m := range voters[1:] {
-		if m.lastZxid() >= leader.lastZxid() {
+// begin begins a new term of members of which a majority votes. The voter with the longest log leads; what is in its log is
+// committed by that, and what else another one has is not. If a reconfiguration is in it that is not committed, it takes a majority of
+// the new configuration as well.
+func (c *Cluster) begin(side []*member) {
+	var leader *member
+	for _, m := range side {
+		if slices.Contains(c.voters, m) && (leader == nil || m.lastZxid() >= leader.lastZxid()) {
 			leader = m
 		}
 	}
-	c.log = append(c.log, leader.tail[c.committed()-leader.known:]...)
+	tail := leader.tail[c.committed()-leader.known:]
+	for _, e := range tail {
+		if e.voters != nil && !e.voters.majority(func(m *member) bool { return slices.Contains(side, m) }) {
+			return
+		}
+	}
+	c.log = append(c.log, tail...)
+	for _, e := range tail {
+		c.adopt(e)
+	}
 	c.epoch++
 	now := time.Now()
 	t := &term{cluster: c, epoch: c.epoch, leader: leader, tracker: newTracker(c.cfg.tick, c.began)}
@@ -106,7 +116,7 @@ func (c *Cluster) begin(voters []*member) {
 	}
 	c.term = t
 	c.terms = append(c.terms, t)
-	for _, m := range voters {
+	for _, m := range side {
 		if m != leader {
 			t.join(m)
 		}
@@ -138,7 +148,7 @@ func (c *Cluster) halfTick() {
 			}
 		}
 		for _, id := range t.tracker.due(now) {
-			t.receive(&entry{op: OpCloseSession, session: id})
+			t.expire(id)
 		}
 	}
 	c.trim()

@@ -63,3 +63,37 @@ func survive(cluster *zktest.Cluster) error {
 	fmt.Println("the lock is still held:", hold.Context().Err() == nil)
 	return nil
 }
+
+// Does a service find the new servers when an ensemble moves to other machines? It does with ensemble tracking.
+func ExampleCluster_Add() {
+	cluster, err := zktest.StartCluster(3)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer cluster.Close()
+	client, err := framework.New(cluster.Servers(), framework.WithEnsembleTracking())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for _, old := range cluster.Members() {
+		if _, err := cluster.Add(ctx); err != nil {
+			fmt.Println(err)
+			return
+		}
+		if err := cluster.Remove(ctx, old); err != nil {
+			fmt.Println(err)
+			return
+		}
+		_, err := client.Create(ctx, "/moved", nil, framework.As(framework.PersistentSequential))
+		fmt.Println("error:", err)
+	}
+	// Output:
+	// error: <nil>
+	// error: <nil>
+	// error: <nil>
+}

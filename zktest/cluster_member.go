@@ -11,7 +11,7 @@ import (
 type member struct {
 	*Server
 	cluster *Cluster
-	index   int
+	number  int
 	apart   bool          // on the other side of a partition
 	lag     time.Duration // if lagSet
 	lagSet  bool

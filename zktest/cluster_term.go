@@ -99,22 +99,27 @@ func (l *link) drop() {
 	t.links = slices.DeleteFunc(t.links, func(other *link) bool { return other == l })
 }
 
-// reaches is the number of members that the leader reaches, with itself; 0 if it does not run.
-func (t *term) reaches() int {
+// reaches reports whether the leader reaches a member: itself, or one that follows. One that does not run reaches nobody.
+func (t *term) reaches(m *member) bool {
 	if t.over || !t.leader.runs() {
-		return 0
+		return false
 	}
-	n := 1
-	for _, l := range t.links {
-		if !l.blocked {
-			n++
-		}
+	l := t.linkOf(m)
+	return m == t.leader || l != nil && !l.blocked
+}
+
+// linkOf is the link to a follower, or nil.
+func (t *term) linkOf(m *member) *link {
+	if l := m.link; l != nil && l.term == t && !l.ended {
+		return l
 	}
-	return n
+	return nil
 }
 
 // followed reports whether a majority follows, whether or not messages reach it now.
-func (t *term) followed() bool { return 1+len(t.links) >= t.cluster.majority() }
+func (t *term) followed() bool {
+	return t.cluster.voters.majority(func(m *member) bool { return m == t.leader || t.linkOf(m) != nil })
+}
 
 // checkMajority has the leader give up if no majority follows. As a real leader, it looks once per tick. Between two
 // looks it answers pings, reads, syncs and resumed sessions of its own clients, even if it has been replaced.
@@ -163,13 +168,13 @@ func (t *term) receive(e *entry) {
 	case e.op == OpConnect:
 		t.tracker.open(e.session, e.timeout, now)
 		t.tracker.sessions[e.session].owner = e.at
+	case e.op == OpCloseSession: // nobody asks whether the session has moved
+		t.tracker.close(e.session)
 	case !t.permits(e):
 		if e.origin != nil {
 			t.tell(e.at.member, e.origin.conn.cut)
 		}
 		return
-	case e.op == OpCloseSession:
-		t.tracker.close(e.session)
 	}
 	t.count++
 	e.zxid, e.time = t.epoch<<32|t.count, now.Add(t.cluster.ahead)
@@ -181,7 +186,7 @@ func (t *term) receive(e *entry) {
 			l.send(&l.up, func() { l.ack(e.zxid) })
 		})
 	}
-	if t.cluster.majority() == 1 {
+	if t.cluster.voters.majority(func(m *member) bool { return m == t.leader }) {
 		t.cluster.after(0, t.commit)
 	}
 }
@@ -202,28 +207,41 @@ func (t *term) permits(e *entry) bool {
 	return sess.owner == e.at
 }
 
+// expire ends a session whose time has passed. As in a real leader, that takes two steps: it is chosen, and then it is ended. A client
+// that comes back between them is welcomed, and its session ends all the same. How long that takes is part of [WithLag].
+func (t *term) expire(id int64) {
+	end := func() { t.receive(&entry{op: OpCloseSession, session: id}) }
+	d := t.cluster.upTo(t.cluster.cfg.cluster.lag)
+	if d == 0 {
+		end()
+		return
+	}
+	t.tracker.sessions[id].ending = true
+	t.cluster.after(d, end)
+}
+
 // ack is called at the leader when the follower has an entry and all before it in its log.
 func (l *link) ack(zxid int64) {
 	l.acked = zxid
 	l.term.commit()
 }
 
-// commit commits what a majority has.
+// commit commits what a majority has: of the configuration that is committed, and, if the transaction is a reconfiguration, of the new one
+// as well. Those after it wait until it is committed.
 func (t *term) commit() {
 	c := t.cluster
 	for len(t.outstanding) > 0 && !t.over {
 		p := t.outstanding[0]
-		have := 1
-		for _, l := range t.links {
-			if l.acked >= p.entry.zxid {
-				have++
-			}
+		has := func(m *member) bool {
+			l := t.linkOf(m)
+			return m == t.leader || l != nil && l.acked >= p.entry.zxid
 		}
-		if have < c.majority() {
+		if !c.voters.majority(has) || p.entry.voters != nil && !p.entry.voters.majority(has) {
 			return
 		}
 		t.outstanding = t.outstanding[1:]
 		c.log = append(c.log, p.entry)
+		c.adopt(p.entry)
 		t.leader.commit()
 		for _, l := range t.links {
 			l.send(&l.down, l.follower.commit)

@@ -330,7 +330,28 @@ func TestSessionsOfAClusterEndAtTheEndOfATick(t *testing.T) {
 		over(t, a)
 		// Heard at 0.5 s, plus 10 s, rounded up to the next 2 s.
 		require.Equal(t, 12*time.Second, time.Since(began))
-	})
+	}, zktest.WithLag(0))
+}
+
+// TestASessionThatIsBeingEndedIsWelcomed: a real leader chooses sessions whose time has passed, and ends them a moment later.
+func TestASessionThatIsBeingEndedIsWelcomed(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		l := leader(t, c)
+		a := raw(t, l, nil)
+		require.NoError(t, a.conn.Close())
+		time.Sleep(12*time.Second + time.Millisecond) // 10 s, rounded up to the next 2 s, and a bit
+		again := raw(t, l, a)
+		require.Equal(t, a.id, again.id)
+		began := time.Now()
+		over(t, again)
+		require.Less(t, time.Since(began), time.Second, "it was not given its whole time again")
+		conn, err := l.Dial("", "", 0)
+		require.NoError(t, err)
+		defer conn.Close()
+		ended, err := dialRaw(conn, again, 10*time.Second)
+		require.NoError(t, err)
+		require.Zero(t, ended.id)
+	}, zktest.WithLag(time.Second))
 }
 
 func TestWritesOfOneClientAreUnderWayTogether(t *testing.T) {

@@ -85,6 +85,7 @@ func conform(t *testing.T, s system) {
 		{"sequence numbers are unique, without gaps, and in the order of transactions", sequenceNumbers},
 		{"an ephemeral node goes with its session", ephemeralGoesWithSession},
 		{"a session that has moved cannot write over its old connection", movedSessionCannotWrite},
+		{"a session that has moved can be closed over its old connection", movedSessionCanBeClosed},
 		{"a session survives the loss of the leader", sessionSurvives},
 		{"what was answered survives the loss of the leader", answeredSurvives},
 	} {
@@ -329,6 +330,23 @@ func movedSessionCannotWrite(t *testing.T, s system) {
 }
 
 const codeSessionMoved = -118
+
+func movedSessionCanBeClosed(t *testing.T, s system) {
+	if len(s.servers) == 1 {
+		return // a server ends the old connection of a session that comes back to it
+	}
+	for server := range s.servers {
+		old := s.client(t, server)
+		moved := s.resume(t, server+1, old)
+		path := mustCreate(t, moved, fmt.Sprintf("%s/n%d", s.root, server), 1)
+		_, _ = old.call(opClose, nil) // the connection may end before the answer
+		observer := s.client(t, server)
+		require.Eventually(t, func() bool {
+			s.sync(t, observer)
+			return get(t, observer, path) == "no node"
+		}, 3*time.Second, 10*time.Millisecond, "before the session's time has passed")
+	}
+}
 
 func sessionSurvives(t *testing.T, s system) {
 	c := s.client(t, 1)

@@ -64,7 +64,7 @@ func (s *Server) accept(n net.Conn, from *Listener) error {
 	c.who = []identity{{"ip", host}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.serves() || s.refusing {
+	if !s.serves() || s.refuses&connections != 0 {
 		return errors.Join(errRefused, n.Close())
 	}
 	s.conns[c] = struct{}{}
@@ -221,7 +221,7 @@ func (c *conn) connect(record []byte) bool {
 	gates = s.asleep.holdUp(fault, gates)
 	q := &call{conn: c, request: request, fault: fault, gates: gates, tampers: tampers, then: func(q *call, _ int64, res result) { c.welcome(q, h, res.code) }}
 	switch {
-	case s.leaderless:
+	case s.refuses&sessions != 0:
 		q.send(s.cfg.rejection(h))
 		q.answered = true
 	case h.Session == 0:

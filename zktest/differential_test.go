@@ -551,7 +551,7 @@ func (s *subject) do(step step) string {
 		s.resume(step.session)
 	}
 	for i := range s.sessions {
-		// What a session is told of this step comes before this answer.
+		// What a session is notified of this step comes before this answer.
 		r, err := s.sessions[i].call(opPing, nil)
 		if err != nil {
 			fmt.Fprintf(&out, "\n  connection %d is cut", i)

@@ -56,6 +56,10 @@
 //   - When the leader is lost, its members cut all connections and serve nobody until a majority of members
 //     reach each other and have elected the one with the longest log. Transactions that are in no log of these
 //     are lost; their clients got no answer. Sessions get their whole time again.
+//   - [Cluster.Add] and [Cluster.Remove] change the members one at a time. A transaction is committed when a majority of the committed
+//     configuration has it, and a reconfiguration when a majority of the old and of the new configuration has. A leader is elected by a
+//     majority of the committed configuration, and of that in the log which it takes over. A member that joins has what was committed
+//     before, and follows, before it is proposed as a voter. The data of one that was removed are gone.
 //   - A member that is paused or partitioned is given up after the time of [WithSyncTimeout]. Until it notices itself, it
 //     serves its clients with old data, but commits nothing.
 //   - A leader looks for its followers once per tick. For up to a tick after they have elected another one, it answers
@@ -97,8 +101,8 @@
 //
 // # What it is not
 //
-// Reconfiguration is answered as by a standalone ZooKeeper: as disabled, or as unimplemented with
-// [WithReconfig]. Of SASL there is DIGEST-MD5 only, with [WithSASL]. X.509 authentication is refused, and only clients can
+// Reconfiguration by a client is answered as by a standalone ZooKeeper: as disabled, or as unimplemented with
+// [WithReconfig]. Only a test changes the members of a cluster. Of SASL there is DIGEST-MD5 only, with [WithSASL]. X.509 authentication is refused, and only clients can
 // have a chroot. Nothing is
 // written to disk, nothing is throttled, and the number of connections has no limit. Otherwise it does what
 // the real one of its version does, and a test compares the two. A cluster has no observers, read-only members or weights.

@@ -3,7 +3,6 @@ package zktest
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/gocurator/curator/internal/proto"
 )
@@ -91,9 +90,7 @@ func (c *config) knows(r Request) bool {
 // client asks for. Then it closes the connection. Connections that have a session stay: see
 // [Server.CutConnections].
 func (s *Server) RefuseSessions(refuse bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.leaderless = refuse
+	s.refuse(sessions, refuse)
 }
 
 // rejected is the protocol version in the handshake of a Keeper without a leader.
@@ -140,20 +137,6 @@ func (s *Server) keeperConfig() {
 		return
 	}
 	s.tree.nodes["/keeper/config"].data = []byte(keeperLine(1, s.addr))
-}
-
-// keeperConfig is that of a cluster: a line for each member. The lock is held.
-func (c *Cluster) keeperConfig() {
-	if c.cfg.keeper <= KeeperOld {
-		return
-	}
-	var lines []string
-	for i, m := range c.members {
-		lines = append(lines, keeperLine(i+1, m.addr))
-	}
-	for _, m := range c.members {
-		m.tree.nodes["/keeper/config"].data = []byte(strings.Join(lines, "\n"))
-	}
 }
 
 func keeperLine(number int, addr string) string {

@@ -174,7 +174,7 @@ func TestKeepersStatsOfATransactionThatFails(t *testing.T) {
 	require.Equal(t, before, after)
 }
 
-func TestKeeperTellsThePathOfARecursiveWatch(t *testing.T) {
+func TestKeeperReportsThePathOfARecursiveWatch(t *testing.T) {
 	for name, c := range map[string]struct {
 		opts []zktest.Option
 		want []string
@@ -192,7 +192,7 @@ func TestKeeperTellsThePathOfARecursiveWatch(t *testing.T) {
 			mustCreate(t, client, "/w/a", 0)
 			mustCreate(t, client, "/w/a/b", 0)
 			look := pathOf("/w/a/b")
-			look.bool(true) // a watch of the node's own tells the node's path
+			look.bool(true) // a watch of the node's own reports the node's path
 			_, err = client.call(opGetData, look)
 			require.NoError(t, err)
 			set := pathOf("/w/a/b")

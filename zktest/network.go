@@ -36,9 +36,33 @@ func (s *Server) CutConnections() {
 
 // RefuseConnections makes the server refuse new connections, until it is called with false.
 func (s *Server) RefuseConnections(refuse bool) {
+	s.refuse(connections, refuse)
+}
+
+// RefuseCredentials makes the server refuse all credentials (-115) and cut the connection that has sent them, until it is
+// called with false. So does a server that cannot reach what checks them. Connections whose credentials it has taken stay: see
+// [Server.CutConnections].
+func (s *Server) RefuseCredentials(refuse bool) {
+	s.refuse(credentials, refuse)
+}
+
+// refusals are what a server refuses of clients that come.
+type refusals int
+
+const (
+	connections refusals = 1 << iota
+	sessions             // see RefuseSessions
+	credentials
+)
+
+func (s *Server) refuse(what refusals, refuse bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.refusing = refuse
+	if refuse {
+		s.refuses |= what
+	} else {
+		s.refuses &^= what
+	}
 }
 
 // Freeze stops the traffic of these sessions, or of all if none is named, in both directions without closing a

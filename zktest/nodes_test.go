@@ -11,7 +11,7 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// recursive has c told of all that happens below path.
+// recursive has c notified of all that happens below path.
 func recursive(t *testing.T, c *rawClient, path string) {
 	t.Helper()
 	_, err := c.call(opAddWatch, addWatch(path, 1))

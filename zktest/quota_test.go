@@ -84,7 +84,7 @@ func TestQuotasAreCounted(t *testing.T) {
 	require.Equal(t, before.Mzxid, after.Mzxid, "the node's own stat does not change")
 	require.Equal(t, before.Version, after.Version)
 	over(t, c)
-	require.Empty(t, c.events, "and nobody is told")
+	require.Empty(t, c.events, "and nobody is notified")
 
 	c = raw(t, s, nil)
 	deleteNode(t, c, "/zookeeper/quota/q/zookeeper_limits")

@@ -148,6 +148,9 @@ func (c *conn) whoAmI() proto.Record {
 
 func (c *conn) auth(r *proto.AuthRequest) proto.Code {
 	var who identity
+	if c.server.refuses&credentials != 0 {
+		return proto.AuthFailed
+	}
 	switch r.Scheme {
 	case "digest":
 		who = digest(string(r.Cred))

@@ -55,6 +55,8 @@ func (c *conn) barred(op Op) bool {
 func (c *conn) authenticate(token []byte) (proto.Record, proto.Code) {
 	s := c.server
 	switch {
+	case s.refuses&credentials != 0:
+		return nil, proto.AuthFailed
 	case s.cfg.saslUsers == nil:
 		return &proto.SASLToken{}, proto.OK
 	case len(token) == 0:

@@ -68,12 +68,11 @@ type Server struct {
 	stopped     bool
 	closed      bool
 
-	refusing   bool
-	leaderless bool // see RefuseSessions
-	frozenAll  bool
-	frozen     map[int64]bool // links, by session
-	paused     time.Time      // since when; zero: not paused
-	flow       chan struct{}  // closed and replaced when one of these ends
+	refuses   refusals
+	frozenAll bool
+	frozen    map[int64]bool // links, by session
+	paused    time.Time      // since when; zero: not paused
+	flow      chan struct{}  // closed and replaced when one of these ends
 
 	injections []*Injection // in the order in which they were made, as all that follow
 	gates      []*Gate

@@ -130,7 +130,7 @@ func TestExpiredSessionTakesItsNodesAlong(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"event 2 /owned"}, other.events)
 	require.Zero(t, s.WatchCount())
-	require.Zero(t, raw(t, s, owner).id, "the client is told when it comes back")
+	require.Zero(t, raw(t, s, owner).id, "the client is notified when it comes back")
 	require.ErrorIs(t, s.ExpireSession(owner.id), zktest.ErrNoSession)
 }
 

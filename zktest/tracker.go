@@ -17,6 +17,7 @@ type tracked struct {
 	timeout time.Duration
 	expires time.Time
 	owner   *Server // the member that it was at last; nil: not known
+	ending  bool    // its end is chosen, whatever is heard of it
 }
 
 func newTracker(tick time.Duration, began time.Time) *tracker {
@@ -64,7 +65,7 @@ func (t *tracker) shift(by time.Duration) {
 func (t *tracker) due(now time.Time) []int64 {
 	var ids []int64
 	for id, sess := range t.sessions {
-		if !now.Before(sess.expires) {
+		if !sess.ending && !now.Before(sess.expires) {
 			ids = append(ids, id)
 		}
 	}

@@ -228,7 +228,7 @@ func (r *cursor) texts() []string {
 	return list
 }
 
-// data tells none from empty.
+// data keeps none and empty apart.
 func (r *cursor) data() string {
 	if b := r.bytes(); b != nil {
 		return fmt.Sprintf("%q", b)

@@ -31,7 +31,7 @@ func wordAt(t *testing.T, address, word string) string {
 	return string(text)
 }
 
-func TestWordsTellOfSessionsAndWatches(t *testing.T) {
+func TestWordsShowSessionsAndWatches(t *testing.T) {
 	s := zktest.NewServer(t)
 	require.Equal(t, "0 connections watching 0 paths\nTotal watches:0\n", word(t, s, "wchs"))
 	require.Equal(t, "\n", word(t, s, "wchc"))
@@ -81,7 +81,7 @@ func TestWordsReset(t *testing.T) {
 	require.Contains(t, word(t, s, "srvr"), "Received: 1\nSent: 1\n")
 }
 
-func TestEnvironmentTellsTheVersion(t *testing.T) {
+func TestEnvironmentShowsTheVersion(t *testing.T) {
 	require.Regexp(t, `^Environment:\nzookeeper.version=3\.8\.0-\S+, built on `, word(t, zktest.NewServer(t, zktest.WithVersion(zktest.V3_8)), "envi"))
 	text := word(t, zktest.NewServer(t), "envi")
 	require.Regexp(t, `^Environment:\nzookeeper.version=3\.9\.6-\S+, built on `, text)

@@ -18,7 +18,7 @@ func (h *handler) faultRoutes() []route {
 			s.CutConnections()
 			return none{}, nil
 		})},
-		{"POST", "/refuse", `turn connections away, or handshakes as a Keeper without a leader does: {"connections": true, "sessions": false}`, call(h.refuse)},
+		{"POST", "/refuse", `turn connections away, or handshakes as a Keeper without a leader does, or credentials: {"connections": true, "sessions": false, "credentials": false}`, call(h.refuse)},
 		{"POST", "/inject", `make the nth request that is picked meet a fault: {"fault": "lose reply", "nth": 0, "ops": ["create"], "path": "/a", "session": "0x1"}`, call(h.inject)},
 		{"POST", "/block", `hold requests up, or with "replies" their answers: {"replies": true, "ops": ["delete"]}`, call(h.block)},
 		{"POST", "/delay", `delay requests: {"by": "200ms", "path": "/a"}`, call(h.delay)},
@@ -48,6 +48,7 @@ func (h *handler) links(f func(...int64)) func(*http.Request, struct {
 func (h *handler) refuse(_ *http.Request, in struct {
 	Connections *bool `json:"connections"` // left as it is if missing
 	Sessions    *bool `json:"sessions"`
+	Credentials *bool `json:"credentials"`
 },
 ) (none, error) {
 	if in.Connections != nil {
@@ -55,6 +56,9 @@ func (h *handler) refuse(_ *http.Request, in struct {
 	}
 	if in.Sessions != nil {
 		h.server.RefuseSessions(*in.Sessions)
+	}
+	if in.Credentials != nil {
+		h.server.RefuseCredentials(*in.Credentials)
 	}
 	return none{}, nil
 }

@@ -1,0 +1,200 @@
+package zktest_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/zktest"
+)
+
+// soon is a context for what takes the cluster a few ticks.
+func soon(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// TestAllMembersAreReplacedOneByOne replaces each member. Sessions, nodes and sequence numbers go on.
+func TestAllMembersAreReplacedOneByOne(t *testing.T) {
+	for _, n := range []int{1, 3, 5} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			virtual(t, n, func(t *testing.T, c *zktest.Cluster) {
+				first := c.Members()[0]
+				client := raw(t, first, nil)
+				mustCreate(t, client, "/kept", 1)
+				require.NoError(t, first.Create("/data", []byte("x")))
+				time.Sleep(10 * time.Second) // the members forget what all of them have applied
+				old := c.Members()
+				for i, s := range old {
+					added, err := c.Add(soon(t))
+					require.NoError(t, err)
+					require.Equal(t, c.Members()[n], added)
+					client = raw(t, added, client)
+					require.NoError(t, c.Remove(soon(t), s))
+					require.Len(t, c.Members(), n)
+					require.NoError(t, elected(t, c).Create(fmt.Sprintf("/after%d", i), nil))
+					require.ErrorIs(t, s.Restart(), zktest.ErrClosed)
+				}
+				for _, s := range c.Members() {
+					require.NotContains(t, old, s)
+					require.NoError(t, s.Set("/data", []byte("y")), "each is a full member")
+					require.True(t, s.Exists("/kept"), "of a session that goes on")
+				}
+				config, err := c.Members()[0].Get("/zookeeper/config")
+				require.NoError(t, err)
+				for i, addr := range c.Servers() {
+					require.Contains(t, string(config), fmt.Sprintf("server.%d=127.0.0.1:2888:3888:participant;%s\n", n+i+1, addr))
+				}
+				require.Equal(t, n, strings.Count(string(config), "server."))
+			})
+		})
+	}
+}
+
+// TestAMemberThatJoinsCountsOnlyWhenItHasTheLog has a new member that hears nothing: nobody waits for its votes, and nothing is lost.
+func TestAMemberThatJoinsCountsOnlyWhenItHasTheLog(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		first := leader(t, c)
+		others := slices.DeleteFunc(c.Members(), func(s *zktest.Server) bool { return s == first })
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		require.NoError(t, c.Partition(others[0])) // two of three go on
+		joined := make(chan *zktest.Server)
+		go func() { // ends with ctx
+			s, _ := c.Add(ctx)
+			joined <- s
+		}()
+		synctest.Wait()
+		require.Len(t, c.Members(), 4)
+		c.Members()[3].Pause()
+		for i := range 10 {
+			time.Sleep(time.Second) // virtual time
+			require.NoError(t, first.Create(fmt.Sprintf("/%d", i), nil), "two of three voters are a majority, of four they would not be")
+		}
+		added := <-joined
+		added.Resume()
+		c.Heal()
+		require.Equal(t, first, leader(t, c))
+	})
+}
+
+// TestAReconfigurationNeedsMajoritiesOfBothConfigurations has one of two voters not hear of a proposal by which a third joins. The
+// leader and the new member are a majority of the new configuration, and not of the old one.
+func TestAReconfigurationNeedsMajoritiesOfBothConfigurations(t *testing.T) {
+	virtual(t, 2, func(t *testing.T, c *zktest.Cluster) {
+		first := leader(t, c)
+		other := slices.DeleteFunc(c.Members(), func(s *zktest.Server) bool { return s == first })[0]
+		added, joined := joining(t, c)
+		other.Pause()
+		time.Sleep(3 * time.Second) // messages take one, and a silent member is given up after four
+		config, err := first.Get("/zookeeper/config")
+		require.NoError(t, err)
+		require.NotContains(t, string(config), added.Addr())
+		first.Stop()
+		other.Resume()
+		time.Sleep(2 * time.Second) // it notices that its leader has gone
+		for range 100 {
+			time.Sleep(100 * time.Millisecond)
+			_, err = other.Dial("", "", 0)
+			require.Error(t, err, "it follows nobody")
+		}
+		_, err = c.Leader()
+		require.ErrorIs(t, err, zktest.ErrNoLeader, "the other and the new one are no majority of the old configuration")
+		require.Empty(t, joined)
+		require.NoError(t, first.Restart())
+		require.NoError(t, <-joined)
+		config, err = leader(t, c).Get("/zookeeper/config")
+		require.NoError(t, err)
+		require.Contains(t, string(config), added.Addr())
+	}, zktest.WithMemberLatency(time.Second))
+}
+
+// TestAReconfigurationNeedsAMajorityOfTheNewConfiguration has a cluster of one and a member that joins and does not hear of the proposal.
+func TestAReconfigurationNeedsAMajorityOfTheNewConfiguration(t *testing.T) {
+	virtual(t, 1, func(t *testing.T, c *zktest.Cluster) {
+		first := leader(t, c)
+		added, joined := joining(t, c)
+		added.Pause()
+		time.Sleep(3 * time.Second)
+		config, err := first.Get("/zookeeper/config")
+		require.NoError(t, err)
+		require.NotContains(t, string(config), added.Addr())
+		require.NoError(t, first.Restart())
+		time.Sleep(10 * time.Second)
+		_, err = c.Leader()
+		require.ErrorIs(t, err, zktest.ErrNoLeader, "it has the proposal in its log")
+		_, err = first.Dial("", "", 0)
+		require.Error(t, err)
+		require.Empty(t, joined)
+		added.Resume()
+		require.NoError(t, <-joined)
+	}, zktest.WithMemberLatency(time.Second))
+}
+
+// joining adds a member, and returns when it follows and the leader has proposed the configuration with it, which is still on its way.
+func joining(t *testing.T, c *zktest.Cluster) (added *zktest.Server, joined <-chan error) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { // ends with the cluster
+		_, err := c.Add(t.Context())
+		done <- err
+	}()
+	synctest.Wait()
+	members := c.Members()
+	added = members[len(members)-1]
+	for {
+		if conn, err := added.Dial("", "", 0); err == nil { // it follows
+			require.NoError(t, conn.Close())
+			synctest.Wait()
+			return added, done
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestTheLeaderIsRemoved has the others elect another one, which has all that was committed.
+func TestTheLeaderIsRemoved(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		first := leader(t, c)
+		require.NoError(t, first.Create("/a", nil))
+		require.NoError(t, c.Remove(soon(t), first))
+		next := elected(t, c)
+		require.NotEqual(t, first, next)
+		require.True(t, next.Exists("/a"))
+		require.NoError(t, next.Create("/b", nil), "two of two")
+		require.Error(t, c.Lag(first, 0), "not a member")
+		require.Error(t, c.Remove(soon(t), first), "not a member")
+		require.NoError(t, c.Remove(soon(t), next))
+		last := elected(t, c)
+		require.Error(t, c.Remove(soon(t), last), "the last one")
+		require.NoError(t, last.Create("/c", nil))
+	})
+}
+
+func TestAddAndRemoveEndWithTheirContextAndWithClose(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		for _, s := range c.Members()[:2] {
+			s.Stop()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		added, err := c.Add(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotNil(t, added)
+		require.ErrorIs(t, c.Remove(ctx, c.Members()[2]), context.DeadlineExceeded)
+		closed := make(chan error)
+		go func() { closed <- c.Remove(t.Context(), c.Members()[2]) }() // ends with the cluster
+		synctest.Wait()
+		require.NoError(t, c.Close())
+		require.ErrorIs(t, <-closed, zktest.ErrClosed)
+		_, err = c.Add(t.Context())
+		require.ErrorIs(t, err, zktest.ErrClosed)
+	})
+}
