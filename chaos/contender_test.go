@@ -276,7 +276,7 @@ func countRepeats() framework.Option {
 // kind is the part of an error that is worth counting.
 func kind(err error) string {
 	for _, known := range []error{
-		lock.ErrSuspended, lock.ErrSessionLost, lock.ErrNodeDeleted, lock.ErrMaxHold, context.DeadlineExceeded, retry.ErrExhausted, zk.ErrConnectionClosed, zk.ErrNoServer,
+		framework.ErrSuspended, framework.ErrSessionLost, lock.ErrNodeDeleted, lock.ErrMaxHold, context.DeadlineExceeded, retry.ErrExhausted, zk.ErrConnectionClosed, zk.ErrNoServer,
 	} {
 		if errors.Is(err, known) {
 			return known.Error()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strconv"
 	"sync"
 	"testing"
@@ -24,7 +25,13 @@ import (
 	"github.com/gocurator/curator/recipes/shared"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if args := os.Getenv(memberArgs); args != "" {
+		serveMember(args)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // each is how often each contender acquires.
 var each = testlevel.Pick(30, 30, 200)
@@ -49,6 +56,7 @@ func TestWithOtherClients(t *testing.T) {
 		{"java: an atomic long, with replies that are lost and sessions that end", javaCounts},
 		{"java: a shared count", javaSharedCount},
 		{"java: a double barrier", javaDoubleBarrier},
+		{"java: a double barrier whose members are killed and stopped", javaMembers},
 		{"java: a barrier", javaBarrier},
 		{"java: members of a group", javaGroup},
 		{"java: a group with a session that ends", javaGroupSession},
@@ -119,7 +127,7 @@ func (c scene) unchanged(ctx context.Context, client *framework.Client) error {
 		return err
 	}
 	time.Sleep(rand.N(2 * time.Millisecond)) // the work
-	if err := client.Sync(ctx, c.counter); err != nil {
+	if err := client.Sync(ctx); err != nil {
 		return err
 	}
 	after, _, err := client.Get(ctx, c.counter)

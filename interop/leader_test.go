@@ -21,7 +21,6 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testlevel"
 	"github.com/gocurator/curator/recipes/leader"
-	"github.com/gocurator/curator/recipes/lock"
 )
 
 // TestElectionsWithJava has an ensemble of its own, for it loses its leader. Instants are compared on the clock of
@@ -204,7 +203,7 @@ func (e *election) candidate(t *testing.T, ctx context.Context, id string, stop 
 				e.ended(led)
 				return nil
 			})
-			if err != nil && !errors.Is(err, lock.ErrLost) {
+			if err != nil && !errors.Is(err, framework.ErrLost) {
 				assert.NoError(t, err)
 				return
 			}

@@ -99,7 +99,7 @@ func javaDoubleBarrier(t *testing.T, s stage) {
 			if err != nil {
 				return err
 			}
-			if err := client.CatchUp(ctx); err != nil {
+			if err := client.Sync(ctx); err != nil {
 				return err
 			}
 			names, _, err := client.Children(ctx, c.marks)

@@ -91,11 +91,12 @@ func peersTag() string {
 // java runs one of Curator's recipes.
 func (s stage) java(t *testing.T, args ...string) *peer { return s.javaProgram(t, javaSource, args...) }
 
-// javaProgram passes the program as text: the engine need not see our files.
+// runPeer runs $PEER: the program is passed as text, since the engine need not see our files.
+const runPeer = `printf %s "$PEER" > /tmp/Peer.java &&
+	exec java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$JARS" /tmp/Peer.java "$@"`
+
 func (s stage) javaProgram(t *testing.T, source string, args ...string) *peer {
-	const run = `printf %s "$PEER" > /tmp/Peer.java &&
-		exec java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$JARS" /tmp/Peer.java "$@"`
-	return s.start(t, []string{"PEER=" + source, "JARS=" + jars, "LC_ALL=C.UTF-8"}, append([]string{"sh", "-c", run, "java", s.ensemble.ConnectString()}, args...)...)
+	return s.start(t, []string{"PEER=" + source, "JARS=" + jars, "LC_ALL=C.UTF-8"}, append([]string{"sh", "-c", runPeer, "java", s.ensemble.ConnectString()}, args...)...)
 }
 
 func (s stage) kazoo(t *testing.T, args ...string) *peer {

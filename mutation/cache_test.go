@@ -4,15 +4,15 @@ package mutation
 var cacheBugs = []mutation{
 	{
 		name:  "a cache takes whatever it reads",
-		file:  "recipes/cache/loop.go",
-		edits: []edit{{old: "if n != nil && n.value.compare(&v.stat) > 0 {", new: "if n != nil && false {"}},
+		file:  "recipes/cache/changes.go",
+		edits: []edit{{old: "older := n != nil && n.value.compare(&v.stat) > 0", new: "older := false"}},
 		pkg:   "recipes/cache", test: "TestAnAnswerThatIsOlderThanTheCopyIsNotShown",
 	},
 	{
 		name: "a cache applies events about what the load has not reached",
-		file: "recipes/cache/loop.go",
+		file: "recipes/cache/changes.go",
 		edits: []edit{
-			{old: "	case !l.reached(n): // the load will come to it\n", new: ""},
+			{old: "	case !l.reached(n) && l.byPath[e.Path] == nil: // the load will come to it\n", new: ""},
 			{old: "!root && !l.reached(l.c.nodes.find(dir))", new: "!root && l.c.nodes.find(dir) == nil"},
 		},
 		pkg: "recipes/cache", test: "TestTreeThatIsMadeAgainGoesFirst/while_there_is_no_connection",
@@ -29,5 +29,29 @@ var cacheBugs = []mutation{
 		edits: []edit{{old: "number: number,", new: "number: min(number, 1),"}},
 		pkg:   "recipes/cache", test: "TestWhatHappenedMeanwhileIsFoundOut",
 		worlds: caches, seed: 19,
+	},
+	{
+		name:  "OnChange does not get what goes",
+		file:  "recipes/cache/changes.go",
+		edits: []edit{{old: "if changed && l.c.cfg.onChange != nil {", new: "if changed && v != nil && l.c.cfg.onChange != nil {"}},
+		pkg:   "recipes/cache", test: "TestWhatOnChangeGotIsTheTree/persistent_watch/fail_before/request_0",
+	},
+	{
+		name:  "a Sync of a cache does not wait for what a list has found",
+		file:  "recipes/cache/changes.go",
+		edits: []edit{{old: "l.mark(path, m.group)", new: "l.mark(path, l.open())"}},
+		pkg:   "recipes/cache", test: "TestLoadedComesWhenAllHasBeenReported",
+	},
+	{
+		name:  "a cache with standard watches has none for a missing root that was made and deleted while it was asked for",
+		file:  "recipes/cache/changes.go",
+		edits: []edit{{old: "l.answered(m, err, func() { l.queue(m) })", new: "l.answered(m, err, func() { l.done(m) })"}},
+		pkg:   "recipes/cache", test: "TestARootThatComesAndGoesWhileItIsAskedForIsFollowed",
+	},
+	{
+		name:  "a cache takes an event about a node for answered while its children are listed",
+		file:  "recipes/cache/loop.go",
+		edits: []edit{{old: "		join(&m.later, g)\n		return\n", new: "		return\n"}},
+		pkg:   "recipes/cache", test: "TestAChangeWhileTheChildrenAreListedIsRead",
 	},
 }

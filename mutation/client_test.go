@@ -6,7 +6,7 @@ var clientBugs = []mutation{
 		name: "a node of an old session is accepted",
 		file: "internal/engine/create.go",
 		edits: []edit{
-			{old: "if maybe && node.session == l.session {", new: "if maybe {"},
+			{old: "p.node.session == l.session && retry.Unknown", new: "retry.Unknown"},
 			{old: "owner != 0 && owner != l.session.ID()", new: "false && owner != 0"},
 		},
 		pkg: "framework", test: "TestNodeOfAnEarlierSessionIsNotTakenForOurs",
@@ -16,18 +16,18 @@ var clientBugs = []mutation{
 		name:  "Close deletes nodes before all holders are told",
 		file:  "internal/engine/run.go",
 		edits: []edit{{old: "\t\t<-session.notified // close", new: "\t\t// close"}},
-		pkg:   "framework", test: "TestCloseTellsEverybodyBeforeTheServers",
+		pkg:   "framework", test: "TestCloseNotifiesEverybodyBeforeTheServers",
 	},
 	{
 		name:  "a node whose create reply was lost is not deleted",
 		file:  "internal/engine/create.go",
-		edits: []edit{{old: "\t\t\tc.sweeper.sweep(node, \"\")\n\t\t} else if node != nil {", new: "\t\t} else if node != nil {"}},
-		pkg:   "recipes/lock", test: "TestCreateThatComesLateIsInNobodysWay",
+		edits: []edit{{old: "\tp.leave()\n\tnode := &unwanted{", new: "\tnode := &unwanted{"}},
+		pkg:   "recipes/internal/queue", test: "TestCreateThatComesLateIsInNobodysWay",
 	},
 	{
 		name:  "a server that is behind what events have told need not catch up",
 		file:  "internal/engine/connect.go",
-		edits: []edit{{old: "if session.behind.Load() || session.depended() {", new: "if session.depended() {"}},
+		edits: []edit{{old: "if behind || session.depended() {", new: "if behind && false || session.depended() {"}},
 		pkg:   "framework", test: "TestWhatAnEventToldOfIsReadOnTheNextConnection",
 	},
 	{
@@ -102,13 +102,13 @@ var clientBugs = []mutation{
 	{
 		name:  "a read's watch replaces a persistent one",
 		file:  "internal/engine/watches.go",
-		edits: []edit{{old: "return w, false, ws.requestLocked(key)", new: "return w, false, true"}},
+		edits: []edit{{old: "return w, r.request(kind)", new: "return w, true"}},
 		pkg:   "framework", test: "TestWatchesOnOnePathDoNotDisturbEachOther",
 	},
 	{
 		name:  "removing a watch removes it for other users too",
 		file:  "internal/engine/watches.go",
-		edits: []edit{{old: "	if !ws.servesLocked(path) && !s.leaving {", new: "	if !s.leaving {"}, {old: "!s.needed() && !ws.servesLocked(s.path)", new: "!s.needed()"}},
+		edits: []edit{{old: "case !r.fires() && !s.leaving:", new: "case !s.leaving:"}, {old: "!s.needed() && !r.fires()", new: "!s.needed()"}},
 		pkg:   "framework", test: "TestRemovingAWatchTakesNoOtherAway",
 	},
 	{
@@ -139,12 +139,27 @@ var clientBugs = []mutation{
 		name:  "the lost delete of an asynchronous release is not repeated",
 		file:  "internal/engine/delete.go",
 		edits: []edit{{old: "\t\t\tlater(retry.Unknown(err))\n", new: "\t\t\tf(true, nil)\n"}},
-		pkg:   "recipes/lock", test: "TestAsyncReleaseWithAnyRequestFailing",
+		pkg:   "recipes/internal/queue", test: "TestAsyncReleaseWithAnyRequestFailing",
 	},
 	{
 		name:  "a Lock of zkconn releases what somebody else holds",
 		file:  "zkconn/lock.go",
 		edits: []edit{{old: "mine := l.hold == nil", new: "mine := true"}},
 		pkg:   "zkconn", test: "TestALostLockIsUnlockedBeforeItIsLockedAgain",
+	},
+	{
+		name:   "whoever is refused for credentials gives up for good",
+		file:   "retry/errors.go",
+		edits:  []edit{{old: "errors.Is(err, zk.ErrAuthFailed) && Judge(err) != Over", new: "errors.Is(err, zk.ErrAuthFailed) && false"}},
+		pkg:    "recipes/leader",
+		test:   "TestAServerThatRefusesCredentialsEndsNoCampaign",
+		worlds: credentials, seed: 2,
+	},
+	{
+		name:  "a client follows the first configuration only",
+		file:  "internal/engine/ensemble.go",
+		edits: []edit{{old: "\tif slices.Equal(tracked, t.tracked) {", new: "\tif slices.Equal(tracked, t.tracked) || t.tracked != nil {"}},
+		pkg:   "framework", test: "TestAllServersAreReplacedOneByOne",
+		worlds: replaced, seed: 53,
 	},
 }

@@ -23,7 +23,7 @@ var electionBugs = []mutation{
 	{
 		name:  "a candidate ends with its session",
 		file:  "recipes/leader/leader.go",
-		edits: []edit{{old: " || errors.Is(err, lock.ErrLost)", new: ""}},
+		edits: []edit{{old: " || errors.Is(err, framework.ErrLost)", new: ""}},
 		pkg:   "recipes/leader", test: "TestCandidateOutlastsItsRetryPolicy",
 	},
 	{
@@ -34,7 +34,7 @@ var electionBugs = []mutation{
 	},
 	{
 		name:  "an observer may go back in time in a new session",
-		file:  "internal/engine/engine.go",
+		file:  "internal/engine/follow.go",
 		edits: []edit{{old: "if err == nil && l != last && last != (Link{}) {", new: "if err == nil && l != last && last != (Link{}) && false {"}},
 		pkg:   "recipes/leader", test: "TestObserverCatchesUpInANewSession",
 	},

@@ -5,7 +5,7 @@ var nodeBugs = []mutation{
 	{
 		name:  "a kept node is shown although it was replaced meanwhile",
 		file:  "recipes/node/keeper.go",
-		edits: []edit{{old: "!now.present && wait.Closed(k.watch.Done()):", new: "!now.present && false:"}},
+		edits: []edit{{old: "if wait.Closed(k.watch.Done()) {\n\t\t\t\terr = errAgain", new: "if false {\n\t\t\t\terr = errAgain"}},
 		pkg:   "recipes/node", test: "TestANodeThatGoesWhileTheSessionIsProvenIsNotShown",
 	},
 	{
@@ -16,22 +16,22 @@ var nodeBugs = []mutation{
 	},
 	{
 		name:  "a persistent node that is made after Close stays",
-		file:  "recipes/node/write.go",
+		file:  "recipes/node/keeper.go",
 		edits: []edit{{old: "\t\t\tk.sweep(ctx)\n", new: ""}},
 		pkg:   "recipes/node", test: "TestAPersistentNodeThatComesAfterItsSessionGoes",
 	},
 	{
 		name:  "a node of an old session is taken for the kept one",
 		file:  "recipes/node/keeper.go",
-		edits: []edit{{old: "owner):\n\t\treturn left\n", new: "owner):\n\t\treturn ours\n"}},
+		edits: []edit{{old: "\treturn stat.EphemeralOwner == k.session.ID()\n", new: "\treturn k.wasOurs(stat)\n"}},
 		pkg:   "recipes/node", test: "TestTheNodeOfADyingSessionIsReplaced",
 		worlds: keepers, seed: 25,
 	},
 	{
 		name:  "a kept node seems to be there after its session",
 		file:  "recipes/node/keeper.go",
-		edits: []edit{{old: "d.ended.Store(true)\n\t\t\ts.present, s.err = false, cause\n", new: "d.ended.Store(true)\n\t\t\ts.err = cause\n"}},
-		pkg:   "recipes/node", test: "TestPresentIsFalseBeforeAnotherHasTheNode",
+		edits: []edit{{old: "if s.depends == d {\n\t\t\ts.gone(cause)\n", new: "if s.depends == d {\n\t\t\ts.err = cause\n"}},
+		pkg:   "recipes/node", test: "TestPresentIsFalseAfterTheSessionWhateverTheKeeperWaitsFor",
 		worlds: keepers, seed: 34,
 	},
 	{
@@ -50,7 +50,7 @@ var nodeBugs = []mutation{
 	},
 	{
 		name:  "a Keep takes the node of another Keep of the client",
-		file:  "recipes/node/leave.go",
+		file:  "recipes/node/taken.go",
 		edits: []edit{{old: "\t\tif !has {\n", new: "\t\tif !has || v != nil {\n"}},
 		pkg:   "recipes/node", test: "TestANodeIsOfTheKeepThatMadeIt",
 		worlds: keepers, seed: 91,
@@ -58,17 +58,40 @@ var nodeBugs = []mutation{
 	{
 		name:  "a deletion by a closed Keep is repeated although it may be done",
 		file:  "recipes/node/leave.go",
-		edits: []edit{{old: "engine.Hints{Once: true}", new: "engine.Hints{}"}},
+		edits: []edit{{old: "k.client.Delete(once(ctx),", new: "k.client.Delete(ctx,"}},
 		pkg:   "recipes/node", test: "TestADeletionThatMayBeDoneIsNotRepeated",
 	},
 	{
 		name: "a closed Node is present until its goroutine comes to it",
 		file: "recipes/node/node.go",
 		edits: []edit{
-			{old: "\t\ts.present = false\n\t\tif !errors.Is(s.err, framework.ErrClosed) {\n\t\t\ts.err = ErrClosed\n", new: "\t\tif !errors.Is(s.err, framework.ErrClosed) {\n\t\t\ts.err = ErrClosed\n"},
-			{in: "recipes/node/keeper.go", old: "d.ended.Store(true)\n\t\t\ts.present, s.err = false, cause\n", new: "d.ended.Store(true)\n\t\t\ts.present, s.err = s.present && k.ctx.Err() != nil, cause\n"},
-			{in: "recipes/node/keeper.go", old: "\terr = k.leave()\n", new: "\tk.missing(ErrClosed)\n\terr = k.leave()\n"},
+			{old: "\t\ts.depends = nil\n\t\tif !errors.Is(s.err, framework.ErrClosed) {\n", new: "\t\tif !errors.Is(s.err, framework.ErrClosed) {\n"},
+			{in: "recipes/node/keeper.go", old: "if s.depends == d {\n", new: "if s.depends == d && k.ctx.Err() == nil {\n"},
 		},
 		pkg: "recipes/node", test: "TestPresentIsFalseFromCloseOn",
+	},
+	{
+		name:  "a kept node that was deleted is present until it is looked at",
+		file:  "recipes/node/keeper.go",
+		edits: []edit{{old: "e.Type == zk.EventNodeDeleted {", new: "e.Type == zk.EventNodeDeleted && false {"}},
+		pkg:   "recipes/node", test: "TestAnEventThatTheNodeWasDeletedIsBelieved",
+	},
+	{
+		name:  "a persistent node that another made again is believed to hold our data",
+		file:  "recipes/node/keeper.go",
+		edits: []edit{{old: "record{want, stat.Czxid, stat.Czxid}", new: "record{want, 0 * stat.Czxid, 0}"}},
+		pkg:   "recipes/node", test: "TestWhatWasMadeAgainBeforeTheFirstLookIsNotBelieved",
+	},
+	{
+		name:  "a node that replaces another has its version",
+		file:  "recipes/node/taken.go",
+		edits: []edit{{old: "case version == 0:", new: "case version < 0:"}},
+		pkg:   "recipes/node", test: "TestAWriteUnderWayDoesNotMeetTheNodeOfAnother",
+	},
+	{
+		name:  "data that are too long for a create are set",
+		file:  "recipes/node/node.go",
+		edits: []edit{{old: "Fits(path, len(data))", new: "Fits(path, 0)"}},
+		pkg:   "recipes/node", test: "TestDataThatAreTooLongAreGivenUp",
 	},
 }

@@ -30,19 +30,31 @@ var recipeBugs = []mutation{
 	{
 		name:   "a write to a shared value whose reply was lost is sent again",
 		file:   "recipes/shared/write.go",
-		edits:  []edit{{old: "err = v.settle(ctx, session, mark, err)", new: "number = -1\n\t\t\tcontinue"}},
+		edits:  []edit{{old: "err = v.settle(ctx, session, mark, err)", new: "continue"}},
 		worlds: numbers, seed: 72,
 	},
 	{
 		name:   "a shared value is written whatever its version",
-		file:   "recipes/shared/write.go",
-		edits:  []edit{{old: "err = v.write(ctx, set, version.number, data)", new: "err = v.write(ctx, set, -1, data)"}},
+		file:   "recipes/shared/value.go",
+		edits:  []edit{{old: "return v.number", new: "return anyVersion"}},
 		worlds: numbers, seed: 48,
+	},
+	{
+		name:  "an update in a row begins with something older than was shown",
+		file:  "recipes/shared/recent.go",
+		edits: []edit{{old: "version.mzxid > r.version.mzxid || !version.Exists()", new: "!version.Exists()"}},
+		pkg:   "recipes/shared", test: "TestAnUpdateNeverBeginsWithSomethingOlderThanWasShown",
+	},
+	{
+		name:  "an update in a row begins with something that is deleted",
+		file:  "recipes/shared/recent.go",
+		edits: []edit{{old: " || !version.Exists() {", new: " {"}},
+		pkg:   "recipes/shared", test: "TestAnUpdateNeverBeginsWithSomethingOlderThanWasShown",
 	},
 	{
 		name:   "a double barrier opens with one too few",
 		file:   "recipes/barrier/double.go",
-		edits:  []edit{{old: "if len(members(names)) >= a.n {", new: "if len(members(names)) >= a.n-1 {"}},
+		edits:  []edit{{old: "len(members(names)) >= a.n {", new: "len(members(names)) >= a.n-1 {"}},
 		worlds: barrier, seed: 48,
 	},
 	{
@@ -84,12 +96,12 @@ var recipeBugs = []mutation{
 	{
 		name:   "a multilock that fails keeps what it has",
 		file:   "recipes/multilock/multilock.go",
-		edits:  []edit{{old: "lockapi.Leave(given...)", new: "lockapi.Leave(given[:0]...)"}},
+		edits:  []edit{{old: "queue.Leave(holds)", new: "queue.Leave(holds[:0])"}},
 		worlds: multilock, seed: 72,
 	},
 	{
 		name:   "the first release of a lock with several holds deletes the node",
-		file:   "recipes/lock/lease.go",
+		file:   "recipes/internal/queue/lease.go",
 		edits:  []edit{{old: "d.last = len(l.holds) == 0", new: "d.last = true"}},
 		worlds: all, seed: 12,
 	},
@@ -102,7 +114,7 @@ var recipeBugs = []mutation{
 	{
 		name:   "a list of instances stays as it was at the beginning",
 		file:   "discovery/watch.go",
-		edits:  []edit{{old: "\t\tw.known = nil\n", new: "\t\tif w.known == nil {\n\t\t\tw.known = nil\n\t\t}\n"}},
+		edits:  []edit{{old: "if len(w.news) == 0 {", new: "if len(w.news) == 0 || len(w.known.all) > 0 {"}},
 		worlds: services, seed: 48,
 	},
 	{
@@ -110,5 +122,11 @@ var recipeBugs = []mutation{
 		file:   "discovery/register.go",
 		edits:  []edit{{old: "\treturn r.node.Close()\n", new: "\treturn nil\n"}},
 		worlds: services, seed: 48,
+	},
+	{
+		name:  "a Kratos instance is deleted and still kept",
+		file:  "discovery/kratosregistry/registry.go",
+		edits: []edit{{old: "done <- reg.node.Close()", new: "done <- r.client.Delete(context.Background(), path, -1)"}},
+		pkg:   "discovery/kratosregistry", test: "TestNothingComesBackAfterDeregister",
 	},
 }

@@ -6,7 +6,7 @@ var sessionBugs = []mutation{
 		name:  "the context ends after 4/3 of the session timeout",
 		file:  "internal/session/deadline.go",
 		edits: []edit{{old: "heard.Add((d.timeout - d.timeout/margin) / 100 * d.percent)", new: "heard.Add(d.timeout * 4 / 3)"}},
-		pkg:   "recipes/lock", test: "TestHolderIsToldBeforeTheNextOneCanHold",
+		pkg:   "recipes/internal/queue", test: "TestHolderIsToldBeforeTheNextOneCanHold",
 		worlds: all, seed: 177,
 	},
 	{
@@ -41,7 +41,7 @@ var sessionBugs = []mutation{
 	},
 	{
 		name:  "a server that is too busy to catch up is read from",
-		file:  "internal/engine/session.go",
+		file:  "internal/engine/progress.go",
 		edits: []edit{{old: "behind && a.Code == proto.Throttled", new: "behind && a.Code == proto.Throttled && false"}},
 		pkg:   "framework", test: "TestAServerThatIsTooBusyToCatchUpIsLeft",
 	},

@@ -11,14 +11,14 @@ var sharedBugs = []mutation{
 	{
 		name:  "a downgraded reader has a token of its own",
 		file:  "recipes/rwlock/rwlock.go",
-		edits: []edit{{old: "\t\tlockapi.SetToken(ctx, stat.Czxid)\n", new: "\t\tlockapi.SetToken(ctx, stat.Czxid*0)\n"}},
+		edits: []edit{{old: "\t\tqueue.SetToken(ctx, stat.Czxid)\n", new: "\t\tqueue.SetToken(ctx, stat.Czxid*0)\n"}},
 		pkg:   "recipes/rwlock", test: "TestTokenDoesNotFallAfterADowngrade",
 		worlds: all, seed: 4,
 	},
 	{
 		name:  "a failed AcquireN keeps some leases",
 		file:  "recipes/semaphore/semaphore.go",
-		edits: []edit{{old: "func leave(holds []*lock.Hold) { lockapi.Leave(given(holds)...) }", new: "func leave([]*lock.Hold) {}"}},
+		edits: []edit{{old: "\t\t\tqueue.Leave(holds)\n\t\t\treturn nil, err\n\t\t}\n\t\tholds = append(", new: "\t\t\treturn nil, err\n\t\t}\n\t\tholds = append("}},
 		pkg:   "recipes/semaphore", test: "TestSemaphore/inprocess/several_leases:_all_or_none",
 		worlds: all, seed: 6,
 	},

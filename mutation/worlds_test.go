@@ -22,16 +22,18 @@ var (
 type kind string
 
 const (
-	all       kind = "all"
-	caches    kind = "caches"
-	keepers   kind = "keepers"
-	revocable kind = "revocable"
-	multilock kind = "multilock"
-	election  kind = "election"
-	numbers   kind = "numbers"
-	barrier   kind = "barrier"
-	pool      kind = "pool"
-	services  kind = "services"
+	all         kind = "all"
+	credentials kind = "credentials"
+	replaced    kind = "replaced"
+	caches      kind = "caches"
+	keepers     kind = "keepers"
+	revocable   kind = "revocable"
+	multilock   kind = "multilock"
+	election    kind = "election"
+	numbers     kind = "numbers"
+	barrier     kind = "barrier"
+	pool        kind = "pool"
+	services    kind = "services"
 )
 
 // within is the number of seeds, from 1 on, of which one must fail. The order of the goroutines of one instant is not

@@ -123,7 +123,7 @@ func (b *barriers) through(round int, a *actor, others map[string]*barrier.Entry
 	}
 }
 
-// forced reports whether some session was ended by force a moment ago: a member is not told at once that it is inside no more.
+// forced reports whether some session was ended by force a moment ago: a member is not notified at once that it is inside no more.
 func (b *barriers) forced() bool {
 	return slices.ContainsFunc(b.clients, func(u *user) bool { return u.wasEnded(u.Session + 10*time.Second) })
 }

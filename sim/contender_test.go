@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
@@ -99,6 +100,9 @@ func (c *contender) round() {
 	if err != nil {
 		c.monitor.note("%s: %v", c.name, err)
 		c.monitor.count("acquire failed: " + reason(err))
+		if c.ACL != "" && errors.Is(err, zk.ErrNoAuth) {
+			c.monitor.fail("no auth", "%s asked on a connection whose server has not taken its credentials: %v", c.name, err)
+		}
 		if limit == long && errors.Is(err, context.DeadlineExceeded) {
 			c.monitor.fail("stuck", "%s waits in vain since before all was well: %v", c.name, err)
 		}
@@ -175,8 +179,8 @@ func (c *contender) write(ctx context.Context, h *held) {
 // reason is the part of an error that is worth counting.
 func reason(err error) string {
 	for _, known := range []error{
-		lock.ErrSuspended, lock.ErrSessionLost, lock.ErrNodeDeleted, lock.ErrMaxHold, lock.ErrSequenceExhausted, errQueueLost,
-		context.DeadlineExceeded, context.Canceled, lock.ErrNotAcquired, retry.ErrExhausted, zk.ErrNoAuth, zk.ErrNoNode, zk.ErrNoServer, zk.ErrConnectionClosed,
+		framework.ErrSuspended, framework.ErrSessionLost, lock.ErrNodeDeleted, lock.ErrMaxHold, lock.ErrSequenceExhausted, errQueueLost,
+		context.DeadlineExceeded, context.Canceled, lock.ErrNotAcquired, retry.ErrExhausted, zk.ErrNoAuth, zk.ErrAuthFailed, zk.ErrNoNode, zk.ErrNoServer, zk.ErrConnectionClosed,
 	} {
 		if errors.Is(err, known) {
 			return known.Error()
@@ -289,13 +293,20 @@ func makeRWLock(c *contender) (acquirer, error) {
 func makeSemaphore(c *contender) (acquirer, error) {
 	s, err := semaphore.New(c.client, lockPath, leases, c.options()...)
 	return func(ctx context.Context, wait bool) ([]*held, error) {
-		acquire := s.AcquireN
+		acquire, one := s.AcquireN, s.Acquire
 		if !wait {
-			acquire = s.TryAcquireN
+			acquire, one = s.TryAcquireN, s.TryAcquire
 		}
 		n := 1
 		if c.MaxHold == 0 { // or the first lease may end before there is another
 			n += c.random.IntN(8) / 7
+		}
+		if owner := c.owners.Add(1); n == 1 && owner%2 == 0 {
+			h, err := one(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return []*held{c.of(h, owner, false, h.Path())}, nil
 		}
 		g, err := acquire(ctx, n)
 		if err != nil {

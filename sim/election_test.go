@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/zktest"
@@ -84,7 +85,7 @@ func (c *candidate) stand() {
 	c.once("Lead", func(ctx context.Context) error {
 		// A term may end at once with a session that was ended by force just before, or a suspended connection.
 		err := c.Lead(ctx, c.lead)
-		if errors.Is(err, errEnough) || errors.Is(err, lock.ErrLost) {
+		if errors.Is(err, errEnough) || errors.Is(err, framework.ErrLost) {
 			err = nil
 		}
 		return err

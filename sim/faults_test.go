@@ -1,8 +1,10 @@
 package sim
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -19,10 +21,10 @@ func (w *world) makeFaults() {
 			w.monitor.arm(t)
 			continue
 		}
-		if f.Kind == loseCreate {
+		if slow := w.slowFault(f); slow != nil {
 			w.healing.Go(func() { // ends some time later
 				kind := nothingToHit
-				if w.loseCreate(f) {
+				if slow() {
 					kind = "fault: " + f.Kind.String()
 				}
 				w.monitor.count(kind)
@@ -62,6 +64,40 @@ func (w *world) makeFaults() {
 	}
 }
 
+// slowFault is a fault that takes its time, or nil if it is of another kind.
+func (w *world) slowFault(f fault) func() bool {
+	switch f.Kind {
+	case loseCreate:
+		return func() bool { return w.loseCreate(f) }
+	case replaceMember:
+		return func() bool { return w.replaceMember(f) }
+	}
+	return nil
+}
+
+// replaceMember adds a member and removes another one, but never the first: a client that is out of reach while all
+// the servers are replaced that it knows would find none. One member is replaced at a time.
+func (w *world) replaceMember(f fault) bool {
+	w.replacing <- struct{}{}
+	defer func() { <-w.replacing }()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	added, err := w.cluster.Add(ctx)
+	w.monitor.note("FAULT %v: added %v: %v", f, added.Addr(), err)
+	if err != nil {
+		return false // it follows
+	}
+	w.watchServer(len(w.cluster.Members())-1, added)
+	members := w.cluster.Members()
+	old := members[1+f.Target%(len(members)-2)]
+	if leader, err := w.cluster.Leader(); err == nil && f.Leader && leader != members[0] {
+		old = leader
+	}
+	err = w.cluster.Remove(ctx, old)
+	w.monitor.note("removed %v: %v", old.Addr(), err)
+	return err == nil
+}
+
 // fault makes one and returns what ends it, or nil. done says whether there was anything to hit.
 func (w *world) fault(f fault) (heal func(), done bool) {
 	members := w.cluster.Members()
@@ -94,6 +130,8 @@ func (w *world) fault(f fault) (heal func(), done bool) {
 	case refuseConnections:
 		member.RefuseConnections(true)
 		return func() { member.RefuseConnections(false) }, true
+	case refuseCredentials:
+		return w.refuseCredentials(f), w.ACL != ""
 	case expireSession:
 		id := w.sessionOf(f)
 		w.clients[f.Target%len(w.clients)].end()
@@ -115,9 +153,9 @@ func (w *world) fault(f fault) (heal func(), done bool) {
 	return nil, true
 }
 
-// check fails if the simulation itself does not work.
+// check fails if the simulation itself does not work. A member may have been replaced meanwhile.
 func (w *world) check(err error) {
-	if err != nil && !errors.Is(err, zktest.ErrNoLeader) {
+	if err != nil && !slices.ContainsFunc([]error{zktest.ErrNoLeader, zktest.ErrClosed, zktest.ErrNotMember}, func(target error) bool { return errors.Is(err, target) }) {
 		w.monitor.fail("simulation", "%v", err)
 	}
 }
@@ -133,6 +171,24 @@ func (w *world) freezeSession(f fault) (thaw func(), done bool) {
 	}
 	w.freeze(id)
 	return func() { w.thaw(id) }, true
+}
+
+// refuseCredentials has a member, or all of them, refuse the credentials of all clients that connect. Those that are connected
+// lose their connections.
+func (w *world) refuseCredentials(f fault) (accept func()) {
+	members := w.cluster.Members()
+	if f.N > 0 {
+		members = []*zktest.Server{members[f.Target%len(members)]}
+	}
+	for _, member := range members {
+		member.RefuseCredentials(true)
+		member.CutConnections()
+	}
+	return func() {
+		for _, member := range members {
+			member.RefuseCredentials(false)
+		}
+	}
 }
 
 // deleteNode deletes somebody's node by hand.

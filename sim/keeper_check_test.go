@@ -81,9 +81,9 @@ func TestATermOfARivalEndsForEver(t *testing.T) {
 func TestKeeperFindsWhatIsWrong(t *testing.T) {
 	path := framework.Join(groupPath, "n")
 	for name, c := range map[string]struct {
-		tell  func(k *keeper, leader *zktest.Server)
-		set   bool
-		wrong bool
+		report func(k *keeper, leader *zktest.Server)
+		set    bool
+		wrong  bool
 	}{
 		"all is well":              {func(*keeper, *zktest.Server) {}, true, false},
 		"it is gone":               {func(_ *keeper, leader *zktest.Server) { _ = leader.Delete(path) }, false, true},
@@ -113,7 +113,7 @@ func TestKeeperFindsWhatIsWrong(t *testing.T) {
 				_, err := k.user.client.Create(context.Background(), path, k.data, framework.As(framework.Ephemeral), framework.ContainerParents())
 				require.NoError(t, err)
 				n.set(true)
-				c.tell(k, k.leader())
+				c.report(k, k.leader())
 				k.check(c.set)
 				require.Equal(t, c.wrong, len(k.monitor.wrong) > 0, "%v", k.monitor.wrong)
 			})

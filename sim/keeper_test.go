@@ -190,7 +190,7 @@ func (k *keeper) close() {
 	k.current = nil
 }
 
-// claim tells the monitor of the rivals each time the node comes to be there or goes, until done.
+// claim notifies the monitor of the rivals each time the node comes to be there or goes, until done.
 func (k *keeper) claim(n kept, done <-chan struct{}) {
 	for term := (*held)(nil); ; {
 		there, changed := n.Present()

@@ -11,16 +11,17 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
-// checked tells a monitor of holders, and returns what it complains of.
-func checked(t *testing.T, most int, tell func(m *monitor, hold func(h held) (end func()))) (wrong []string) {
+// checked has a function report holders to a monitor, and returns what it complains of.
+func checked(t *testing.T, most int, report func(m *monitor, hold func(h held) (end func()))) (wrong []string) {
 	synctest.Test(t, func(*testing.T) {
 		m := newMonitor(most, false)
 		owner := 0
-		tell(m, func(h held) func() {
+		report(m, func(h held) func() {
 			var end context.CancelCauseFunc
 			h.ctx, end = context.WithCancelCause(context.Background())
 			if h.owner == 0 {
@@ -40,9 +41,9 @@ func checked(t *testing.T, most int, tell func(m *monitor, hold func(h held) (en
 func TestMonitorFindsWhatIsWrong(t *testing.T) {
 	type hold = func(held) func()
 	for name, c := range map[string]struct {
-		most int
-		tell func(*monitor, hold)
-		want string // empty: nothing
+		most   int
+		report func(*monitor, hold)
+		want   string // empty: nothing
 	}{
 		"one after the other":      {1, func(_ *monitor, hold hold) { hold(held{known: 1})(); hold(held{known: 2}) }, ""},
 		"two at a time":            {1, func(_ *monitor, hold hold) { hold(held{}); hold(held{}) }, "overlap"},
@@ -68,7 +69,7 @@ func TestMonitorFindsWhatIsWrong(t *testing.T) {
 		"another node deleted":   {1, func(m *monitor, hold hold) { hold(held{node: "/l/a"}); m.delete("/l/b"); hold(held{}) }, "overlap"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wrong := checked(t, c.most, c.tell)
+			wrong := checked(t, c.most, c.report)
 			if c.want == "" {
 				require.Empty(t, wrong)
 				return
@@ -108,23 +109,23 @@ func TestMonitorFindsStaleAndLostWrites(t *testing.T) {
 func TestMonitorFindsNodesThatVanish(t *testing.T) {
 	const session, path = 5, "/l/a"
 	for name, c := range map[string]struct {
-		cause error
-		tell  func(m *monitor)
-		lives bool
-		wrong bool
+		cause  error
+		report func(m *monitor)
+		lives  bool
+		wrong  bool
 	}{
 		"its session lives":         {lock.ErrNodeDeleted, func(*monitor) {}, true, true},
 		"its session is over":       {lock.ErrNodeDeleted, func(*monitor) {}, false, false},
 		"it was deleted by hand":    {lock.ErrNodeDeleted, func(m *monitor) { m.delete(path) }, true, false},
 		"its session was ended":     {lock.ErrNodeDeleted, func(m *monitor) { m.end(session) }, true, false},
-		"it was lost in other ways": {lock.ErrSuspended, func(*monitor) {}, true, false},
+		"it was lost in other ways": {framework.ErrSuspended, func(*monitor) {}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMonitor(1, false)
 			ctx, end := context.WithCancelCause(context.Background())
 			h := &held{ctx: ctx, session: session, node: path, timeout: time.Second}
 			m.enter(h)
-			c.tell(m)
+			c.report(m)
 			end(c.cause)
 			m.leave(h)
 			m.vanished(map[int64]bool{session: c.lives})
@@ -209,7 +210,7 @@ func TestWatcherFindsWhatIsWrong(t *testing.T) {
 		"another one changed": {[]cache.Change{{Kind: cache.Created, New: at(1, 1)}, {Kind: cache.Changed, Old: at(2, 2), New: at(2, 3)}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := &watcher{world: &world{monitor: newMonitor(1, false)}, told: map[string]zk.Stat{}, mirror: map[string]cache.Node{}}
+			x := &watcher{world: &world{monitor: newMonitor(1, false)}, notified: map[string]zk.Stat{}, mirror: map[string]cache.Node{}}
 			for _, ch := range c.changes {
 				ch.Path = "/a"
 				x.change(ch)
@@ -232,6 +233,9 @@ func TestEveryFaultHits(t *testing.T) {
 			s := scenario{
 				Seed: 1, Recipe: "mutex", Members: 3, MemberLatency: time.Millisecond, Latency: time.Millisecond, Lag: time.Millisecond,
 				SyncTimeout: 10 * time.Second, ReapEvery: time.Minute, Length: 10 * time.Second,
+			}
+			if kind == refuseCredentials {
+				s.ACL = "auth"
 			}
 			for range 3 {
 				s.Clients = append(s.Clients, clientPlan{

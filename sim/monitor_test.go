@@ -33,7 +33,7 @@ type held struct {
 	believe  func() bool     // instead of ctx; nil: ctx
 	again    bool            // by Requeue
 	trusting bool            // a suspended connection does not end it
-	watches  bool            // the holder is told when its node is deleted
+	watches  bool            // the holder is notified when its node is deleted
 
 	// Guarded by monitor.mu.
 	serial int
@@ -50,7 +50,7 @@ func (h *held) live() bool {
 	return h.ctx.Err() == nil
 }
 
-// monitor is told by all who hold, and says what must not be.
+// monitor is notified by all who hold, and says what must not be.
 type monitor struct {
 	most  int      // holders at a time that are not shared
 	base  *monitor // knows what was done by force; nil: this one
@@ -154,7 +154,7 @@ func (m *monitor) goneSince(path string) time.Time {
 }
 
 // excused reports whether a holder cannot know that it holds no more: that was by force, and a moment ago. Excuses end:
-// of the end of its session a holder knows by its deadline at the latest, and of a deletion when the server has told it,
+// of the end of its session a holder knows by its deadline at the latest, and of a deletion when the server has reported it,
 // and the callbacks of observers which delay that have returned.
 func (m *monitor) excused(h *held) bool {
 	if m.base != nil {
@@ -163,10 +163,10 @@ func (m *monitor) excused(h *held) bool {
 		return m.base.excused(h)
 	}
 	within := func(at time.Time, d time.Duration) bool { return !at.IsZero() && time.Since(at) < d }
-	return within(m.forced[h.session], h.timeout+10*time.Second) || within(m.deleted[h.node], toldWithin(h.timeout))
+	return within(m.forced[h.session], h.timeout+10*time.Second) || within(m.deleted[h.node], notifiedWithin(h.timeout))
 }
 
-// enter is told that somebody holds. Two who exclude each other must not both believe at an instant.
+// enter is notified that somebody holds. Two who exclude each other must not both believe at an instant.
 func (m *monitor) enter(h *held) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -206,7 +206,7 @@ func describe(holds []*held) string {
 	return strings.Join(list, ", ")
 }
 
-// leave is told that somebody has released.
+// leave is notified that somebody has released.
 func (m *monitor) leave(h *held) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -288,7 +288,7 @@ func (m *monitor) tokens() {
 	}
 }
 
-// wrongOwner is told of a node that was created, as it seems, by a session that was over at that time.
+// wrongOwner is notified of a node that was created, as it seems, by a session that was over at that time.
 func (m *monitor) wrongOwner(who, path string, owner, lives int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

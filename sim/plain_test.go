@@ -13,7 +13,6 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/lock"
 )
 
 // plainClient contends by the protocol of the ZooKeeper documentation, as Java does: create, list, watch the one
@@ -125,7 +124,7 @@ func (n *place) wait(ctx context.Context, wait bool, kinds ...string) error {
 
 var errWouldWait = errors.New("somebody is ahead")
 
-// pause waits for a watch, and no longer than a while: of nodes that we may not read no server tells us.
+// pause waits for a watch, and no longer than a while: of nodes that we may not read no server sends events.
 func pause(ctx context.Context, fired <-chan struct{}) error {
 	timer := time.NewTimer(5 * time.Second)
 	defer timer.Stop()
@@ -190,7 +189,7 @@ func (p *plainClient) exclusive(name string) acquirer {
 func again(acquire acquirer) acquirer {
 	return func(ctx context.Context, wait bool) (holds []*held, err error) {
 		for range 10 {
-			if holds, err = acquire(ctx, wait); !errors.Is(err, lock.ErrSessionLost) && !errors.Is(err, errQueueLost) {
+			if holds, err = acquire(ctx, wait); !errors.Is(err, framework.ErrSessionLost) && !errors.Is(err, errQueueLost) {
 				break
 			}
 		}

@@ -43,18 +43,18 @@ func (w *world) ask(f fault, h *held) bool {
 		w.monitor.count("not asked to release: " + reason(err))
 		return false
 	}
-	if asked && !h.ends(toldWithin(h.timeout)) {
-		w.monitor.fail("not told", "%s was not told of the message to %s", h.who, h.node)
+	if asked && !h.ends(notifiedWithin(h.timeout)) {
+		w.monitor.fail("not notified", "%s was not notified of the message to %s", h.who, h.node)
 	}
 	if !forced {
 		return asked
 	}
-	timer := time.NewTimer(toldWithin(h.timeout))
+	timer := time.NewTimer(notifiedWithin(h.timeout))
 	defer timer.Stop()
 	select {
 	case <-h.ctx.Done():
 	case <-timer.C:
-		w.monitor.fail("not told", "%s does not know that %s was deleted, since it was asked to release", h.who, h.node)
+		w.monitor.fail("not notified", "%s does not know that %s was deleted, since it was asked to release", h.who, h.node)
 	}
 	return true
 }

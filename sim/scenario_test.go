@@ -25,6 +25,8 @@ type scenario struct {
 	Watchers      []watcherPlan
 	Keepers       []keeperPlan
 	Extra         string // a recipe that some use beside the contenders; empty: none
+	Replacing     bool   // members are replaced, and all clients follow the configuration
+	ACL           string // scheme of the ACL of all nodes: only clients with credentials have rights; empty: everybody has
 	Faults        []fault
 }
 
@@ -102,6 +104,8 @@ const (
 	loseCreate
 	revokeFar
 	replaceLeader
+	refuseCredentials
+	replaceMember
 	faultKinds
 )
 
@@ -110,6 +114,7 @@ var faultNames = [faultKinds]string{
 	"connections refused", "session ended", "node deleted", "containers reaped", "reply lost", "request failed", "reads throttled",
 	"sequence near its end", "holder isolated", "holder's follower cut off", "holder's node deleted", "holder asked to release",
 	"create and session lost", "holder asked while out of reach", "holder's leader replaced",
+	"credentials refused", "member replaced",
 }
 
 func (k faultKind) String() string { return faultNames[k] }
@@ -128,7 +133,7 @@ func (f fault) String() string {
 	return b.String()
 }
 
-// weights are how often each kind of fault comes, beside the others.
+// weights are how often each kind of fault comes, beside the others. Some kinds come only in worlds that are made for them.
 var weights = [faultKinds]int{
 	pauseMember: 4, stopMember: 4, cutOffMember: 5, lagMember: 4, cutConnections: 5, freezeMember: 3, freezeSession: 5, refuseConnections: 1,
 	expireSession: 6, deleteNode: 5, reapContainers: 8, loseReply: 8, failRequest: 3, throttle: 1, jumpSequence: 1,
@@ -206,13 +211,47 @@ func draw(seed uint64, only string) scenario {
 	if random.IntN(12) == 0 && *hiddenNodes {
 		s.nearTheEnd(random)
 	}
-	if slices.ContainsFunc(s.Clients, func(c clientPlan) bool { return c.Kind == hidden }) {
+	s.guard(rand.New(rand.NewPCG(seed, 1)))
+	s.replace(rand.New(rand.NewPCG(seed, 2)))
+	if s.hides() {
 		for i := range s.Watchers {
 			s.Watchers[i].NoData = false // see cache.WithoutData
 		}
 	}
 	slices.SortStableFunc(s.Faults, func(a, b fault) int { return cmp.Compare(a.At, b.At) })
 	return s
+}
+
+// hides reports whether there are nodes that only one client may read.
+func (s *scenario) hides() bool {
+	return slices.ContainsFunc(s.Clients, func(c clientPlan) bool { return c.Kind == hidden })
+}
+
+// guard makes one world of six one in which only clients with credentials may do anything, and servers refuse these at times.
+func (s *scenario) guard(random *rand.Rand) {
+	if random.IntN(6) > 0 || s.hides() {
+		return
+	}
+	s.ACL = pick(random, "auth", "digest")
+	for range 1 + random.IntN(6) {
+		s.Faults = append(s.Faults, fault{
+			At: time.Duration(random.Int64N(int64(s.Length))), Kind: refuseCredentials,
+			For: upTo(random, 20*time.Second), Target: random.IntN(1000), N: random.IntN(2),
+		}, fault{At: time.Duration(random.Int64N(int64(s.Length))), Kind: revokeFar})
+	}
+}
+
+// replace makes one world of six of those with several members one in which members are replaced.
+func (s *scenario) replace(random *rand.Rand) {
+	if random.IntN(6) > 0 || s.Members == 1 {
+		return
+	}
+	s.Replacing = true
+	for range 1 + random.IntN(5) {
+		s.Faults = append(s.Faults, fault{
+			At: time.Duration(random.Int64N(int64(s.Length))), Kind: replaceMember, Target: random.IntN(1000), Leader: random.IntN(3) == 0,
+		})
+	}
 }
 
 // has reports whether there are keepers, caches, another recipe of this name, or holders who may be asked to release, whatever is asked for.
@@ -226,6 +265,10 @@ func (s *scenario) has(what string) bool {
 		return s.Extra == what
 	case "multilock":
 		return s.Recipe == what
+	case "replaced":
+		return s.Replacing
+	case "credentials":
+		return s.ACL != ""
 	case "revocable":
 		return slices.ContainsFunc(s.Clients, func(c clientPlan) bool { return c.Kind == library && c.Revocable && s.Recipe != "leader" })
 	}

@@ -30,7 +30,7 @@ var (
 	hiddenNodes = flag.Bool("sim.hidden", true, "with contenders whose nodes nobody else may read")
 	keepers     = flag.Bool("sim.keepers", true, "with kept nodes and members of groups")
 	withExtras  = flag.Bool("sim.extras", true, "with other recipes beside the contenders")
-	only        = flag.String("sim.only", "", "of the seeds, run only worlds with these: keepers, caches, revocable, multilock, "+strings.Join(extraNames, ", "))
+	only        = flag.String("sim.only", "", "of the seeds, run only worlds with these: keepers, caches, revocable, multilock, credentials, replaced, "+strings.Join(extraNames, ", "))
 	progress    = flag.Int("sim.progress", 0, "say how far it is after so many worlds; 0: never")
 )
 
@@ -93,9 +93,19 @@ func TestWorlds(t *testing.T) {
 // seedsThatFailed found bugs that seldom show: 7752 a member of a double barrier that asked again without a pause.
 var seedsThatFailed = []uint64{7752}
 
-func TestSeedsThatFailed(t *testing.T) {
-	for _, seed := range seedsThatFailed {
+// seedsThatReach have worlds that reach statements which those of seeds 1 to 300 do not: scripts/sim-seeds.sh. Which these are is
+// partly a matter of the order of goroutines.
+var seedsThatReach = []uint64{309, 337, 356, 372, 410, 443, 494, 512, 531}
+
+func TestSeedsWorthKeeping(t *testing.T) {
+	for _, seed := range seedsThatReach {
 		require.Emptyf(t, simulate(t, draw(seed, ""), false).wrong, "seed %d", seed)
+	}
+	for _, seed := range seedsThatFailed {
+		s := draw(seed, "")
+		s.Replacing, s.ACL = false, "" // worlds had neither at that time
+		s.Faults = slices.DeleteFunc(s.Faults, func(f fault) bool { return f.Kind == replaceMember || f.Kind == refuseCredentials })
+		require.Emptyf(t, simulate(t, s, false).wrong, "seed %d", seed)
 	}
 }
 
@@ -118,6 +128,12 @@ func (a *totals) add(s scenario, r result) int {
 	a.counts["worlds: "+s.Weather.String()]++
 	if s.Extra != "" {
 		a.counts["worlds: with "+s.Extra]++
+	}
+	if s.Replacing {
+		a.counts["worlds: with members that are replaced"]++
+	}
+	if s.ACL != "" {
+		a.counts["worlds: with credentials"]++
 	}
 	if len(r.wrong) > 0 {
 		a.failures = append(a.failures, failure{s, r.wrong})
@@ -204,6 +220,12 @@ func describeScenario(s scenario) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %d members, latency %v and %v, lag %v, sync timeout %v, reaping every %v\n",
 		s.Recipe, s.Members, s.Latency, s.MemberLatency, s.Lag, s.SyncTimeout, s.ReapEvery)
+	if s.Replacing {
+		b.WriteString("clients follow the configuration\n")
+	}
+	if s.ACL != "" {
+		fmt.Fprintf(&b, "all nodes are for clients with credentials: %s\n", s.ACL)
+	}
 	for i, c := range s.Clients {
 		fmt.Fprintf(&b, "client %d: %+v\n", i, c)
 	}

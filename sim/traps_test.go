@@ -192,8 +192,8 @@ func (w *world) deleteNodeOf(h *held) bool {
 		return false
 	}
 	w.monitor.isGone(h.node)
-	if !h.ends(toldWithin(h.timeout)) {
-		w.monitor.fail("not told", "%s does not know that %s was deleted", h.who, h.node)
+	if !h.ends(notifiedWithin(h.timeout)) {
+		w.monitor.fail("not notified", "%s does not know that %s was deleted", h.who, h.node)
 	}
 	return true
 }
@@ -204,32 +204,41 @@ func (w *world) revoke(h *held) bool {
 	if err != nil || leader.Set(h.node, []byte(revocable.MessageRevoke)) != nil {
 		return false
 	}
-	if !h.ends(toldWithin(h.timeout)) {
-		w.monitor.fail("not told", "%s was not told of the message to %s", h.who, h.node)
+	if !h.ends(notifiedWithin(h.timeout)) {
+		w.monitor.fail("not notified", "%s was not notified of the message to %s", h.who, h.node)
 	}
 	return true
 }
 
-// revokeFar asks a holder to release while it reaches no member, for so long that some of its requests are given up, but not
-// so long that it must fear for its session.
+// revokeFar asks a holder to release while it reaches no member, but not so long that it must fear for its session.
 func (w *world) revokeFar(h *held) bool {
-	w.freeze(h.session)
-	for _, member := range w.cluster.Members() {
-		member.CutConnections() // the others may come back at once
-	}
+	back := w.outOfReach(h)
 	leader, err := w.cluster.Leader()
 	written := err == nil && leader.Set(h.node, []byte(revocable.MessageRevoke)) == nil
 	h.ends(h.timeout / 2)
-	w.thaw(h.session)
-	if written && !h.ends(toldWithin(h.timeout)) {
-		w.monitor.fail("not told", "%s was not told of the message to %s, which came while it was out of reach", h.who, h.node)
+	back()
+	if written && !h.ends(notifiedWithin(h.timeout)) {
+		w.monitor.fail("not notified", "%s was not notified of the message to %s, which came while it was out of reach", h.who, h.node)
 	}
 	return written
 }
 
-// toldWithin is how long it may take until a holder knows what the servers know: connections may be cut and members
+// outOfReach has a holder reach no member. In a world with credentials all members refuse them, so its requests fail at once;
+// otherwise its requests wait for a connection.
+func (w *world) outOfReach(h *held) (back func()) {
+	if w.ACL != "" {
+		return w.refuseCredentials(fault{})
+	}
+	w.freeze(h.session)
+	for _, member := range w.cluster.Members() {
+		member.CutConnections() // the others may come back at once
+	}
+	return func() { w.thaw(h.session) }
+}
+
+// notifiedWithin is how long it may take until a holder knows what the servers know: connections may be cut and members
 // lag, and callbacks be delayed.
-func toldWithin(timeout time.Duration) time.Duration { return 2*timeout + time.Minute }
+func notifiedWithin(timeout time.Duration) time.Duration { return 2*timeout + time.Minute }
 
 // loseCreate has a session lose the reply to a create, and then all contact.
 func (w *world) loseCreate(f fault) bool {

@@ -45,10 +45,10 @@ type watcher struct {
 	stop   context.CancelFunc // ends the reader of changes
 	reader sync.WaitGroup
 
-	mu     sync.Mutex            // guards what follows
-	told   map[string]zk.Stat    // by path, the newest that the changes have told
-	mirror map[string]cache.Node // what the changes add up to
-	loaded bool                  // they have said that all that was there has come
+	mu       sync.Mutex            // guards what follows
+	notified map[string]zk.Stat    // by path, the newest that the changes have reported
+	mirror   map[string]cache.Node // what the changes add up to
+	loaded   bool                  // they have said that all that was there has come
 }
 
 func (w *world) newWatcher(i int, plan watcherPlan) (*watcher, error) {
@@ -68,7 +68,7 @@ func (w *world) newWatcher(i int, plan watcherPlan) (*watcher, error) {
 	}
 	x := &watcher{
 		world: w, watcherPlan: plan, name: fmt.Sprintf("cache %d", i), random: rand.New(rand.NewPCG(w.Seed, uint64(i+1)<<48)), cache: c,
-		seen: make(map[string]zk.Stat), told: make(map[string]zk.Stat), mirror: make(map[string]cache.Node),
+		seen: make(map[string]zk.Stat), notified: make(map[string]zk.Stat), mirror: make(map[string]cache.Node),
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	x.stop = stop
@@ -138,7 +138,7 @@ func (x *watcher) change(ch cache.Change) {
 	case ch.Kind != cache.Created && (last.Stat.Czxid != ch.Old.Stat.Czxid || older(ch.Old.Stat, last.Stat)):
 		wrong = "with another old state" // a newer one is that of changes that were left out
 	case ch.Kind == cache.Changed && (ch.New.Stat.Czxid != ch.Old.Stat.Czxid || ch.New.Stat.Mzxid <= ch.Old.Stat.Mzxid),
-		ch.Kind == cache.Created && ch.New.Stat.Czxid <= x.told[ch.Path].Czxid: // it was deleted
+		ch.Kind == cache.Created && ch.New.Stat.Czxid <= x.notified[ch.Path].Czxid: // it was deleted
 		wrong = "back in time"
 	}
 	if wrong != "" {
@@ -148,7 +148,7 @@ func (x *watcher) change(ch cache.Change) {
 		delete(x.mirror, ch.Path)
 		return
 	}
-	x.told[ch.Path], x.mirror[ch.Path] = ch.New.Stat, ch.New
+	x.notified[ch.Path], x.mirror[ch.Path] = ch.New.Stat, ch.New
 }
 
 // sync requires that the copy is then as new as the ensemble was before.

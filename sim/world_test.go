@@ -27,6 +27,8 @@ import (
 const (
 	lockPath = "/sim/lock"
 	counter  = "/sim/counter" // is written by holders only
+
+	credentials = "sim:secret" // of all clients, in a world with an ACL
 )
 
 // result is what became of a scenario.
@@ -53,7 +55,8 @@ type world struct {
 	quiet   atomic.Bool   // the last fault is over
 	owners  atomic.Int64
 
-	healing sync.WaitGroup
+	healing   sync.WaitGroup
+	replacing chan struct{} // of capacity 1
 }
 
 // user is a client and those who use it.
@@ -87,7 +90,7 @@ func simulate(t *testing.T, s scenario, trace bool) (r result) {
 	synctest.Test(t, func(*testing.T) {
 		began := time.Now()
 		m = newMonitor(recipes[s.Recipe].most, trace)
-		w := &world{scenario: s, monitor: m, over: make(chan struct{})}
+		w := &world{scenario: s, monitor: m, over: make(chan struct{}), replacing: make(chan struct{}, 1)}
 		w.seconds = w.another(1)
 		if err := w.run(); err != nil {
 			m.fail("simulation", "%v", err)
@@ -110,7 +113,7 @@ func (w *world) run() (err error) {
 	opts := []zktest.Option{
 		zktest.WithInMemory(), zktest.WithSeed(w.Seed), zktest.WithMemberLatency(w.MemberLatency), zktest.WithLag(w.Lag),
 		zktest.WithSyncTimeout(w.SyncTimeout), zktest.WithContainerCheckInterval(w.ReapEvery),
-		zktest.WithVersion([]zktest.Version{zktest.V3_8, zktest.V3_9}[w.Seed%2]), // they tell different things in events
+		zktest.WithVersion([]zktest.Version{zktest.V3_8, zktest.V3_9}[w.Seed%2]), // their events differ
 	}
 	if w.Latency > 0 {
 		opts = append(opts, zktest.WithLatency(w.Latency))
@@ -160,6 +163,10 @@ func (w *world) run() (err error) {
 	if !within(30*time.Minute, hiding.Wait) {
 		w.monitor.fail("stuck", "contenders do not end:\n%s", stacks())
 		return nil
+	}
+	if w.Replacing {
+		w.cluster.Members()[0].Stop() // whoever knows only the first servers finds none any more
+		time.Sleep(30 * time.Second)  // virtual time
 	}
 	w.calm.Store(true)
 	close(w.over)
@@ -238,6 +245,17 @@ func (w *world) newUser(i int, plan clientPlan) (*user, error) {
 	}
 	if plan.Kind == hidden {
 		opts = append(opts, framework.WithAuth("digest", []byte(fmt.Sprintf("user%d:secret", i))))
+	}
+	if w.Replacing {
+		opts = append(opts, framework.WithEnsembleTracking())
+	}
+	if w.ACL != "" {
+		acl := []zk.ACL{{Perms: zk.PermAll, Scheme: w.ACL}}
+		if w.ACL == "digest" {
+			acl[0].ID = zktest.Digest(credentials)
+		}
+		opts = append(opts, framework.WithAuth("digest", []byte(credentials)),
+			framework.WithACLProvider(func(string) []zk.ACL { return acl }))
 	}
 	var err error
 	u.client, err = framework.New(w.cluster.Servers(), opts...)
@@ -334,10 +352,13 @@ type promptKey struct{}
 
 // watchServers has the history show what clients ask for.
 func (w *world) watchServers() {
-	if !w.monitor.trace {
-		return
-	}
 	for i, member := range w.cluster.Members() {
+		w.watchServer(i, member)
+	}
+}
+
+func (w *world) watchServer(i int, member *zktest.Server) {
+	if w.monitor.trace {
 		member.Trace(func(e zktest.Event) {
 			if e.Request.Op != zktest.OpSync {
 				w.monitor.note("  member %d: %#x %v", i, e.Session, e)

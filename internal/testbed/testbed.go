@@ -118,7 +118,7 @@ func Context(t *testing.T) context.Context {
 // CatchUp makes the client's server apply all earlier writes.
 func CatchUp(t *testing.T, client *framework.Client) {
 	t.Helper()
-	require.NoError(t, client.CatchUp(Context(t)))
+	require.NoError(t, client.Sync(Context(t)))
 }
 
 // Eventually waits until condition is true. Use it for events on a server that give no signal.
@@ -139,18 +139,14 @@ func Receive[T any](t *testing.T, c <-chan T, what string) T {
 	}
 }
 
-// RefuseCredentials has a server refuse the credentials of every client that connects while the result is true.
-func RefuseCredentials(server *zktest.Server) *atomic.Bool {
-	var refuses atomic.Bool
-	server.Tamper(func(_ zktest.Request, answer []byte) []byte {
-		if refuses.Load() {
-			header := proto.ReplyHeader{Xid: proto.XidAuth, Code: proto.AuthFailed}
-			answer = proto.Seal(header.Append(proto.Begin(64)))
-		}
-		return answer
-	}, zktest.OnOp(zktest.OpAuth))
-	return &refuses
-}
+// RefuseCredentials returns what has a server refuse the credentials of every client that connects, and take them again.
+func RefuseCredentials(server *zktest.Server) Refusal { return Refusal{server} }
+
+// Refusal is a server that refuses credentials at times.
+type Refusal struct{ server *zktest.Server }
+
+// Store makes the server refuse credentials, or take them.
+func (r Refusal) Store(refuses bool) { r.server.RefuseCredentials(refuses) }
 
 // Busy has a server refuse to read nodes, since it has too much to do, until stop is called. Each request takes it a
 // millisecond.

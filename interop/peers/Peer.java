@@ -1,3 +1,5 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -62,6 +64,7 @@ public class Peer {
             case "atomic": atomic(rest[0], Integer.parseInt(rest[1])); break;
             case "count": count(rest[0], Integer.parseInt(rest[1])); break;
             case "double": doubleBarrier(rest[0], rest[1], Integer.parseInt(rest[2]), Integer.parseInt(rest[3])); break;
+            case "member": member(rest[0], rest[1], rest[2], Integer.parseInt(rest[3])); break;
             case "barrier": barrier(rest[0], rest[1]); break;
             case "hold": hold(rest[0]); break;
             case "revoke": Revoker.attemptRevoke(client, rest[0]); break;
@@ -201,6 +204,36 @@ public class Peer {
                 say("violation: " + came + " have come");
             }
             barrier.leave();
+        }
+    }
+
+    /** Does what lines say: "enter ROUND" and "leave". members_test.go has the same for us. */
+    static void member(String path, String marks, String name, int members) throws Exception {
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
+        DistributedDoubleBarrier barrier = null;
+        say("ready");
+        for (String line; (line = in.readLine()) != null; ) {
+            String[] words = line.split(" ");
+            try {
+                if (words[0].equals("enter")) {
+                    String round = words[1];
+                    try {
+                        client.create().forPath(marks + "/" + round + "-" + name);
+                    } catch (KeeperException.NodeExistsException e) { // of a try before
+                    }
+                    barrier = new DistributedDoubleBarrier(client, path + "/" + round, members);
+                    say("session " + Long.toUnsignedString(sessionId(), 16));
+                    barrier.enter();
+                    client.sync().forPath(marks);
+                    String start = round + "-";
+                    say("inside " + client.getChildren().forPath(marks).stream().filter(mark -> mark.startsWith(start)).count());
+                } else {
+                    barrier.leave();
+                    say("through");
+                }
+            } catch (Exception e) {
+                say("failed " + e);
+            }
         }
     }
 
