@@ -46,7 +46,7 @@ func TestALossStopsTheWork(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, server.ExpireSession(hold.Session().ID()))
 	<-hold.Done()
-	require.ErrorIs(t, hold.Err(), lock.ErrLost)
+	require.ErrorIs(t, hold.Err(), framework.ErrLost)
 }
 
 func Example_recipes() {

@@ -50,7 +50,7 @@ func TestEverySystemWorks(t *testing.T) {
 			}
 		})
 	}
-	assert.Len(t, kinds, 10, "all kinds of work")
+	assert.Len(t, kinds, 11, "all kinds of work")
 }
 
 // busyTurn is a turn of so many cycles that what else happens does not count.
@@ -257,10 +257,10 @@ func TestWhatAPeerSays(t *testing.T) {
 		}
 		return newMeasure(numbers)
 	}
-	m, err := turn(`7 1000 500 30 40\n`)
+	m, err := turn(`7 1000 500 2 30 40\n`)
 	require.NoError(t, err)
-	assert.Equal(t, measure{cycles: 7, took: 1000, client: 500, handOffs: []time.Duration{30, 40}}, m)
-	for _, text := range []string{``, `7 1000\n`, `Exception in thread\n`} {
+	assert.Equal(t, measure{cycles: 7, took: 1000, client: 500, givenUp: 2, handOffs: []time.Duration{30, 40}}, m)
+	for _, text := range []string{``, `7 1000 500\n`, `Exception in thread\n`} {
 		_, err := turn(text)
 		assert.Error(t, err, text)
 	}

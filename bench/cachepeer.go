@@ -21,13 +21,15 @@ import (
 //	load PATH    makes a cache and waits until all is loaded: nanoseconds, bytes of heap, nodes
 //	follow END   listens to changes: 0
 //	delays       waits for a change to END: the nanoseconds from write to event of all changes until then
-//	services B   watches each service below B: nanoseconds, bytes of heap, instances
-//	close        closes the cache, and the watches: 0
+//	services B   watches each service below B: nanoseconds, bytes of heap, instances, bytes of stacks, goroutines or threads
+//	register B N registers N instances of a service below B: 0
+//	close        closes the cache, the watches and the registrations: 0
 type cacheProgram struct {
 	client  *framework.Client
 	cache   *cache.Cache
 	events  chan followed
 	watches []*discovery.Watch[any]
+	ours    []*discovery.Registration[any]
 }
 
 // followed is what came of listening.
@@ -68,6 +70,12 @@ func (p *cacheProgram) answer(ctx context.Context, words []string) ([]int64, err
 		return p.load(ctx, words[1])
 	case len(words) == 2 && words[0] == "services":
 		return p.services(ctx, words[1])
+	case len(words) == 3 && words[0] == "register":
+		n, err := strconv.Atoi(words[2])
+		if err != nil {
+			return nil, err
+		}
+		return []int64{0}, p.register(ctx, words[1], n)
 	case len(words) == 2 && words[0] == "follow" && p.cache != nil:
 		p.follow(ctx, words[1])
 		return []int64{0}, nil
@@ -102,7 +110,8 @@ func (p *cacheProgram) load(ctx context.Context, path string) ([]int64, error) {
 
 func (p *cacheProgram) services(ctx context.Context, base string) ([]int64, error) {
 	p.close()
-	before, began := heap(), time.Now()
+	before, stacks, threads := heapAndStacks()
+	began := time.Now()
 	d, err := discovery.New[any](p.client, base)
 	if err != nil {
 		return nil, err
@@ -121,7 +130,23 @@ func (p *cacheProgram) services(ctx context.Context, base string) ([]int64, erro
 		instances += len(w.Instances())
 	}
 	took := time.Since(began)
-	return []int64{int64(took), heap() - before, int64(instances)}, nil
+	heapNow, stacksNow, threadsNow := heapAndStacks()
+	return []int64{int64(took), heapNow - before, int64(instances), stacksNow - stacks, threadsNow - threads}, nil
+}
+
+func (p *cacheProgram) register(ctx context.Context, base string, n int) error {
+	d, err := discovery.New[any](p.client, base)
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		r, err := d.Register(ctx, discovery.Instance[any]{Name: "service", ID: strconv.Itoa(i), Address: "10.0.0.1", Port: 8080})
+		if err != nil {
+			return err
+		}
+		p.ours = append(p.ours, r)
+	}
+	return nil
 }
 
 // follow begins to listen; the goroutine ends with the change to end, or with the cache.
@@ -155,14 +180,22 @@ func (p *cacheProgram) close() {
 	for _, w := range p.watches {
 		w.Close()
 	}
-	p.cache, p.events, p.watches = nil, nil, nil
+	for _, r := range p.ours {
+		_ = r.Close() // as the session ends
+	}
+	p.cache, p.events, p.watches, p.ours = nil, nil, nil, nil
 }
 
 // heap is what the heap and the stacks use after everything unused was collected.
 func heap() int64 {
+	heap, stacks, _ := heapAndStacks()
+	return heap + stacks
+}
+
+func heapAndStacks() (heap, stacks, goroutines int64) {
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc) + int64(m.StackInuse)
+	return int64(m.HeapAlloc), int64(m.StackInuse), int64(runtime.NumGoroutine())
 }

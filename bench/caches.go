@@ -292,8 +292,24 @@ type loaded struct {
 
 func (p *peer) load(path string) (loaded, error) { return p.loaded("load " + path) }
 
-// watch has a peer watch all services below base; the nodes are the instances.
-func (p *peer) watch(base string) (loaded, error) { return p.loaded("services " + base) }
+// watched is what a peer says that watches services.
+type watched struct {
+	loaded        // the nodes are the instances
+	stacks  int64 // bytes, of goroutines
+	threads int64 // or goroutines
+}
+
+// watch has a peer watch all services below base.
+func (p *peer) watch(base string) (watched, error) {
+	n, err := p.ask("services " + base)
+	if err == nil && len(n) != 5 {
+		err = fmt.Errorf("services: the peer says %v", n)
+	}
+	if err != nil {
+		return watched{}, err
+	}
+	return watched{loaded{time.Duration(n[0]), n[1], int(n[2])}, n[3], n[4]}, nil
+}
 
 func (p *peer) loaded(question string) (loaded, error) {
 	numbers, err := p.ask(question)
@@ -312,13 +328,24 @@ func (o *options) caches(ctx context.Context, s *servers) error {
 	if err != nil {
 		return err
 	}
-	servers := strings.Join(s.addresses, ",")
-	serve := []string{"-cache-peer", "-zookeeper", servers}
+	java := slices.Contains(o.with, "java") // then both are in a container of the same image
+	addresses := []string{strings.Join(s.addresses, ","), strings.Join(s.addresses, ",")}
+	var relays []*relay
+	if o.services {
+		if relays, err = s.relays(ctx, len(addresses)); err != nil {
+			return err
+		}
+		for i, r := range relays {
+			defer r.close()
+			addresses[i] = r.address()
+		}
+	}
+	serve := []string{"-cache-peer", "-zookeeper", addresses[0]}
 	commands := []*exec.Cmd{exec.CommandContext(ctx, program, serve...)}
-	if slices.Contains(o.with, "java") { // then both are in a container of the same image
+	if java {
 		run := []string{"run", "-i", "--rm", "--network", s.network, "-v", program + ":/bench:ro", peersImage, "/bench"}
 		commands = []*exec.Cmd{exec.CommandContext(ctx, "docker", slices.Concat(run, serve)...),
-			peerCommand(ctx, s, javaCaches, javaCommand, servers)}
+			peerCommand(ctx, s, javaCaches, javaCommand, addresses[1])}
 	}
 	var peers []*peer
 	defer func() {
@@ -334,7 +361,7 @@ func (o *options) caches(ctx context.Context, s *servers) error {
 		peers = append(peers, p)
 	}
 	if o.services {
-		b := serviceBench{servers: s, rounds: o.rounds, services: 500, instances: 20}
+		b := serviceBench{servers: s, relays: relays, rounds: o.rounds, services: 500, instances: 20, registered: 200, quiet: 2 * time.Second}
 		columns, err := b.run(ctx, peers)
 		if err != nil {
 			return err

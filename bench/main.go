@@ -5,10 +5,11 @@
 //	go run . -servers 1,3 -network 1ms -with java,kazoo,etcd,redis -out ../docs
 //	go run . -caches -with java
 //	go run . -elections -servers 1,3 -with java
+//	go run . -servers 1,3 -with java,etcd -run ^counter
 //	go run . -tail -servers 3 -rounds 10 -turn 1m
 //
 // In the second line there is a network with a delay between clients and servers. The third line puts caches beside Java's
-// CuratorCache, and the fourth elections beside its LeaderLatch. The last one measures how long the slowest requests
+// CuratorCache, and the fourth elections beside its LeaderLatch. The fifth one increments a number. The last one measures how long the slowest requests
 // take with and without nudges.
 //
 // Systems take turns in each round, so that what disturbs the machine disturbs all of them; what counts is the

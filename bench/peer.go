@@ -79,16 +79,16 @@ func enterPeer(ctx context.Context, s *servers, w workload, path, program, comma
 }
 
 // kindNames are what peers call a kind.
-var kindNames = map[kind]string{mutexes: "mutex", handedOn: "mutex", asyncReleases: "mutex", requeues: "mutex", readers: "read", writers: "write", mostRead: "mostread", leases: "semaphore"}
+var kindNames = map[kind]string{mutexes: "mutex", handedOn: "mutex", asyncReleases: "mutex", requeues: "mutex", readers: "read", writers: "write", mostRead: "mostread", leases: "semaphore", increments: "counter", inTurns: "turns"}
 
-// newMeasure is what a peer says of a turn: cycles, nanoseconds, nanoseconds of CPU, and the nanoseconds of
-// hand-offs.
+// newMeasure is what a peer says of a turn: cycles, nanoseconds, nanoseconds of CPU, cycles that were given up, and the
+// nanoseconds of hand-offs.
 func newMeasure(numbers []int64) (m measure, err error) {
-	if len(numbers) < 3 {
+	if len(numbers) < 4 {
 		return m, fmt.Errorf("the peer says %v", numbers)
 	}
-	m.cycles, m.took, m.client = int(numbers[0]), time.Duration(numbers[1]), time.Duration(numbers[2])
-	for _, n := range numbers[3:] {
+	m.cycles, m.took, m.client, m.givenUp = int(numbers[0]), time.Duration(numbers[1]), time.Duration(numbers[2]), int(numbers[3])
+	for _, n := range numbers[4:] {
 		m.handOffs = append(m.handOffs, time.Duration(n))
 	}
 	return m, nil

@@ -83,6 +83,11 @@ func (t table) print(w io.Writer) {
 			quantile(ratios, 0.5), quantile(ratios, 0.99), requests, bytes,
 			micros(medianOf(c.turns, func(m measure) float64 { return perCycle(m, float64(m.client)) })), serverCPU, allocs, allocBytes)
 	}
+	for _, c := range t.columns {
+		if n := medianOf(c.turns, func(m measure) float64 { return float64(m.givenUp) / float64(max(1, m.givenUp+m.cycles)) }); n > 0 {
+			fmt.Fprintf(w, "\n%s gave up %.0f %% of its tries, which are not counted.\n", c.system, 100*n)
+		}
+	}
 }
 
 func micros(nanos float64) string {

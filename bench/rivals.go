@@ -59,6 +59,9 @@ func enterEtcd(ctx context.Context, s *servers, w workload, path string) (*entra
 		}
 		e.onClose(func() { client.Close() })
 		return func(path string) (contender, error) {
+			if w.kind == increments {
+				return etcdCounter(client, path), nil
+			}
 			session, err := concurrency.NewSession(client, concurrency.WithTTL(int(sessionTimeout/time.Second)))
 			if err != nil {
 				return nil, err

@@ -133,6 +133,7 @@ func until(ctx context.Context, f func() error) error {
 // counters are what ZooKeeper's servers have done since they were started.
 type counters struct {
 	requests int64
+	zxid     int64 // of the newest write
 	cpu      time.Duration
 }
 
@@ -143,6 +144,7 @@ func (s *servers) counters(ctx context.Context) (c counters, err error) {
 			return c, err
 		}
 		c.requests += a.received
+		c.zxid = max(c.zxid, a.zxid)
 	}
 	for _, pid := range s.pids {
 		c.cpu += cpuOf(pid)
@@ -174,10 +176,11 @@ func (s *servers) forClients(ctx context.Context, at role) (*servers, error) {
 // answer is what a server says of itself.
 type answer struct {
 	received int64 // packets
+	zxid     int64
 	role     role
 }
 
-var answered = regexp.MustCompile(`(?ms)^Received: (\d+)$.*^Mode: (\w+)$`)
+var answered = regexp.MustCompile(`(?ms)^Received: (\d+)$.*^Zxid: 0x([0-9a-f]+)$.*^Mode: (\w+)$`)
 
 // ask asks a server of ZooKeeper with the word srvr.
 func ask(ctx context.Context, address string) (a answer, err error) {
@@ -203,8 +206,11 @@ func ask(ctx context.Context, address string) (a answer, err error) {
 	if m == nil {
 		return a, fmt.Errorf("%s is not ready: %q", address, text)
 	}
-	a.role = role(m[2])
+	a.role = role(m[3])
 	a.received, err = strconv.ParseInt(string(m[1]), 10, 64)
+	if err == nil {
+		a.zxid, err = strconv.ParseInt(string(m[2]), 16, 64)
+	}
 	return a, err
 }
 

@@ -15,8 +15,11 @@ import (
 // do. It uses the same programs as cacheBench.
 type serviceBench struct {
 	servers             *servers
+	relays              []*relay // of the peers, in their order
 	rounds              int
-	services, instances int // instances of each service
+	services, instances int           // instances of each service
+	registered          int           // instances that a peer registers
+	quiet               time.Duration // without requests: after that a reconnect is over
 }
 
 // run gives each peer its turns and returns what came of them. The first round is for warming up.
@@ -28,7 +31,7 @@ func (b *serviceBench) run(ctx context.Context, peers []*peer) (columns []cacheC
 	defer client.Close()
 	base := fmt.Sprintf("/bench-services-%d", time.Now().UnixNano())
 	if b.servers.network == "" { // the servers stay, so nothing else may
-		defer func() { err = errors.Join(err, client.DeleteTree(ctx, base)) }()
+		defer func() { err = errors.Join(err, client.DeleteTree(ctx, base), client.DeleteTree(ctx, ours(base))) }()
 	}
 	if err := b.plant(ctx, client, base); err != nil {
 		return nil, err
@@ -37,7 +40,7 @@ func (b *serviceBench) run(ctx context.Context, peers []*peer) (columns []cacheC
 	for round := range b.rounds + 1 {
 		for i, p := range peers {
 			columns[i].system = p.system
-			figures, err := b.turn(ctx, p, base)
+			figures, err := b.turn(ctx, p, b.relays[i], base)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", p.system, err)
 			}
@@ -49,11 +52,13 @@ func (b *serviceBench) run(ctx context.Context, peers []*peer) (columns []cacheC
 	return columns, nil
 }
 
-func (b *serviceBench) turn(ctx context.Context, p *peer, base string) ([]figure, error) {
+// turn is everything that one system does in a round.
+func (b *serviceBench) turn(ctx context.Context, p *peer, r *relay, base string) ([]figure, error) {
 	before, err := b.servers.counters(ctx)
 	if err != nil {
 		return nil, err
 	}
+	bytes := r.bytes.Load()
 	watched, err := p.watch(base)
 	if err != nil {
 		return nil, err
@@ -62,15 +67,87 @@ func (b *serviceBench) turn(ctx context.Context, p *peer, base string) ([]figure
 	if err != nil {
 		return nil, err
 	}
+	bytes = r.bytes.Load() - bytes
 	if watched.nodes != b.services*b.instances {
 		return nil, fmt.Errorf("%d instances instead of %d", watched.nodes, b.services*b.instances)
+	}
+	watches, err := b.reconnect(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := p.ask("close"); err != nil {
+		return nil, err
+	}
+	if _, err := p.ask(fmt.Sprintf("register %s %d", ours(base), b.registered)); err != nil {
+		return nil, err
+	}
+	registered, err := b.reconnect(ctx, r)
+	if err != nil {
+		return nil, err
 	}
 	_, err = p.ask("close")
 	return []figure{
 		{fmt.Sprintf("watch %d services of %d instances", b.services, b.instances), "ms", float64(watched.took) / 1e6},
 		{"heap for each instance", "bytes", float64(watched.heap) / float64(watched.nodes)},
+		{"stacks of goroutines for each instance", "bytes", float64(watched.stacks) / float64(watched.nodes)},
+		{"goroutines or threads for each service", "", float64(watched.threads) / float64(b.services)},
 		{"requests for each service", "", float64(after.requests-before.requests) / float64(b.services)},
+		{"bytes on the wire for each instance", "bytes", float64(bytes) / float64(watched.nodes)},
+		{"requests at a reconnect, for each service that is watched", "", float64(watches.requests) / float64(b.services)},
+		{"writes among them", "", float64(watches.zxid) / float64(b.services)},
+		{fmt.Sprintf("requests at a reconnect with %d instances registered", b.registered), "", float64(registered.requests)},
+		{"writes among them", "", float64(registered.zxid)},
 	}, err
+}
+
+// ours is where the peers register, for their watches must not have it.
+func ours(base string) string { return base + "-registered" }
+
+// reconnect cuts the connection of a peer, whose session lives on, and returns what the servers had to do until all was quiet again.
+func (b *serviceBench) reconnect(ctx context.Context, r *relay) (c counters, err error) {
+	before, err := b.rest(ctx)
+	if err != nil {
+		return c, err
+	}
+	accepted := r.accepted.Load()
+	r.cut()
+	err = until(ctx, func() error {
+		if r.accepted.Load() == accepted {
+			return errors.New("no connection")
+		}
+		return nil
+	})
+	if err != nil {
+		return c, err
+	}
+	after, err := b.rest(ctx)
+	return counters{requests: after.requests - before.requests, zxid: after.zxid - before.zxid}, err
+}
+
+// rest waits until all is quiet, and returns what was done until then. A ping is no noise.
+func (b *serviceBench) rest(ctx context.Context) (counters, error) {
+	const parts = 20
+	last, err := b.servers.counters(ctx)
+	for n := 0; n < parts && err == nil; n++ {
+		if err = wait(ctx, b.quiet/parts); err != nil {
+			break
+		}
+		var now counters
+		if now, err = b.servers.counters(ctx); now.requests > last.requests+1 {
+			n = -1
+		}
+		last = now
+	}
+	return last, err
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // plant registers the instances, as Java writes them.

@@ -30,6 +30,9 @@ type system struct {
 
 // systems returns those that can do a workload. The first one is the one that all others are compared with.
 func systems(w workload, with []string) []system {
+	if w.kind == increments {
+		return counterSystems(with)
+	}
 	all := []system{{"floor", enterFloor}}
 	if w.kind == mostRead || w.kind == leases && w.waiters > 1 || w.kind == handedOn {
 		all = nil // no floor
@@ -181,6 +184,8 @@ func ourContender(ctx context.Context, client *framework.Client, w workload, pat
 		}
 	}
 	switch w.kind {
+	case increments, inTurns:
+		return ourCounter(ctx, client, w, path)
 	case leases:
 		l, err := semaphore.New(client, path, w.leasesOf())
 		if err != nil {
@@ -327,6 +332,9 @@ func enterFloor(_ context.Context, s *servers, w workload, path string) (*entran
 			return nil, err
 		}
 		return func(path string) (contender, error) {
+			if w.kind == increments {
+				return floorCounter(conn, path)
+			}
 			if _, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil && !errors.Is(err, zk.ErrNodeExists) {
 				return nil, err
 			}

@@ -34,6 +34,8 @@ const (
 	requeues           // a mutex that is released and acquired again in one write
 	written            // a mutex; the holder sets a node with the guard and then releases
 	published          // the same, with set and release in one write
+	increments         // of one number
+	inTurns            // the same; who is overtaken acquires a mutex
 )
 
 // plain is what a user does without what a kind shows.
@@ -76,12 +78,13 @@ func workloads() []workload {
 			workload{name: fmt.Sprintf("uncontended, mutex, at the %s", at), kind: mutexes, locks: 1, waiters: 1, at: at},
 			workload{name: fmt.Sprintf("2 waiters, a client each, no hold, at the %s", at), kind: mutexes, locks: 1, waiters: 2, each: true, at: at})
 	}
-	return append(all,
+	all = append(all,
 		workload{name: "10 waiters, a client each, requeue", kind: requeues, locks: 1, waiters: 10, each: true},
 		workload{name: "100 waiters, one client, handed on", kind: handedOn, locks: 1, waiters: 100},
 		workload{name: "semaphore, 12 waiters for 3", kind: leases, locks: 1, waiters: 12, each: true},
 		workload{name: "read/write lock, 10 clients, 9 of 10 read", kind: mostRead, locks: 1, waiters: 10, each: true, hold: true},
 	)
+	return append(all, counterWorkloads()...)
 }
 
 // leasesOf is how many leases a semaphore has.
@@ -99,6 +102,7 @@ func always(f func() error) release { return func(bool) error { return f() } }
 // measure is what one system did in one turn.
 type measure struct {
 	cycles   int
+	givenUp  int // cycles that failed because of the others, and are not counted
 	took     time.Duration
 	handOffs []time.Duration // from the call of release to the next acquire's return
 	client   time.Duration   // CPU of the client

@@ -137,7 +137,7 @@ func TestRowsOfCaches(t *testing.T) {
 	loaded := false
 	for ch, err := range c.Changes(ctx) {
 		if err != nil {
-			require.ErrorIs(t, err, cache.ErrClosed)
+			require.ErrorIs(t, err, framework.ErrEnded)
 			break
 		}
 		if ch.Kind == cache.Loaded {

@@ -9,7 +9,7 @@ work=$(mktemp -d)
 trap 'git worktree remove --force "$work/old" 2>/dev/null || true; rm -rf "$work"' EXIT
 GOWORK=off GOBIN=$work go install "$apidiff"
 
-for dir in . discovery/grpcresolver observe/otelobserve observe/promobserve zktest/ensemble; do
+for dir in . discovery/grpcresolver discovery/kratosregistry observe/otelobserve observe/promobserve sasl/gssapi zktest/ensemble; do
 	prefix=${dir#.}
 	tag=$(git describe --tags --abbrev=0 --match "${prefix:+$prefix/}v*" 2>/dev/null || true)
 	module=$(sed -n 's/^module //p' "$dir/go.mod")

@@ -33,7 +33,7 @@ user() {
 
 user mutex recipes/mutex
 inherited=$(cd "$work/mutex" && go list -m all)
-for word in docker runc prometheus otel opentelemetry grpc; do
+for word in docker runc prometheus otel opentelemetry grpc kratos krb5; do
 	if grep "$word" <<<"$inherited"; then
 		fail "who imports recipes/mutex inherits that"
 	fi
@@ -49,7 +49,7 @@ grep -q "^go get $main\$" <<<"$commands" || fail "README.md has no line to get t
 printed=$(cd "$work/first" && bash -e <<<"$commands" 2>"$work/first/log") || { cat "$work/first/log"; fail "the first program of README.md does not run"; }
 grep -qxF "$printed" README.md || fail "the first program of README.md printed: $printed"
 
-user everything recipes/mutex discovery/grpcresolver observe/promobserve observe/otelobserve zktest zktest/ensemble
+user everything recipes/mutex discovery/grpcresolver discovery/kratosregistry observe/promobserve observe/otelobserve sasl/gssapi zktest zktest/ensemble
 GOBIN=$work/bin go install "$main/cmd/zklock@$version" || fail "go install cmd/zklock"
 
 # Every module is tidy, requires only versions, and builds without the workspace.

@@ -13,7 +13,7 @@ case " $* " in
 esac
 
 if [ "$CURATOR_TESTS" != check ] && docker info >/dev/null 2>&1; then
-	image=$(scripts/zookeeper-image.sh) && scripts/peer-image.sh || exit 1
+	image=$(scripts/zookeeper-image.sh) && scripts/peer-image.sh && scripts/kdc-image.sh || exit 1
 	export ZOOKEEPER_IMAGE=${image##*$'\n'}
 	echo "$ZOOKEEPER_IMAGE"
 	export CURATOR_TEST_DOCKER=1

@@ -9,16 +9,20 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
+import org.apache.curator.framework.recipes.atomic.PromotedToLock;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.ExponentialBackoffRetry;
+import org.apache.curator.retry.RetryNTimes;
 
 /** Curator's recipes, driven as bench drives ours. */
 public class Bench {
     interface Release { void release() throws Exception; }
+    /** null: it has given up. */
     interface Contender { Release acquire(int n) throws Exception; }
 
     static String servers, kind;
@@ -63,6 +67,13 @@ public class Bench {
                 Contender read = plain(l.readLock()), write = plain(l.writeLock());
                 return n -> n % 10 == 9 ? write.acquire(n) : read.acquire(n);
             }
+            // The policies are those of its example and of its own test with a mutex.
+            case "counter": return counter(new DistributedAtomicLong(client, path, new RetryNTimes(10, 10)));
+            case "turns": {
+                ExponentialBackoffRetry policy = new ExponentialBackoffRetry(3, 3);
+                return counter(new DistributedAtomicLong(client, path, policy,
+                    PromotedToLock.builder().lockPath(path + "-mutex").retryPolicy(policy).build()));
+            }
             default: return plain(new InterProcessMutex(client, path));
         }
     }
@@ -71,13 +82,17 @@ public class Bench {
         return n -> { l.acquire(); return l::release; };
     }
 
+    static Contender counter(DistributedAtomicLong number) {
+        return n -> number.increment().succeeded() ? () -> {} : null;
+    }
+
     static long cpu() {
         return ((com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean()).getProcessCpuTime();
     }
 
     static void turn(List<Contender> contenders, int locks, int waiters, boolean hold, long millis) throws Exception {
         long cpu = cpu(), began = System.nanoTime(), end = began + millis * 1_000_000;
-        AtomicInteger cycles = new AtomicInteger();
+        AtomicInteger cycles = new AtomicInteger(), givenUp = new AtomicInteger();
         AtomicLong[] last = new AtomicLong[locks];
         for (int i = 0; i < locks; i++) last[i] = new AtomicLong();
         List<Long> handOffs = Collections.synchronizedList(new ArrayList<>());
@@ -90,6 +105,10 @@ public class Bench {
                 try {
                     for (int n = 0; System.nanoTime() < end; n++) {
                         Release release = c.acquire(n);
+                        if (release == null) {
+                            givenUp.incrementAndGet();
+                            continue;
+                        }
                         long now = System.nanoTime(), before = released.get();
                         if (hold && before != 0 && now < end) handOffs.add(now - before);
                         if (hold && now < end) {
@@ -109,7 +128,8 @@ public class Bench {
         }
         for (Thread t : threads) t.join();
         if (!failed.isEmpty()) throw new Exception(failed.get(0));
-        StringBuilder line = new StringBuilder().append(cycles.get()).append(' ').append(System.nanoTime() - began).append(' ').append(cpu() - cpu);
+        StringBuilder line = new StringBuilder().append(cycles.get()).append(' ').append(System.nanoTime() - began).append(' ').append(cpu() - cpu)
+            .append(' ').append(givenUp.get());
         for (long l : handOffs) line.append(' ').append(l);
         System.out.println(line);
         System.out.flush();

@@ -15,6 +15,7 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.curator.x.discovery.ServiceCache;
 import org.apache.curator.x.discovery.ServiceDiscovery;
 import org.apache.curator.x.discovery.ServiceDiscoveryBuilder;
+import org.apache.curator.x.discovery.ServiceInstance;
 
 /** Curator's cache; cachepeer.go says which lines it answers, and does the same with ours. */
 public class Caches {
@@ -41,6 +42,7 @@ public class Caches {
         switch (words[0]) {
             case "load": return load(words[1]);
             case "services": return services(words[1]);
+            case "register": return register(words[1], Integer.parseInt(words[2]));
             case "follow": follow(words[1]); return "0";
             case "delays": return delays();
             case "close": close(); return "0";
@@ -64,6 +66,7 @@ public class Caches {
     static String services(String base) throws Exception {
         close();
         long before = heap();
+        int threads = Thread.getAllStackTraces().size();
         long began = System.nanoTime();
         discovery = ServiceDiscoveryBuilder.builder(Object.class).client(client).basePath(base).build();
         discovery.start();
@@ -75,7 +78,16 @@ public class Caches {
             instances += watch.getInstances().size();
         }
         long took = System.nanoTime() - began;
-        return took + " " + (heap() - before) + " " + instances;
+        return took + " " + (heap() - before) + " " + instances + " 0 " + (Thread.getAllStackTraces().size() - threads);
+    }
+
+    static String register(String base, int n) throws Exception {
+        discovery = ServiceDiscoveryBuilder.builder(Object.class).client(client).basePath(base).build();
+        discovery.start();
+        for (int i = 0; i < n; i++) {
+            discovery.registerService(ServiceInstance.builder().name("service").id("" + i).address("10.0.0.1").port(8080).build());
+        }
+        return "0";
     }
 
     static void follow(String end) {

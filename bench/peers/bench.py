@@ -48,7 +48,7 @@ def turn(millis):
     for t in threads:
         t.join()
     took = time.perf_counter_ns() - began
-    print(sum(cycles), took, time.process_time_ns() - cpu, *hand_offs, flush=True)
+    print(sum(cycles), took, time.process_time_ns() - cpu, 0, *hand_offs, flush=True)
 
 
 for line in sys.stdin:

@@ -15,7 +15,6 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/wait"
-	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -120,5 +119,5 @@ func transient(err error) bool {
 	if errors.As(err, &end) {
 		return end.code == exitLost
 	}
-	return retry.Retryable(err) || errors.Is(err, lock.ErrLost) || errors.Is(err, zk.ErrNoNode)
+	return retry.Retryable(err) || errors.Is(err, framework.ErrLost) || errors.Is(err, zk.ErrNoNode)
 }

@@ -89,7 +89,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
 	for _, group := range []string{"", "a/b", "a.room-"} {
 		_, err := NewRoom(client, "/room", group)
-		require.ErrorIs(t, err, lock.ErrBadArgument, group)
+		require.ErrorIs(t, err, framework.ErrBadArgument, group)
 	}
 	require.Error(t, job{workers: 1, rounds: 0}.run(t.Context(), nil))
 }

@@ -20,7 +20,7 @@ const nodeName = ".room-"
 // own group is in the room.
 func NewRoom(client *framework.Client, path, group string) (*lock.Queue, error) {
 	if group == "" || strings.Contains(group, "/") || strings.Contains(group, nodeName) {
-		return nil, fmt.Errorf("room: %w: group %q", lock.ErrBadArgument, group)
+		return nil, fmt.Errorf("room: %w: group %q", framework.ErrBadArgument, group)
 	}
 	return lock.New(client, path, nodeName, driver{group: group})
 }
@@ -47,11 +47,6 @@ func (d driver) Decide(children []string, own string, _ int) (lock.Decision, err
 		return lock.Decision{Held: true}, nil
 	}
 	return lock.Decision{Watch: inTheWay[len(inTheWay)-1:]}, nil // the nearest: before it goes, nothing can change for us
-}
-
-// WouldWait saves TryAcquire a node if a member of another group is in the queue.
-func (d driver) WouldWait(children []string, _ int) bool {
-	return slices.ContainsFunc(children, func(child string) bool { return group(child) != d.group })
 }
 
 // group returns the group of a node.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -22,21 +23,28 @@ type prometheus struct {
 const (
 	image  = "curator-prometheus:debian" // from scripts/prometheus-image.sh
 	scrape = 2 * time.Second
+	alerts = "alerts.yml"
 )
 
-// startPrometheus has it scrape both paths of a service at address.
-func startPrometheus(ctx context.Context, address string) (*prometheus, error) {
+// startPrometheus has it scrape both paths of a service at address. It does not start with rules that it cannot read.
+func startPrometheus(ctx context.Context, address, rules string) (*prometheus, error) {
+	text, err := os.ReadFile(rules)
+	if err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp("", "prometheus")
 	if err != nil {
 		return nil, err
 	}
 	p := &prometheus{dir: dir, address: "127.0.0.1:19090"}
-	config := fmt.Sprintf("global: {scrape_interval: %v, scrape_timeout: %v}\nscrape_configs:\n", scrape, scrape)
+	config := fmt.Sprintf("global: {scrape_interval: %v, scrape_timeout: %v}\nrule_files: [%s]\nscrape_configs:\n", scrape, scrape, alerts)
 	for job, path := range map[string]string{"prometheus": "/metrics", "otel": "/otel"} {
 		config += fmt.Sprintf("- {job_name: %s, metrics_path: %s, static_configs: [{targets: ['%s']}]}\n", job, path, address)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o644); err != nil {
-		return nil, err
+	err = errors.Join(os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o644),
+		os.WriteFile(filepath.Join(dir, alerts), text, 0o644), os.Chmod(dir, 0o755))
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	out, err := exec.CommandContext(ctx, "docker", "run", "-d", "--rm", "--network", "host", "-v", dir+":/etc/demo:ro", "--tmpfs", "/data", image,
 		"prometheus", "--config.file=/etc/demo/prometheus.yml", "--storage.tsdb.path=/data", "--web.listen-address="+p.address).CombinedOutput()

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -16,9 +18,11 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/observe/otelobserve"
 	"github.com/gocurator/curator/observe/promobserve"
+	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/node"
 	"github.com/gocurator/curator/recipes/rwlock"
 	"github.com/gocurator/curator/recipes/semaphore"
 	"github.com/gocurator/curator/zktest"
@@ -29,6 +33,8 @@ type service struct {
 	prometheus, otel *prom.Registry
 	server           *zktest.Server
 	clients          []*framework.Client
+	closers          []func() error
+	meters           otelobserve.Option
 	cancel           context.CancelFunc
 	wg               sync.WaitGroup
 }
@@ -53,8 +59,8 @@ func (s *service) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	second, err := otelobserve.New(otelobserve.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))),
-		otelobserve.WithLockLabel(lockLabel))
+	s.meters = otelobserve.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter)))
+	second, err := otelobserve.New(s.meters, otelobserve.WithLockLabel(lockLabel))
 	if err != nil {
 		return err
 	}
@@ -72,7 +78,41 @@ func (s *service) start(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := s.follow(ctx); err != nil {
+		return err
+	}
 	s.wg.Go(func() { s.moods(ctx) })
+	return nil
+}
+
+// follow has one client keep a node, and cache what another one writes.
+func (s *service) follow(ctx context.Context) error {
+	c, err := cache.New(s.clients[0], "/shop")
+	if err != nil {
+		return err
+	}
+	s.closers = append(s.closers, c.Close)
+	collector, err := promobserve.NewCacheCollector(c, "shop")
+	_, otelErr := otelobserve.ObserveCache(c, "shop", s.meters)
+	if err := errors.Join(err, otelErr, s.prometheus.Register(collector)); err != nil {
+		return err
+	}
+	n, err := node.Keep(ctx, s.clients[0], "/db/primary", nil)
+	if err != nil {
+		return err
+	}
+	s.closers = append(s.closers, n.Close)
+	collector, err = promobserve.NewNodeCollector(n, "primary")
+	_, otelErr = otelobserve.ObserveNode(n, "primary", s.meters)
+	if err := errors.Join(err, otelErr, s.prometheus.Register(collector)); err != nil {
+		return err
+	}
+	prices := 0
+	s.repeat(ctx, func(ctx context.Context) {
+		_ = pause(20, 200)(ctx)
+		prices++
+		_, _ = s.clients[1].CreateOrSet(ctx, "/shop/prices", []byte(strconv.Itoa(prices)))
+	})
 	return nil
 }
 
@@ -177,6 +217,9 @@ func (s *service) metrics() http.Handler {
 func (s *service) stop() {
 	s.cancel()
 	s.wg.Wait()
+	for _, end := range s.closers {
+		_ = end()
+	}
 	for _, client := range s.clients {
 		client.Close()
 	}

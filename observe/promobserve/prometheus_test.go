@@ -186,7 +186,7 @@ func TestLossesByCause(t *testing.T) {
 	require.NoError(t, err)
 	b.server.CutConnections()
 	b.becomes(t, 1, "curator_lock_losses_total", "kind", "mutex", "cause", "suspended")
-	assert.ErrorIs(t, hold.Err(), lock.ErrSuspended)
+	assert.ErrorIs(t, hold.Err(), framework.ErrSuspended)
 	assert.NoError(t, hold.Release(), "the node was still there")
 	b.is(t, 0, "curator_lock_held", "kind", "mutex")
 }
