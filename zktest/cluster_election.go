@@ -86,13 +86,13 @@ func (c *Cluster) decide() {
 	c.announce()
 }
 
-// begin begins a new term of members of which a majority votes. The voter with the longest log leads; what is in its log is
-// committed by that, and what else another one has is not. If a reconfiguration is in it that is not committed, it takes a majority of
-// the new configuration as well.
+// begin begins a new term of members of which a majority votes. The voter of the newest epoch leads, and among those the one with the
+// longest log; what is in its log is committed by that, and what else another one has is not. If a reconfiguration is in it that is not
+// committed, it takes a majority of the new configuration as well.
 func (c *Cluster) begin(side []*member) {
 	var leader *member
 	for _, m := range side {
-		if slices.Contains(c.voters, m) && (leader == nil || m.lastZxid() >= leader.lastZxid()) {
+		if slices.Contains(c.voters, m) && (leader == nil || m.leadsBefore(leader)) {
 			leader = m
 		}
 	}

@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -16,8 +17,9 @@ type member struct {
 	lag     time.Duration // if lagSet
 	lagSet  bool
 
-	term *term // that it leads or follows; nil while it looks for a leader
-	link *link // to the leader, if it follows
+	term  *term // that it leads or follows; nil while it looks for a leader
+	link  *link // to the leader, if it follows
+	epoch int64 // of the last term that it was part of
 
 	known   int      // so many entries of the cluster's log it knows to be committed
 	applied int      // so many of these it has applied
@@ -58,6 +60,12 @@ func (m *member) lastZxid() int64 {
 		return m.tail[len(m.tail)-1].zxid
 	}
 	return m.cluster.zxidOf(m.known)
+}
+
+// leadsBefore reports whether m is to lead rather than other, by their votes. The epoch comes before the log: the newest leader's members
+// have what was committed before it, and what others have in their logs may have been given up by then.
+func (m *member) leadsBefore(other *member) bool {
+	return cmp.Or(cmp.Compare(m.epoch, other.epoch), cmp.Compare(m.lastZxid(), other.lastZxid()), cmp.Compare(m.number, other.number)) > 0
 }
 
 // toLeader has f run at the leader.
@@ -194,7 +202,7 @@ func (m *member) work() {
 // follow makes the member part of a term: its log becomes the leader's, and it applies all that is
 // committed.
 func (m *member) follow(t *term, tail []*entry) {
-	m.term, m.tail, m.steps = t, slices.Clone(tail), nil
+	m.term, m.epoch, m.tail, m.steps = t, t.epoch, slices.Clone(tail), nil
 	m.known = m.cluster.committed()
 	for _, e := range m.cluster.entries(m.applied) {
 		m.applied++

@@ -170,6 +170,42 @@ func TestWriteThatSomeHaveSurvivesIfTheyVote(t *testing.T) {
 	})
 }
 
+// TestAVoteCountsTheEpochBeforeTheLog has three leaders one after the other, of which two propose what nobody else has. What the
+// first one proposed is lost when the second begins, and what the second proposed when the third begins: whoever was part of the newest
+// epoch leads, although the log of another one is longer.
+func TestAVoteCountsTheEpochBeforeTheLog(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		first := leader(t, c)
+		a, b := raw(t, first, nil), raw(t, first, nil)
+		mustCreate(t, a, "/n", 0)
+		proposes := func(by *rawClient, data string, times int) {
+			var request buffer
+			request.int(1).int(opSetData)
+			for range times {
+				require.NoError(t, by.write(append(request, setBody("/n", data)...)))
+			}
+			synctest.Wait()
+		}
+		require.NoError(t, c.Partition(first))
+		proposes(a, "first", 8)
+		second := elected(t, c)
+		b = raw(t, second, b)
+		require.NoError(t, c.Partition(second))
+		proposes(b, "second", 2)
+		third := elected(t, c)
+		require.True(t, third != first && third != second)
+		require.NoError(t, c.Partition(first))
+		require.Equal(t, third, elected(t, c))
+		c.Heal()
+		time.Sleep(time.Minute)
+		for _, m := range c.Members() {
+			data, err := m.Get("/n")
+			require.NoError(t, err)
+			require.Empty(t, data)
+		}
+	})
+}
+
 func TestClientThatKnowsMoreIsRefused(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 		f := follower(t, c)

@@ -54,8 +54,8 @@
 //   - The leader counts sessions. It knows of followers' clients what followers report every half tick, and ends
 //     sessions at the end of a tick. A session may move to another member; then its old connection cannot write.
 //   - When the leader is lost, its members cut all connections and serve nobody until a majority of members
-//     reach each other and have elected the one with the longest log. Transactions that are in no log of these
-//     are lost; their clients got no answer. Sessions get their whole time again.
+//     reach each other and have elected the one that was part of the newest epoch, and among those the one with the longest log.
+//     Transactions that are not in its log are lost; their clients got no answer. Sessions get their whole time again.
 //   - [Cluster.Add] and [Cluster.Remove] change the members one at a time. A transaction is committed when a majority of the committed
 //     configuration has it, and a reconfiguration when a majority of the old and of the new configuration has. A leader is elected by a
 //     majority of the committed configuration, and of that in the log which it takes over. A member that joins has what was committed
