@@ -31,6 +31,15 @@ var clientBugs = []mutation{
 		pkg:   "framework", test: "TestWhatAnEventToldOfIsReadOnTheNextConnection",
 	},
 	{
+		name: "whoever catches up takes the answer to an earlier write",
+		file: "internal/engine/connection.go",
+		edits: []edit{{
+			old: "\t\tl.catchUp()\n\t\tfor _, done := range waiting {",
+			new: "\t\tw.mu.Lock()\n\t\twaiting, w.next = append(waiting, w.next...), nil\n\t\tw.mu.Unlock()\n\t\tl.catchUp()\n\t\tfor _, done := range waiting {",
+		}},
+		pkg: "internal/engine", test: "TestWhoeverCatchesUpMeanwhileSharesTheNextWrite",
+	},
+	{
 		name:  "an error code that a server returns alone counts as proof",
 		file:  "internal/proto/code.go",
 		edits: []edit{{old: "case OK, NoNode, BadVersion, NodeExists, NotEmpty:", new: "case OK, NoNode, BadVersion, NodeExists, NotEmpty, Throttled:"}},

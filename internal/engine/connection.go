@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,15 @@ type Connection struct {
 	began    time.Time
 	useful   atomic.Bool // a request was answered
 	watches  watches
+	catching catching
+}
+
+// catching is who waits for a write of [Connection.CatchUp]. One is under way at a time. Whoever comes meanwhile waits for the next one,
+// which is for all of them: a thousand caches on a new connection cost two writes.
+type catching struct {
+	mu       sync.Mutex
+	underWay bool
+	next     []func(err error)
 }
 
 // newLink begins to use a connection.
@@ -115,8 +125,34 @@ func (l *Connection) ByKeeper() bool {
 // server may know less than the last one did, and what is asked behind it is answered when the server knows as much. It also
 // confirms the session: see [session.Deadline].
 func (l *Connection) CatchUp(done func(err error)) {
+	w := &l.catching
+	w.mu.Lock()
+	w.next = append(w.next, done)
+	first := !w.underWay
+	w.underWay = true
+	w.mu.Unlock()
+	if first {
+		l.catchUp()
+	}
+}
+
+// catchUp sends the next write, if somebody waits for it. None is under way.
+func (l *Connection) catchUp() {
+	w := &l.catching
+	w.mu.Lock()
+	waiting := w.next
+	w.next, w.underWay = nil, len(waiting) > 0
+	w.mu.Unlock()
+	if len(waiting) == 0 {
+		return
+	}
 	q := askNothing()
-	q.done = func(_ None, err error) { done(answered(err)) }
+	q.done = func(_ None, err error) {
+		l.catchUp()
+		for _, done := range waiting {
+			done(answered(err))
+		}
+	}
 	post(l, q)
 }
 

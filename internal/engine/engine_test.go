@@ -71,6 +71,37 @@ func TestAnswersAndEventsOfALinkComeInOneOrder(t *testing.T) {
 	})
 }
 
+// TestWhoeverCatchesUpMeanwhileSharesTheNextWrite has one wait for its answer while three others come: what was committed since it was
+// sent is not for them, and they need one write.
+func TestWhoeverCatchesUpMeanwhileSharesTheNextWrite(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		l, err := engine.Of(client()).Link(t.Context())
+		require.NoError(t, err)
+		server.ResetCounts()
+		gate := server.BlockReplies(zktest.OnOp(zktest.OpMulti))
+		order := make(chan string, 5)
+		catchUp := func(name string) {
+			l.CatchUp(func(err error) {
+				require.NoError(t, err)
+				order <- name
+			})
+		}
+		catchUp("first")
+		<-gate.Arrived()
+		catchUp("a")
+		catchUp("b")
+		catchUp("c")
+		gate.Open()
+		for _, want := range []string{"first", "a", "b", "c"} {
+			require.Equal(t, want, <-order)
+		}
+		require.Equal(t, 2, server.Requests().Requests[zktest.OpMulti])
+		catchUp("later")
+		require.Equal(t, "later", <-order)
+		require.Equal(t, 3, server.Requests().Requests[zktest.OpMulti])
+	})
+}
+
 func TestFollowReadsAgain(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 		c := engine.Of(client())
