@@ -63,7 +63,7 @@ func (s *servers) reached(addresses []string) (reached []string) {
 	return reached
 }
 
-// serveNetwork is the proxy. It listens at host for each of the targets, tells the addresses in one line, and ends
+// serveNetwork is the proxy. It listens at host for each of the targets, prints the addresses in one line, and ends
 // when in does.
 func serveNetwork(ctx context.Context, host string, delay time.Duration, targets []string, in io.Reader, out io.Writer) error {
 	if delay <= 0 {

@@ -155,10 +155,10 @@ func (s *servers) counters(ctx context.Context) (c counters, err error) {
 // forClients returns the servers with the addresses that clients use: of ZooKeeper's servers one with this role, if it is
 // not any.
 func (s *servers) forClients(ctx context.Context, at role) (*servers, error) {
-	told := *s
-	told.addresses, told.etcd, told.redis = s.reached(s.addresses), s.reached(s.etcd), s.reached(s.redis)
+	named := *s
+	named.addresses, named.etcd, named.redis = s.reached(s.addresses), s.reached(s.etcd), s.reached(s.redis)
 	if at == anyServer {
-		return &told, nil
+		return &named, nil
 	}
 	for _, address := range s.addresses {
 		a, err := ask(ctx, address)
@@ -166,8 +166,8 @@ func (s *servers) forClients(ctx context.Context, at role) (*servers, error) {
 			return nil, err
 		}
 		if a.role == at {
-			told.addresses = s.reached([]string{address})
-			return &told, nil
+			named.addresses = s.reached([]string{address})
+			return &named, nil
 		}
 	}
 	return nil, fmt.Errorf("none of %v is %s", s.addresses, at)

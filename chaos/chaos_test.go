@@ -409,8 +409,8 @@ func (tr *trial) verdict(ctx context.Context, client *framework.Client, duration
 		f.stop()
 		longest, healed := vacancies(claims, tr.faults)
 		row("longest time without a leader: in all, and after the last fault in it was healed", "%.1f s, %.1f s", longest.Seconds(), healed.Seconds())
-		row("an observer was told of: states, nobody, a lost connection; went back in time", "%d, %d, %d; %d", f.told, f.nobody, f.stale, f.backwards)
-		assert.Positive(t, f.told, "the observer heard nothing")
+		row("what an observer was given: states, nobody, a lost connection; went back in time", "%d, %d, %d; %d", f.states, f.nobody, f.stale, f.backwards)
+		assert.Positive(t, f.states, "the observer heard nothing")
 		assert.Zero(t, f.backwards, "the observer went back in time")
 	}
 	t.Logf("for docs/TRACK.md:\n\n%s", table.String())
@@ -425,7 +425,7 @@ func (tr *trial) verdict(ctx context.Context, client *framework.Client, duration
 // orphans waits until no ephemeral node is left, which the servers may have to see to, and returns those that
 // stay.
 func (tr *trial) orphans(ctx context.Context, client *framework.Client) (left []string, err error) {
-	for end := now() + 30*time.Second; now() < end; time.Sleep(100 * time.Millisecond) { // real servers tell nobody when they have ended all sessions
+	for end := now() + 30*time.Second; now() < end; time.Sleep(100 * time.Millisecond) { // real servers do not say when they have ended all sessions
 		left, err = ephemerals(ctx, client, lockPath)
 		if err == nil && len(left) == 0 {
 			return nil, nil

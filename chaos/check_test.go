@@ -22,7 +22,7 @@ type hold struct {
 	Shared bool          // a reader's
 	Asked  time.Duration // Acquire was called
 	From   time.Duration // Acquire had returned
-	To     time.Duration // about to release, or told of the loss; 0: not yet
+	To     time.Duration // about to release, or its context ended by a loss; 0: not yet
 	Token  int64         // 0: not learned
 	Loss   string        // why it ended before its time
 	Writes []write

@@ -80,12 +80,12 @@ func lead(ctx context.Context, e *leader.Election) (held, error) {
 	}
 }
 
-// follower notes what an observer of the election is told.
+// follower counts the states that an observer of the election is given.
 type follower struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	told, nobody, stale, backwards int // may be read when it has stopped
+	states, nobody, stale, backwards int // may be read when it has stopped
 }
 
 func follow(t *testing.T, ctx context.Context, client *framework.Client) *follower {
@@ -102,7 +102,7 @@ func follow(t *testing.T, ctx context.Context, client *framework.Client) *follow
 				assert.ErrorIs(t, err, context.Canceled, "the observer's end")
 				return
 			}
-			f.told++
+			f.states++
 			switch {
 			case state.Stale:
 				f.stale++

@@ -18,7 +18,7 @@ import (
 	"github.com/gocurator/curator/recipes/cache"
 )
 
-// shown is a cache as Java's peer tells of its own.
+// shown is a cache as Java's peer prints its own.
 func shown(view *cache.Cache) string {
 	var nodes []string
 	for n := range view.All() {

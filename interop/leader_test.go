@@ -214,7 +214,7 @@ func (e *election) candidate(t *testing.T, ctx context.Context, id string, stop 
 	}
 }
 
-// listen notes what a candidate of Java's tells of its terms, until it ends.
+// listen notes what a candidate of Java's prints about its terms, until it ends.
 func (e *election) listen(t *testing.T, id string, p *peer) {
 	for line := range p.lines {
 		text, found := strings.CutPrefix(line, "term ")

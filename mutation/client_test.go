@@ -13,7 +13,7 @@ var clientBugs = []mutation{
 		worlds: all, seed: 113,
 	},
 	{
-		name:  "Close deletes nodes before all holders are told",
+		name:  "Close deletes nodes before all holders are notified",
 		file:  "internal/engine/run.go",
 		edits: []edit{{old: "\t\t<-session.notified // close", new: "\t\t// close"}},
 		pkg:   "framework", test: "TestCloseNotifiesEverybodyBeforeTheServers",
@@ -25,7 +25,7 @@ var clientBugs = []mutation{
 		pkg:   "recipes/internal/queue", test: "TestCreateThatComesLateIsInNobodysWay",
 	},
 	{
-		name:  "a server that is behind what events have told need not catch up",
+		name:  "a server that is behind the events that were received need not catch up",
 		file:  "internal/engine/connect.go",
 		edits: []edit{{old: "if behind || session.depended() {", new: "if behind && false || session.depended() {"}},
 		pkg:   "framework", test: "TestWhatAnEventToldOfIsReadOnTheNextConnection",

@@ -30,7 +30,7 @@ var electionBugs = []mutation{
 		name:  "an observer keeps showing the previous leader",
 		file:  "recipes/leader/observe.go",
 		edits: []edit{{old: "*o.shown == s {", new: "o.shown.Elected == s.Elected && o.shown.Stale == s.Stale {"}},
-		pkg:   "recipes/leader", test: "TestObserverIsToldOfTheNextLeader",
+		pkg:   "recipes/leader", test: "TestObserverIsGivenTheNextLeader",
 	},
 	{
 		name:  "an observer may go back in time in a new session",

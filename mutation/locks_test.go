@@ -10,7 +10,7 @@ var lockBugs = []mutation{
 		worlds: all, seed: 2,
 	},
 	{
-		name:  "a holder is not told that its session is lost",
+		name:  "a holder is not notified that its session is lost",
 		file:  "recipes/internal/queue/lease.go",
 		edits: []edit{{old: "n.depend(policy, l.lose)", new: "n.depend(policy, func(error) {})"}},
 		pkg:   "recipes/internal/queue", test: "TestHolderLearnsThatItsSessionIsOver",
@@ -55,7 +55,7 @@ var lockBugs = []mutation{
 		pkg:   "recipes/internal/queue", test: "TestHoldOfADriverWhoseNodesMayNotBeReadEnds",
 	},
 	{
-		name: "the node is deleted before the holder is told",
+		name: "the node is deleted before the hold's context ends",
 		file: "recipes/internal/queue/lease.go",
 		edits: []edit{
 			{old: "\th.end(ErrReleased)\n\tl.mu.Unlock()\n", new: "\tl.mu.Unlock()\n"},

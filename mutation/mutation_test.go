@@ -153,7 +153,7 @@ func (s *sound) check(t *testing.T, m mutation) {
 	require.Containsf(t, out, "--- PASS: "+first(m.test), "there is no such test in %s", m.pkg)
 }
 
-// overlay applies a mutation and returns the file that tells the go command of it.
+// overlay applies a mutation and returns the file with which the go command uses it.
 func overlay(t *testing.T, root string, m mutation) string {
 	t.Helper()
 	sources := make(map[string]string) // by path

@@ -62,7 +62,7 @@ var viewBugs = []mutation{
 		worlds: all, seed: 4,
 	},
 	{
-		name:  "a view does not tell a holder that its node was deleted",
+		name:  "a view does not notify a holder that its node was deleted",
 		file:  "recipes/internal/queue/view/events.go",
 		edits: []edit{{old: "\t\tgone.Deleted()\n", new: ""}},
 		pkg:   "recipes/internal/queue", test: "TestHolderInAViewLearnsThatItsNodeWasDeleted",

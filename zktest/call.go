@@ -104,7 +104,7 @@ func (c *conn) handle(record []byte) bool {
 	fault := s.meet(hits, request)
 	switch fault {
 	case FailBefore, ExpireBefore:
-		s.tell(Event{Session: c.session.id, Request: request, Fault: fault})
+		s.traceEvent(Event{Session: c.session.id, Request: request, Fault: fault})
 		if fault == ExpireBefore {
 			s.endSession(c.session.id)
 		}
@@ -113,7 +113,7 @@ func (c *conn) handle(record []byte) bool {
 		return false
 	}
 	if !s.cfg.knows(request) {
-		s.tell(Event{Session: c.session.id, Request: request, Result: "unknown operation"})
+		s.traceEvent(Event{Session: c.session.id, Request: request, Result: "unknown operation"})
 		c.cut()
 		s.unlock()
 		return false
@@ -190,7 +190,7 @@ func (q *call) reply(zxid int64, res result) {
 	}
 	c.last, c.lastXid, c.lastZxid = op, q.xid, zxid
 	if len(s.traces) > 0 { // or all would pay for the words
-		s.tell(Event{Session: c.session.id, Request: q.request, Result: describeResult(op, res.code, res.body), Fault: q.fault})
+		s.traceEvent(Event{Session: c.session.id, Request: q.request, Result: describeResult(op, res.code, res.body), Fault: q.fault})
 	}
 	switch q.fault {
 	case LoseReply:

@@ -97,7 +97,7 @@ func (m *member) resumeSession(q *call, id int64, timeout time.Duration) {
 			code = proto.OK
 			t.tracker.sessions[id].owner = m.Server
 		}
-		t.tell(m, func() {
+		t.runAt(m, func() {
 			if q := m.resuming[id]; q != nil {
 				delete(m.resuming, id)
 				q.answer(m.tree.zxid, result{code: code})
@@ -114,7 +114,7 @@ func (m *member) sync(q *call, path string) {
 		then() // its own clients wait for nothing that is not committed
 		return
 	}
-	m.toLeader(func(t *term) { t.afterOutstanding(func() { t.tell(m, then) }) })
+	m.toLeader(func(t *term) { t.afterOutstanding(func() { t.runAt(m, then) }) })
 }
 
 // edit hands the leader a transaction that the test wants, and waits until this member has applied it.

@@ -149,8 +149,8 @@ func (t *term) end() {
 	t.links = nil
 }
 
-// tell has f run at a member.
-func (t *term) tell(m *member, f func()) {
+// runAt runs f at a member.
+func (t *term) runAt(m *member, f func()) {
 	if m == t.leader {
 		f()
 	} else if m.link != nil && m.link.term == t {
@@ -172,7 +172,7 @@ func (t *term) receive(e *entry) {
 		t.tracker.close(e.session)
 	case !t.permits(e):
 		if e.origin != nil {
-			t.tell(e.at.member, e.origin.conn.cut)
+			t.runAt(e.at.member, e.origin.conn.cut)
 		}
 		return
 	}

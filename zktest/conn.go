@@ -35,16 +35,16 @@ type conn struct {
 	received atomic.Int64
 
 	// Guarded by Server.mu.
-	peer    int64 // the session that the client asked for or got, for frozen links
-	session *session
-	sasl    saslExchange
-	who     []identity // where it comes from, then who it has said that it is
-	watches watches
-	over    bool     // nobody serves it any more
-	lost    bool     // with the server's process, or its leader: what it has sent is not carried out
-	told    uint64   // the last event that it was told of, as watchIndex.told
-	holding bool     // an answer is held back, and what comes after it waits in behind
-	behind  [][]byte // in order
+	peer     int64 // the session that the client asked for or got, for frozen links
+	session  *session
+	sasl     saslExchange
+	who      []identity // where it comes from, then who it has said that it is
+	watches  watches
+	over     bool     // nobody serves it any more
+	lost     bool     // with the server's process, or its leader: what it has sent is not carried out
+	notified uint64   // the last event that was sent to it, as watchIndex.current
+	holding  bool     // an answer is held back, and what comes after it waits in behind
+	behind   [][]byte // in order
 
 	// For four-letter words.
 	since    time.Time

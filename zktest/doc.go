@@ -77,7 +77,7 @@
 //	what a client sees                                3.8.0                       3.9.6
 //	zxid in the header of an event                    -1                          of the transaction; -1 after setWatches
 //	several watches on one path of a connection       the later one replaces      all are kept
-//	list of children below a recursive watch          not told                    told by a watch of its own
+//	list of children below a recursive watch          no event                    event of a watch of its own
 //	removeWatches, checkWatches of kinds 4 and 5      marshalling error (-5)      persistent, recursive watches
 //	the same of kinds 1 and 2                         whatever mode               only watches that fire once
 //	exists of a node that the client may not read     stat                        no auth (-102)

@@ -143,8 +143,8 @@ func keeperLine(number int, addr string) string {
 	return fmt.Sprintf("server.%d=%s;participant;1", number, addr)
 }
 
-// told is the path that an event carries which a recursive watch of this path has heard of.
-func (c *config) told(e event, watched string) string {
+// eventPath is the path in the event that a recursive watch of the path watched gets.
+func (c *config) eventPath(e event, watched string) string {
 	if c.keeper != 0 {
 		return watched
 	}

@@ -17,7 +17,7 @@ type Counts struct {
 	WatchEventsSent int
 }
 
-// traffic is what four-letter words tell of.
+// traffic is what four-letter words report.
 type traffic struct{ sent int64 }
 
 // Requests returns the counts since the start, or since the last [Server.ResetCounts].
@@ -95,8 +95,8 @@ func (s *Server) Trace(f func(Event)) (stop func()) {
 	}
 }
 
-// tell puts an event out to the traces. s.mu is held.
-func (s *Server) tell(e Event) {
+// traceEvent puts an event out to the traces. s.mu is held.
+func (s *Server) traceEvent(e Event) {
 	if len(s.traces) > 0 && !e.Request.Op.housekeeping() {
 		s.put(output{kind: outputTrace, from: s, event: e})
 	}

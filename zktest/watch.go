@@ -25,7 +25,7 @@ func (e eventType) String() string { return eventNames[e] }
 type event struct {
 	kind eventType
 	path string
-	acl  []proto.ACL // of the node: who may not read it is not told
+	acl  []proto.ACL // of the node: who may not read it gets no event
 }
 
 // watchModes say how long the watches of a path last and how far they reach. There is at least one.
@@ -54,7 +54,7 @@ func newWatches() watches {
 type watchIndex struct {
 	direct    map[string]map[*conn]struct{} // that watch the path itself, in whatever way
 	recursive map[string]map[*conn]struct{} // that watch all that is below the path, too
-	told      uint64                        // number of the event that is being told
+	current   uint64                        // number of the event that is being sent
 }
 
 func newWatchIndex() watchIndex {
@@ -129,18 +129,18 @@ func (c *conn) index(path string) {
 	put(c.server.watching.recursive, path, c, onData && data&watchRecursive != 0)
 }
 
-// fire reports whether a connection is to be told of what happened to a path that it watches, and
+// fire reports whether a connection gets an event of what happened to a path that it watches, and
 // drops the watches that are used up.
-func (c *conn) fire(e event) (told bool) {
+func (c *conn) fire(e event) (notified bool) {
 	look := func(table map[string]watchModes) {
 		modes, found := table[e.path]
 		if !found {
 			return
 		}
 		if e.kind == eventChildren && modes == watchRecursive {
-			return // it is told of the child itself
+			return // it gets the event of the child itself
 		}
-		told = true
+		notified = true
 		if modes&watchOnce != 0 {
 			c.unwatch(e.path, table, watchOnce)
 		}
@@ -151,19 +151,19 @@ func (c *conn) fire(e event) (told bool) {
 	if e.kind == eventChildren || e.kind == eventDeleted {
 		look(c.watches.children)
 	}
-	return told
+	return notified
 }
 
-// notify tells all watches of a transaction's events, each connection once of each. s.mu is held.
+// notify sends a transaction's events to those who watch, each event once to each connection. s.mu is held.
 func (s *Server) notify(zxid int64, events []event) {
 	if s.cfg.version < V3_9 {
 		zxid = noZxid
 	}
 	for _, e := range events {
-		s.watching.told++
+		s.watching.current++
 		for c := range s.watching.direct[e.path] {
 			if c.fire(e) {
-				s.tellOnce(c, zxid, e, e.path)
+				s.notifyOnce(c, zxid, e, e.path)
 			}
 		}
 		if e.kind == eventChildren || len(s.watching.recursive) == 0 {
@@ -172,19 +172,19 @@ func (s *Server) notify(zxid int64, events []event) {
 		for path := e.path; path != "/"; {
 			path, _ = split(path)
 			for c := range s.watching.recursive[path] {
-				s.tellOnce(c, zxid, e, s.cfg.told(e, path))
+				s.notifyOnce(c, zxid, e, s.cfg.eventPath(e, path))
 			}
 		}
 	}
 }
 
-// tellOnce tells c of an event, with this path, unless that was done, or c may not know.
-func (s *Server) tellOnce(c *conn, zxid int64, e event, path string) {
-	if c.told == s.watching.told {
+// notifyOnce sends c an event, with this path, unless that was done, or c may not read the node.
+func (s *Server) notifyOnce(c *conn, zxid int64, e event, path string) {
+	if c.notified == s.watching.current {
 		return
 	}
-	c.told = s.watching.told
-	// A watch is used up even if its owner may not be told.
+	c.notified = s.watching.current
+	// A watch is used up even if its owner may not read the node.
 	if allowed(e.acl, permRead, c.who) {
 		c.sendEvent(zxid, e.kind, path)
 	}
@@ -198,13 +198,13 @@ func below(path, root string) bool {
 // noZxid is in the header of an event that does not name its transaction.
 const noZxid = -1
 
-// sendEvent tells the client of an event. Server.mu is held.
+// sendEvent sends the client an event. Server.mu is held.
 func (c *conn) sendEvent(zxid int64, kind eventType, path string) {
 	header := proto.ReplyHeader{Xid: proto.XidEvent, Zxid: zxid}
 	event := proto.WatcherEvent{Type: int32(kind), State: proto.StateConnected, Path: path}
 	s := c.server
 	s.counts.WatchEventsSent++
-	s.tell(Event{Session: c.session.id, Watch: kind.String(), Path: path})
+	s.traceEvent(Event{Session: c.session.id, Watch: kind.String(), Path: path})
 	s.put(output{to: c, frame: proto.Seal(event.Append(header.Append(proto.Begin(28 + len(path)))))})
 }
 
@@ -223,7 +223,7 @@ func (c *conn) addWatch(r *proto.WatchRequest) (proto.Record, proto.Code) {
 	return &proto.ErrorResponse{}, proto.OK
 }
 
-// setWatches sets watches again after a reconnect, and tells at once of what was missed.
+// setWatches sets watches again after a reconnect, and sends events at once for what was missed.
 func (c *conn) setWatches(r *proto.SetWatchesRequest) proto.Code {
 	nodes := c.server.tree
 	for _, path := range r.Data {
@@ -262,7 +262,7 @@ func (c *conn) setWatches(r *proto.SetWatchesRequest) proto.Code {
 	return proto.OK
 }
 
-// sendMissed tells of what has happened to a node before a watch of it is set again. Server.mu is held.
+// sendMissed sends an event for what has happened to a node before a watch of it is set again. Server.mu is held.
 func (c *conn) sendMissed(n *node, kind eventType, path string) {
 	if c.server.cfg.version < V3_9 || allowed(n.acl, permRead, c.who) {
 		c.sendEvent(noZxid, kind, path)

@@ -46,7 +46,7 @@ public class Bench {
     }
 
     static CuratorFramework connect() throws Exception {
-        // With the tracker it would leave the servers that it is told of: the proxy, or one of several.
+        // With the tracker it would leave the servers that it is given: the proxy, or one of several.
         CuratorFramework client = CuratorFrameworkFactory.builder().connectString(servers).sessionTimeoutMs(20_000)
             .connectionTimeoutMs(20_000).retryPolicy(new ExponentialBackoffRetry(100, 10)).ensembleTracker(false).build();
         client.start();

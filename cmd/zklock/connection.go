@@ -54,8 +54,8 @@ func (c *connection) aclFlag(fs *flag.FlagSet) {
 	fs.StringVar(&c.acl, "acl", "", "`list` for the nodes that are created, as in zkCli; creator is auth::cdrwa; without it $ZKLOCK_ACL or world:anyone:cdrwa")
 }
 
-// tellAfter is how long a command waits for a server before it prints so.
-const tellAfter = 2 * time.Second
+// reportAfter is how long a command waits for a server before it prints so.
+const reportAfter = 2 * time.Second
 
 // fromEnvironment sets what no flag has set.
 func (c *connection) fromEnvironment() error {
@@ -151,7 +151,7 @@ func (c *connection) connect(ctx context.Context, t *tool, opts ...framework.Opt
 	if err != nil {
 		return nil, &exit{exitUsage, err}
 	}
-	defer time.AfterFunc(tellAfter, func() { t.say("waiting for a server at %s: %s", text, why) }).Stop()
+	defer time.AfterFunc(reportAfter, func() { t.say("waiting for a server at %s: %s", text, why) }).Stop()
 	patient, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	if err := client.WaitConnected(patient); err != nil {

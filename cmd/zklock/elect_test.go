@@ -20,9 +20,9 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// served is a shell command that writes its process id and its token, and runs until it is told to end. It hears that from before it
+// served is a shell command that writes its process id and its token, and runs until it gets SIGTERM. It handles that before it
 // writes.
-const served = `trap 'echo told; exit 9' TERM; echo "$$ $ZKLOCK_TOKEN" >> "$FILE"; while :; do sleep 0.01; done`
+const served = `trap 'echo ended; exit 9' TERM; echo "$$ $ZKLOCK_TOKEN" >> "$FILE"; while :; do sleep 0.01; done`
 
 // candidate is a zklock elect, with the file that its command writes a line into at the beginning of each term.
 type candidate struct {
@@ -162,7 +162,7 @@ func TestElectCampaignsAgain(t *testing.T) {
 			for _, c := range []*candidate{first, second} {
 				require.NoError(t, c.Process.Signal(syscall.SIGTERM))
 				c.end()
-				assert.Contains(t, c.out.String(), "told\n")
+				assert.Contains(t, c.out.String(), "ended\n")
 				assert.Regexp(t, `zklock: lost /election/_c_\S+-latch-\d+: .*; campaigning again\n`, c.err.String())
 			}
 			assertNothingStays(t, server, "/election")
@@ -176,13 +176,13 @@ func TestElectGivesUpOnlyWhenTheCommandHasEnded(t *testing.T) {
 	e := newElection(t, server)
 	dir := t.TempDir()
 	t.Setenv("DIR", dir)
-	first := elects(t, server, `trap 'echo > "$DIR/told"; while [ ! -e "$DIR/go" ]; do sleep 0.01; done; exit 0' TERM
+	first := elects(t, server, `trap 'echo > "$DIR/signalled"; while [ ! -e "$DIR/go" ]; do sleep 0.01; done; exit 0' TERM
 		echo "$$ $ZKLOCK_TOKEN" >> "$FILE"; while :; do sleep 0.01; done`)
 	first.term(t, 1)
 	second := elects(t, server, served)
 	before := candidates(t, e, 2)
 	require.NoError(t, first.Process.Signal(syscall.SIGTERM))
-	begun(t, filepath.Join(dir, "told"))
+	begun(t, filepath.Join(dir, "signalled"))
 	assert.Equal(t, before, candidates(t, e, 2))
 	assert.Zero(t, second.terms())
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
@@ -193,20 +193,20 @@ func TestElectGivesUpOnlyWhenTheCommandHasEnded(t *testing.T) {
 	second.end()
 }
 
-// TestASignalWhileTheCommandIsEnded: who is told to end does not campaign again.
+// TestASignalWhileTheCommandIsEnded: who gets a signal to end does not campaign again.
 func TestASignalWhileTheCommandIsEnded(t *testing.T) {
 	server := zktest.NewServer(t)
 	e := newElection(t, server)
 	dir := t.TempDir()
 	t.Setenv("DIR", dir)
-	c := elects(t, server, `trap 'echo > "$DIR/told"' TERM
+	c := elects(t, server, `trap 'echo > "$DIR/signalled"' TERM
 		echo "$$ $ZKLOCK_TOKEN" >> "$FILE"; while [ ! -e "$DIR/go" ]; do sleep 0.01; done`, "-grace", "15s")
 	c.term(t, 1)
 	require.NoError(t, server.ExpireSession(candidates(t, e, 1)[0].Session))
-	begun(t, filepath.Join(dir, "told"))
-	require.NoError(t, os.Remove(filepath.Join(dir, "told")))
+	begun(t, filepath.Join(dir, "signalled"))
+	require.NoError(t, os.Remove(filepath.Join(dir, "signalled")))
 	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
-	begun(t, filepath.Join(dir, "told")) // it is passed on
+	begun(t, filepath.Join(dir, "signalled")) // it is passed on
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
 	assert.Equal(t, exitLost, c.end())
 	assert.NotContains(t, c.err.String(), "campaigning again")
@@ -292,7 +292,7 @@ func TestElectHandsOver(t *testing.T) {
 		require.NoError(t, c.Process.Signal(syscall.SIGTERM))
 	}
 	assert.Equal(t, exitSignal+int(syscall.SIGTERM), first.end())
-	assert.Equal(t, "told\n", first.out.String())
+	assert.Equal(t, "ended\n", first.out.String())
 	assert.Contains(t, first.err.String(), "release requested (zklock revoke) for /election/")
 	assert.Equal(t, 9, second.end())
 	assertNothingStays(t, server, "/election")

@@ -41,7 +41,7 @@ func newNightly(t *testing.T, server *zktest.Server) *mutex.Mutex {
 	return m
 }
 
-// TestHoldEndsWithItsScript, also if nobody can tell hold that.
+// TestHoldEndsWithItsScript, also if nobody can signal that to hold.
 func TestHoldEndsWithItsScript(t *testing.T) {
 	server := zktest.NewServer(t)
 	m := newNightly(t, server)

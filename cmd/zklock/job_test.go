@@ -525,8 +525,8 @@ func TestWhatTheCommandLeavesBehindIsEnded(t *testing.T) {
 // TestWhatIsLeftBehindHasItsGraceWithOnLossKill: while the lock is held, and no longer.
 func TestWhatIsLeftBehindHasItsGraceWithOnLossKill(t *testing.T) {
 	const leave = `(trap "%s" TERM; : > "$FILE"; while :; do sleep 0.01; done) & while [ ! -e "$FILE" ]; do sleep 0.01; done`
-	prepared := func(server *zktest.Server, told string) *process {
-		p := prepare(t, server.Servers(), "run", "-on-loss", "kill", "-grace", "15s", "/lock", "sh", "-c", fmt.Sprintf(leave, told))
+	prepared := func(server *zktest.Server, onTerm string) *process {
+		p := prepare(t, server.Servers(), "run", "-on-loss", "kill", "-grace", "15s", "/lock", "sh", "-c", fmt.Sprintf(leave, onTerm))
 		p.Env = append(p.Env, "FILE="+filepath.Join(t.TempDir(), "file"))
 		return p
 	}
@@ -555,14 +555,14 @@ func TestWhatIsLeftBehindHasItsGraceWithOnLossKill(t *testing.T) {
 
 // TestTheCommandLeavesItsProcessGroup: it is still the child of zklock, so it hears signals, and it ends when the lock is lost.
 func TestTheCommandLeavesItsProcessGroup(t *testing.T) {
-	for name, want := range map[string]int{"lost": exitLost, "told": exitSignal + int(syscall.SIGTERM)} {
+	for name, want := range map[string]int{"lost": exitLost, "signal": exitSignal + int(syscall.SIGTERM)} {
 		server := zktest.NewServer(t)
 		file := filepath.Join(t.TempDir(), "pid")
 		p := start(t, prepare(t, server.Servers(), "run", "-grace", "100ms", "/lock", "env", "-u", beZklock, leaveGroup+"="+file, os.Args[0]))
 		pid, err := strconv.Atoi(begun(t, file))
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
-		if name == "told" {
+		if name == "signal" {
 			require.NoError(t, p.Process.Signal(syscall.SIGTERM))
 		} else {
 			m, err := mutex.New(newClient(t, server), "/lock")
@@ -577,7 +577,7 @@ func TestTheCommandLeavesItsProcessGroup(t *testing.T) {
 // TestWhatEndsByItselfIsNotDisturbed: the last reader of a pipe may be a moment later than the command.
 func TestWhatEndsByItselfIsNotDisturbed(t *testing.T) {
 	server := zktest.NewServer(t)
-	fifo := filepath.Join(t.TempDir(), "fifo") // its end tells what is left behind that the command has ended
+	fifo := filepath.Join(t.TempDir(), "fifo") // its end is how what is left behind learns that the command has ended
 	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
 	code, out, stderr := call(t, server, "run", "/lock", "sh", "-c", "sh -c 'read x; echo done' < "+fifo+" & exec 3> "+fifo)
 	assert.Zero(t, code)
@@ -745,7 +745,7 @@ func TestNobodyTakesWhatZklockSays(t *testing.T) {
 	assert.Equal(t, exitLost, p.end())
 }
 
-// TestCommandDiesWithZklock is for Linux, like this file: no other system tells a child that its parent has died.
+// TestCommandDiesWithZklock is for Linux, like this file: no other system signals a child when its parent has died.
 func TestCommandDiesWithZklock(t *testing.T) {
 	server := zktest.NewServer(t)
 	file := filepath.Join(t.TempDir(), "pid")

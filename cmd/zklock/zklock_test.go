@@ -135,7 +135,7 @@ func prepare(t *testing.T, servers []string, args ...string) *process {
 func program(t *testing.T, servers []string, name string, args ...string) *process {
 	t.Helper()
 	p := &process{Cmd: exec.CommandContext(t.Context(), name, args...)}
-	// With -race, a program sleeps for a second before it ends, unless told otherwise.
+	// With -race, a program sleeps for a second before it ends, unless this is set.
 	p.Env = append(os.Environ(), beZklock+"=1", "GORACE=atexit_sleep_ms=0", "ZKLOCK="+os.Args[0], "ZKLOCK_SERVERS="+strings.Join(servers, ","))
 	p.Stdout, p.Stderr = &p.out, &p.err
 	p.WaitDelay = time.Second // a command that outlives its zklock keeps the pipes open
@@ -191,7 +191,7 @@ func begun(t *testing.T, file string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// sayPid is a shell command that tells the test that it runs.
+// sayPid is a shell command that writes its process id, so that the test sees that it runs.
 func sayPid(file string) string { return "echo $$ > " + file + "; " }
 
 func TestBadCommandLines(t *testing.T) {
@@ -401,7 +401,7 @@ func TestHold(t *testing.T) {
 	assert.Equal(t, exitNotAcquired, code)
 	assert.Contains(t, stderr, "zklock hold")
 	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
-	assert.Zero(t, p.end(), "it was told to end")
+	assert.Zero(t, p.end(), "a signal ended it")
 	assertNothingStays(t, server, "/lock")
 
 	p, _ = holding()
@@ -452,8 +452,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestEveryFlagIsToldOf: what shells complete and what the manual says comes from the flags themselves.
-func TestEveryFlagIsToldOf(t *testing.T) {
+// TestEveryFlagIsDocumented: what shells complete and what the manual says comes from the flags themselves.
+func TestEveryFlagIsDocumented(t *testing.T) {
 	texts := map[string]string{}
 	for _, line := range []string{"completion bash", "completion zsh", "completion fish", "man"} {
 		var out, stderr bytes.Buffer
@@ -588,12 +588,12 @@ func TestSignalsReachTheCommandAndWhatItStarted(t *testing.T) {
 	server := zktest.NewServer(t)
 	file := filepath.Join(t.TempDir(), "pid")
 	p := start(t, prepare(t, server.Servers(), "run", "/lock", "sh", "-c",
-		"trap 'echo told; wait; exit 7' USR1; (trap 'echo told too; exit' USR1; "+sayPid(file)+works+") & "+works))
+		"trap 'echo ended; wait; exit 7' USR1; (trap 'echo ended too; exit' USR1; "+sayPid(file)+works+") & "+works))
 	begun(t, file)
 	require.NoError(t, p.Process.Signal(syscall.SIGUSR1))
 	assert.Equal(t, 7, p.end())
-	assert.Contains(t, p.out.String(), "told\n")
-	assert.Contains(t, p.out.String(), "told too\n")
+	assert.Contains(t, p.out.String(), "ended\n")
+	assert.Contains(t, p.out.String(), "ended too\n")
 	assertNothingStays(t, server, "/lock")
 }
 
@@ -624,7 +624,7 @@ func queued(t *testing.T, m *mutex.Mutex, n int) []lock.Participant {
 	return all
 }
 
-// works is a shell command that runs until it is told to end.
+// works is a shell command that runs until a signal ends it.
 const works = "while :; do sleep 0.01; done"
 
 // holder starts a zklock whose command prepares itself and then works, and returns its session. The command is prepared by then.

@@ -83,7 +83,7 @@ func newFlags(stderr io.Writer) *flags {
 func (f *flags) options() []zktest.Option {
 	words := strings.FieldsFunc(f.words, func(r rune) bool { return r == ',' || r == ' ' })
 	opts := []zktest.Option{
-		zktest.WithInMemory(), // it listens where it is told to
+		zktest.WithInMemory(), // it listens where a flag says
 		zktest.WithTick(f.tick), zktest.WithContainerCheckInterval(f.check), zktest.WithMaxBuffer(f.maxBuffer), zktest.WithWords(words...),
 	}
 	when := func(given bool, opt zktest.Option) {

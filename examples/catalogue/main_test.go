@@ -39,7 +39,7 @@ func TestOnAnEnsemble(t *testing.T) {
 	check(t, ensemble.Start(t).Servers())
 }
 
-func TestAViolationIsToldFromSuccess(t *testing.T) {
+func TestAViolationIsAnError(t *testing.T) {
 	client, err := framework.New([]string{zktest.NewServer(t).Addr()})
 	require.NoError(t, err)
 	defer client.Close()

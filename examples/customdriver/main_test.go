@@ -94,7 +94,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 	require.Error(t, job{workers: 1, rounds: 0}.run(t.Context(), nil))
 }
 
-func TestAMeetingIsToldFromSuccess(t *testing.T) {
+func TestAMeetingIsAnError(t *testing.T) {
 	db := &database{out: &bytes.Buffer{}, inside: map[string]int{}, most: map[string]int{}, done: map[string]int{"export": 1, "import": 1}}
 	require.NoError(t, db.summary(1))
 	require.Error(t, db.summary(2))

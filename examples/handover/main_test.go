@@ -50,7 +50,7 @@ func TestABatchThatIsThrownOutStartsFromWhatWasSaved(t *testing.T) {
 	require.Contains(t, out.String(), "batch: its node was deleted", "%s", &out)
 }
 
-func TestAViolationIsToldFromSuccess(t *testing.T) {
+func TestAViolationIsAnError(t *testing.T) {
 	var out bytes.Buffer
 	good := &journal{out: &out, done: []int{1, 1}, urgent: 1}
 	require.NoError(t, good.summary(1))

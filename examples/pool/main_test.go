@@ -54,7 +54,7 @@ func TestOnAnEnsemble(t *testing.T) {
 	check(t, ensemble.Start(t).Servers(), 8, 10)
 }
 
-func TestAFullDatabaseIsToldFromSuccess(t *testing.T) {
+func TestAFullDatabaseIsAnError(t *testing.T) {
 	db := &database{limit: 1}
 	_, err := db.connect()
 	require.NoError(t, err)

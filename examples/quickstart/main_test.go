@@ -41,7 +41,7 @@ func TestOnAnEnsemble(t *testing.T) {
 	check(t, ensemble.Start(t).Servers(), 15, 20)
 }
 
-func TestAViolationIsToldFromSuccess(t *testing.T) {
+func TestAViolationIsAnError(t *testing.T) {
 	var out bytes.Buffer
 	good := journal{acquisitions: 6}
 	require.NoError(t, good.summary(&out, 6, "6", time.Second))

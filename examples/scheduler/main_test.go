@@ -38,7 +38,7 @@ func TestOnAnEnsemble(t *testing.T) {
 	check(t, ensemble.Start(t).Servers())
 }
 
-func TestAViolationIsToldFromSuccess(t *testing.T) {
+func TestAViolationIsAnError(t *testing.T) {
 	var out bytes.Buffer
 	s := scheduler{out: &lines{out: &out}}
 	require.NoError(t, s.summary(7, 7))

@@ -100,7 +100,7 @@ func (f *fleet) signal(id string, s syscall.Signal) {
 	require.NoError(f.t, f.running[id].Process.Signal(s))
 }
 
-// exits waits for an instance that is told to stop, and checks that it says so.
+// exits waits for the end of an instance that was asked to stop, and checks that it ends without an error.
 func (f *fleet) exits(id string) {
 	f.t.Helper()
 	require.NoError(f.t, f.running[id].Wait())

@@ -38,7 +38,7 @@ func (b *board) begin(n int, id string) {
 	b.workers[n] = append(b.workers[n], id)
 	b.moves++
 	fmt.Fprintf(b.out, "%s  takes partition %d\n", id, n)
-	b.tell()
+	b.notify()
 }
 
 func (b *board) end(n int, id string) {
@@ -51,7 +51,7 @@ func (b *board) end(n int, id string) {
 		}
 	}
 	fmt.Fprintf(b.out, "%s  gives partition %d up\n", id, n)
-	b.tell()
+	b.notify()
 }
 
 func (b *board) worked(n int) {
@@ -60,8 +60,8 @@ func (b *board) worked(n int) {
 	b.items[n]++
 }
 
-// tell wakes those who wait. b.mu is held.
-func (b *board) tell() {
+// notify wakes those who wait. b.mu is held.
+func (b *board) notify() {
 	close(b.changed)
 	b.changed = make(chan struct{})
 }

@@ -42,7 +42,7 @@ func TestOnAnEnsemble(t *testing.T) {
 	check(t, ensemble.Start(t).Servers(), 4*time.Second)
 }
 
-func TestAViolationIsToldFromSuccess(t *testing.T) {
+func TestAViolationIsAnError(t *testing.T) {
 	b := newBoard(&bytes.Buffer{}, 2)
 	b.begin(0, "a")
 	require.Error(t, b.summary(), "nobody works on the second one")

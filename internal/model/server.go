@@ -2,7 +2,7 @@ package model
 
 import "slices"
 
-// The ensemble: transactions, servers that apply them, and what clients are told.
+// The ensemble: transactions, servers that apply them, and what clients are notified of.
 
 // propose has the leader carry out the write at the head of a client's queue.
 func (w *World) propose(i int) {
@@ -27,7 +27,7 @@ func (w *World) propose(i int) {
 	w.log = append(w.log, x)
 }
 
-// apply has a client's server apply one transaction. The client is told of it in this order: events, then the answer.
+// apply has a client's server apply one transaction. The client hears of it in this order: events, then the answer.
 func (w *World) apply(i int) {
 	p := &w.ps[i]
 	x := w.log[p.applied]
@@ -51,7 +51,7 @@ func (w *World) apply(i int) {
 	}
 }
 
-// events tells a view. Before its first list it does not listen.
+// events notifies a view. Before its first list it does not listen.
 func (w *World) events(i int, x txn, before []node) {
 	p := &w.ps[i]
 	v := &p.view
@@ -93,7 +93,7 @@ func (w *World) events(i int, x txn, before []node) {
 	}
 }
 
-// secret reports whether a client may not read the nodes of a client. It is told neither of their creation nor of their
+// secret reports whether a client may not read the nodes of a client. It is notified neither of their creation nor of their
 // end, and cannot watch them.
 func (w *World) secret(i int, owner int8) bool {
 	return owner != int8(i) && w.cfg.Clients[owner].Hidden
@@ -168,7 +168,7 @@ func (w *World) answerRead(i int) {
 		v := &p.view
 		v.phase = 4
 		if w.cfg.Weaken != Unread && slices.ContainsFunc(v.children, func(c child) bool { return c.count < 0 && w.secret(i, w.owner(c.id)) }) {
-			w.endView(i) // the read is refused, or the node is gone and its end was not told
+			w.endView(i) // the read is refused, or the node is gone and its end was not reported
 		}
 		return
 	}
@@ -235,7 +235,7 @@ func (w *World) reconnect(i int, to int8) {
 	}
 }
 
-// endSession is the client's own deadline: it is told before the servers end the session.
+// endSession is the client's own deadline: it passes before the servers end the session.
 func (w *World) endSession(i int) {
 	p := &w.ps[i]
 	p.ended = append(p.ended, p.session)

@@ -47,7 +47,7 @@ func (w *World) room() bool { return w.behind() < w.cfg.Lag }
 func (w *World) serverSteps(i int, add adder) {
 	p := &w.ps[i]
 	if int(p.applied) < len(w.log) {
-		add(false, fine(func(n *World) { n.apply(i) }), "client %d is told of %c%d", i, w.log[p.applied].kind, w.log[p.applied].id)
+		add(false, fine(func(n *World) { n.apply(i) }), "client %d is notified of %c%d", i, w.log[p.applied].kind, w.log[p.applied].id)
 	}
 	if len(p.queue) > 0 && p.queue[0].at < 0 {
 		switch r := p.queue[0]; r.kind {

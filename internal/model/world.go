@@ -97,7 +97,7 @@ type goroutine struct {
 	own           bool // the list has our node
 	last          bool // it waits for the only one ahead
 	ownWatched    bool
-	ownGone       bool // which the watch has told
+	ownGone       bool // which the watch has reported
 	seen          int8 // transactions at the instant by which it holds
 	downs         int8
 }
@@ -165,7 +165,7 @@ var seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 
 type key [2]uint64
 
-// key tells states apart.
+// key identifies a state.
 func (w *World) key() key {
 	b := make([]byte, 0, 512)
 	put := func(vs ...int8) {

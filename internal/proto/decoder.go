@@ -10,7 +10,7 @@ import (
 var ErrMalformed = errors.New("malformed record")
 
 // Decoder reads the fields of records in order. After an error all further values are zero and
-// Err tells. The zero Decoder has nothing to read.
+// Err returns it. The zero Decoder has nothing to read.
 type Decoder struct {
 	rest []byte
 	err  error

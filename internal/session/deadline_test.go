@@ -117,7 +117,7 @@ type ensemble struct {
 	ping  struct{ sent, arrives time.Duration } // the next one
 	up    time.Duration                         // when the last packet reached the leader
 	noted bool                                  // the follower has heard the client, and not said so
-	told  []time.Duration                       // when the leader heard of the client
+	heard []time.Duration                       // when the leader heard of the client
 }
 
 // quarter is the part of a timeout that half a tick and the jitter may take together.
@@ -130,7 +130,7 @@ func newEnsemble(t *rapid.T, timeout time.Duration) *ensemble {
 		halfTick: span(timeout/20, timeout/quarter).Draw(t, "half tick"),
 		transit:  span(0, timeout/8).Draw(t, "slowest way up"),
 		cut:      span(0, 40*timeout).Draw(t, "cut"),
-		told:     []time.Duration{0}, // the leader made the session
+		heard:    []time.Duration{0}, // the leader made the session
 	}
 	e.jitter = span(0, timeout/quarter-e.halfTick).Draw(t, "slowest way down")
 	e.ping.sent = span(0, e.halfTick).Draw(t, "first ping")
@@ -158,8 +158,8 @@ func (e *ensemble) toLeader(sent time.Duration) (arrives time.Duration) {
 // nextPing has the follower answer a ping and say whom it has heard.
 func (e *ensemble) nextPing() {
 	if e.ping.arrives <= e.cut && e.noted {
-		if told := e.toLeader(e.ping.arrives); told <= e.cut && told < e.expires(told) {
-			e.told = append(e.told, told)
+		if heard := e.toLeader(e.ping.arrives); heard <= e.cut && heard < e.expires(heard) {
+			e.heard = append(e.heard, heard)
 		}
 		e.noted = false
 	}
@@ -194,9 +194,9 @@ func (e *ensemble) request(arrives time.Duration, write bool) (answers time.Dura
 // ever hears.
 func (e *ensemble) expires(by time.Duration) time.Duration {
 	last := time.Duration(0)
-	for _, told := range e.told {
-		if told <= by {
-			last = told
+	for _, heard := range e.heard {
+		if heard <= by {
+			last = heard
 		}
 	}
 	return last + e.timeout

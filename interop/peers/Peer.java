@@ -49,7 +49,7 @@ public class Peer {
     static CuratorFramework client;
 
     public static void main(String[] args) throws Exception {
-        // The addresses that the servers tell of are those of their containers' network, so no tracker of them.
+        // The addresses that the servers name are those of their containers' network, so no tracker of them.
         client = CuratorFrameworkFactory.builder().connectString(args[0]).sessionTimeoutMs(10_000).connectionTimeoutMs(10_000)
             .retryPolicy(new ExponentialBackoffRetry(100, 10)).ensembleTracker(false).build();
         client.start();
@@ -258,7 +258,7 @@ public class Peer {
         mutex.release();
     }
 
-    /** Leads again and again until there is a node "over", and tells of each term when it has ended. */
+    /** Leads again and again until there is a node "over", and prints each term when it has ended. */
     static void latch(String path, String id, String over) throws Exception {
         while (client.checkExists().forPath(over) == null) {
             Terms terms = new Terms();
@@ -385,20 +385,20 @@ public class Peer {
         say("leader " + leader.getId() + " " + leader.isLeader());
     }
 
-    /** A member until there is a node "over". Tells of the members whenever there are others. */
+    /** A member until there is a node "over". Prints the members whenever there are others. */
     static void group(String path, String id, String payload, String over) throws Exception {
         GroupMember member = new GroupMember(client, path, id, payload.getBytes(StandardCharsets.UTF_8));
         member.start();
-        String told = "";
+        String printed = "";
         while (client.checkExists().forPath(over) == null) {
             Map<String, byte[]> members = member.getCurrentMembers();
             StringBuilder list = new StringBuilder();
             for (Map.Entry<String, byte[]> m : new TreeMap<>(members).entrySet()) {
                 list.append(m.getKey()).append('=').append(new String(m.getValue(), StandardCharsets.UTF_8)).append(';');
             }
-            if (!list.toString().equals(told)) {
-                told = list.toString();
-                say("members " + told);
+            if (!list.toString().equals(printed)) {
+                printed = list.toString();
+                say("members " + printed);
             }
             if (client.checkExists().forPath(over + "-change") != null) {
                 member.setThisData("changed".getBytes(StandardCharsets.UTF_8));
@@ -436,11 +436,11 @@ public class Peer {
         ttl.close();
     }
 
-    /** Changes a tree at random, and tells what its cache shows whenever that is something else. */
+    /** Changes a tree at random, and prints what its cache shows whenever that is something else. */
     static void tree(String path, int changes, String over) throws Exception {
         CuratorCache cache = CuratorCache.build(client, path);
         cache.start();
-        String told = "";
+        String printed = "";
         for (int i = 0; client.checkExists().forPath(over) == null; i++) {
             if (i < changes) {
                 change(path + "/" + ThreadLocalRandom.current().nextInt(10), "java " + i);
@@ -450,8 +450,8 @@ public class Peer {
                 say("changed");
             }
             String shown = cache.stream().map(Peer::show).sorted().collect(Collectors.joining(" "));
-            if (!shown.equals(told)) {
-                told = shown;
+            if (!shown.equals(printed)) {
+                printed = shown;
                 say("tree " + shown);
             }
             Thread.sleep(100);

@@ -76,7 +76,7 @@ func TestACacheIsMeasured(t *testing.T) {
 
 	require.NoError(t, other.Unregister())
 	_, _, found := b.value(t, "curator.cache.nodes", "cache", "other")
-	assert.False(t, found, "nothing is told of a cache that is not observed any more")
+	assert.False(t, found, "nothing is reported of a cache that is not observed any more")
 	require.NoError(t, c.Close())
 	b.rises(t, b.rises(t, 0, "curator.cache.age", of...), "curator.cache.age", of...)
 	b.is(t, 2, "curator.cache.nodes", of...)

@@ -250,7 +250,7 @@ func TestGaugesComeBackToZero(t *testing.T) {
 	for _, kind := range []string{"mutex", "lease", "read", "write"} {
 		of := []string{"kind", kind}
 		b.is(t, 0, "curator_lock_waiting", of...)
-		b.becomes(t, 0, "curator_lock_held", of...) // of a loss it is told a little later
+		b.becomes(t, 0, "curator_lock_held", of...) // a loss is reported a little later
 		got, _ := b.value(t, "curator_lock_wait_duration_seconds", of...)
 		assert.Positive(t, got, kind)
 		b.becomes(t, got, "curator_lock_hold_duration_seconds", of...)

@@ -199,7 +199,7 @@ func ExampleElection_Campaign() {
 		log.Fatal(err)
 	}
 	<-term.Done() // in a service: the work ends with term.Context()
-	fmt.Println("told of the loss:", errors.Is(term.Err(), framework.ErrLost))
+	fmt.Println("the term was lost:", errors.Is(term.Err(), framework.ErrLost))
 	next, err := e.Campaign(ctx)
 	if err != nil {
 		log.Fatal(err)
@@ -210,7 +210,7 @@ func ExampleElection_Campaign() {
 	}
 	// Output:
 	// leads: host-7
-	// told of the loss: true
+	// the term was lost: true
 	// leads again, in another term: true
 }
 

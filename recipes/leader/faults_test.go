@@ -62,7 +62,7 @@ func (s scenario) checkAlone(t *testing.T, term *leader.Term) {
 	require.NoError(t, second.Release())
 }
 
-// checkRelease checks that Release tells the truth.
+// checkRelease checks that what Release returns is true.
 func (s scenario) checkRelease(t *testing.T, term *leader.Term) {
 	t.Helper()
 	err := term.Release()

@@ -31,7 +31,7 @@ func TestElection(t *testing.T) {
 		{Name: "many candidates never lead together", Test: neverTogether},  // CUR-LDR-02
 		{Name: "a candidate that leaves elects nobody", Test: leaverElectsNobody},
 		{Name: "a path that nobody used has no leader", Test: unusedPath},                 // CUR-LDR-08
-		{Name: "a refused candidate is told", Test: refusedIsTold},                        // CUR-LDR-10
+		{Name: "a refused candidate gets the error", Test: refusedGetsTheError},           // CUR-LDR-10
 		{Name: "everybody sees the same participants", Test: sameParticipants},            // CUR-LDR-11, KZ-LDR-01
 		{Name: "all get their turn when all run again", Test: rotates},                    // CUR-LDR-12
 		{Name: "closing a candidate leaves the leader alone", Test: closing},              // CUR-LDR-05, -14
@@ -196,7 +196,7 @@ func unusedPath(t *testing.T, bed *testbed.Bed) {
 	require.ErrorIs(t, err, leader.ErrNoLeader, "all have left")
 }
 
-func refusedIsTold(t *testing.T, bed *testbed.Bed) {
+func refusedGetsTheError(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	dir, _ := framework.Split(path)
 	owner := bed.Client(t, framework.WithAuth("digest", []byte("me:secret")))
@@ -313,7 +313,7 @@ func closing(t *testing.T, bed *testbed.Bed) {
 	participants(t, e, 1)
 	require.NoError(t, term.Err(), "the leader still leads")
 	require.NoError(t, client.Close())
-	testbed.Receive(t, term.Done(), "the end of the term") // CURATOR's default close tells nobody
+	testbed.Receive(t, term.Done(), "the end of the term") // CURATOR's default close notifies nobody
 	require.ErrorIs(t, term.Err(), framework.ErrClosed)
 	require.ErrorIs(t, term.Release(), framework.ErrClosed)
 }
@@ -687,8 +687,8 @@ func TestDeletedCandidateJoinsAgain(t *testing.T) {
 	})
 }
 
-// CURATOR-165: an error in a check made a dead latch. What cannot heal is told.
-func TestErrorsThatCannotHealAreTold(t *testing.T) {
+// CURATOR-165: an error in a check made a dead latch. What cannot heal is returned.
+func TestErrorsThatCannotHealAreReturned(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		e := w.election()
 		require.NoError(t, campaign(t, e).Release())

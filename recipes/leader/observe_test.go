@@ -193,8 +193,8 @@ func TestObserverIsNotWokenByWhoWaits(t *testing.T) {
 	})
 }
 
-// TestObserverIsToldWhatItMayNotRead ends with an error instead of waiting for ever.
-func TestObserverIsToldWhatItMayNotRead(t *testing.T) {
+// TestObserverThatMayNotReadGetsTheError ends with an error instead of waiting for ever.
+func TestObserverThatMayNotReadGetsTheError(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		owner := w.client(framework.WithAuth("digest", []byte("me:secret")))
 		_, err := owner.Create(t.Context(), "/election", nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "auth"}}))
@@ -223,9 +223,9 @@ func TestAServerThatRefusesCredentialsEndsNoObservation(t *testing.T) {
 	})
 }
 
-// TestAnObserverIsToldOfALossAlsoWhenItHasToLook has the server go when there is a change to look at: before the look, while the reader
+// TestAnObserverReportsALossAlsoWhenItHasToLook has the server go when there is a change to look at: before the look, while the reader
 // is busy, or during it. The client's retry policy would repeat the look until the server is back.
-func TestAnObserverIsToldOfALossAlsoWhenItHasToLook(t *testing.T) {
+func TestAnObserverReportsALossAlsoWhenItHasToLook(t *testing.T) {
 	for _, during := range []bool{false, true} {
 		virtual(t, func(t *testing.T, w world) {
 			client := w.client(framework.WithRetryPolicy(retry.Forever(time.Second)))

@@ -88,7 +88,7 @@ func TestAPathWithOtherNodesOnlyHasNoLeader(t *testing.T) {
 	})
 }
 
-func TestNumbersAtTheirEndAreTold(t *testing.T) {
+func TestNumbersAtTheirEndAreAnError(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client()
 		e := electionOn(t, client, "/election")
@@ -129,8 +129,8 @@ func TestObserverDoesNotMissWhoComesWhileItSetsItsWatch(t *testing.T) {
 	})
 }
 
-// TestObserverIsToldOfTheNextLeader has one leader follow the other while the observer does not look.
-func TestObserverIsToldOfTheNextLeader(t *testing.T) {
+// TestObserverIsGivenTheNextLeader has one leader follow the other while the observer does not look.
+func TestObserverIsGivenTheNextLeader(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		o := observe(t, testbed.Context(t), w.election())
 		first := campaign(t, w.election())

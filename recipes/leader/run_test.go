@@ -275,7 +275,7 @@ func TestLeadIsOneTerm(t *testing.T) { // CUR-LDR-13, without the option
 			require.NoError(t, w.server.ExpireSession(w.session(client)))
 			<-ctx.Done()
 			return nil
-		}), framework.ErrLost, "the loss is told")
+		}), framework.ErrLost, "the loss is returned")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorIs(t, e.Lead(ctx, work(nil)), context.Canceled)
@@ -312,7 +312,7 @@ func TestTermHasTheValuesOfTheCampaignsContextAndNotItsEnd(t *testing.T) {
 	})
 }
 
-// TestWorkEndsBeforeTheNextTermWhenCutOff has the leader cut off from the servers, which tell it nothing.
+// TestWorkEndsBeforeTheNextTermWhenCutOff has the leader cut off from the servers, which send it nothing.
 func TestWorkEndsBeforeTheNextTermWhenCutOff(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client()

@@ -11,9 +11,9 @@ import (
 	"github.com/gocurator/curator/recipes/leader"
 )
 
-// TestALossIsToldAlsoIfNobodyElseLed has the connection of a leader be lost for a moment. Its term is over then, although its node
+// TestALossIsReportedAlsoIfNobodyElseLed has the connection of a leader be lost for a moment. Its term is over then, although its node
 // is still there and is deleted by it.
-func TestALossIsToldAlsoIfNobodyElseLed(t *testing.T) {
+func TestALossIsReportedAlsoIfNobodyElseLed(t *testing.T) {
 	t.Run("by Release", func(t *testing.T) {
 		virtual(t, func(t *testing.T, w world) {
 			term, err := w.election().Campaign(t.Context())

@@ -322,7 +322,7 @@ func TestAServerThatRefusesCredentialsEndsNoCampaign(t *testing.T) {
 				defer cancel()
 				_, err := e.Campaign(short)
 				require.ErrorIs(t, err, context.DeadlineExceeded)
-				require.ErrorIs(t, err, zk.ErrAuthFailed, "the reason is told")
+				require.ErrorIs(t, err, zk.ErrAuthFailed, "the reason is in the error")
 				refuses.Store(false)
 				w.soon()
 				require.NoError(t, first.Release())

@@ -59,9 +59,9 @@ func TestManyLocksAreGivenUpAsSoonAsOne(t *testing.T) {
 	})
 }
 
-// TestLossThatEndedTheWaitingIsTold, and not that a context was cancelled that is the multilock's own. The time of the caller is
+// TestLossThatEndedTheWaitingIsReturned, and not that a context was cancelled that is the multilock's own. The time of the caller is
 // over while the place in the queue of the second lock is given up.
-func TestLossThatEndedTheWaitingIsTold(t *testing.T) {
+func TestLossThatEndedTheWaitingIsReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		bed := testbed.On(server)

@@ -56,7 +56,7 @@ func New(locks ...Locker) (*Lock, error) {
 			return nil, badArgument("lock %d is nil", i)
 		}
 		if !reflect.ValueOf(l).Comparable() {
-			continue // it cannot be told from another
+			continue // it cannot be compared with another
 		}
 		if seen[l] {
 			return nil, badArgument("lock %d is there twice", i)

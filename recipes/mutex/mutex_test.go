@@ -41,7 +41,7 @@ func TestMutex(t *testing.T) {
 		{Name: "do holds inside and not after", Test: doHolds}, // CUR-MTX-02
 		{Name: "do releases when f panics", Test: doSurvivesPanic},
 		{Name: "do's context ends with the caller's", Test: doEndsWithCaller},
-		{Name: "a crash frees the mutex and tells the holder", Test: crashFrees},
+		{Name: "a crash frees the mutex and ends the hold", Test: crashFrees},
 		{Name: "a waiter that loses its session queues again", Test: waiterQueuesAgain},
 		{Name: "a holder learns that its node was deleted", Test: nodeDeleted},
 		{Name: "max hold lets go", Test: maxHoldLetsGo},
@@ -463,7 +463,7 @@ func maxHoldLetsGo(t *testing.T, bed *testbed.Bed) {
 	hold, err := a.Acquire(testbed.Context(t)) // its time may be over by now
 	require.NoError(t, err)
 	next := acquire(t, b)
-	require.ErrorIs(t, hold.Err(), lock.ErrMaxHold, "told before the next one is in")
+	require.ErrorIs(t, hold.Err(), lock.ErrMaxHold, "the hold ends before the next one begins")
 	require.ErrorIs(t, hold.Release(), lock.ErrMaxHold)
 	require.NoError(t, next.Release())
 }

@@ -50,7 +50,7 @@ func TestHolderWithAnyRequestFailing(t *testing.T) {
 	})
 }
 
-// lost checks that err tells of the end of the hold's session. The servers tell of the end of its node before.
+// lost checks that err reports the end of the hold's session. The servers report the deletion of its node before that.
 func lost(t *testing.T, hold *revocable.Hold, err error) {
 	t.Helper()
 	if errors.Is(err, lock.ErrNodeDeleted) {

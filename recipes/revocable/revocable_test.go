@@ -74,7 +74,7 @@ func acquire(t *testing.T, l *revocable.Lock) *revocable.Hold {
 	return hold
 }
 
-// asked waits until the holds are told.
+// asked waits until the request has reached the holds.
 func asked(t *testing.T, holds ...*revocable.Hold) {
 	t.Helper()
 	for _, hold := range holds {
@@ -304,7 +304,7 @@ func force(t *testing.T, bed *testbed.Bed) {
 	}
 }
 
-// TestOneCallAsksAndForces has the holder be told, and go on for all of the time that it has.
+// TestOneCallAsksAndForces has the holder be asked, and go on for all of the time that it has.
 func TestOneCallAsksAndForces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())

@@ -154,7 +154,7 @@ func TestTokenDoesNotFallAfterADowngrade(t *testing.T) {
 }
 
 // TestReaderOfADowngradeIsNoSecret has an ACL provider that hides readers from others. Who waits behind the writer in a
-// view is told that the writer goes, so it must have been told of the reader in its place.
+// view is notified when the writer's node is deleted, so it must know of the reader's node that takes its place.
 func TestReaderOfADowngradeIsNoSecret(t *testing.T) {
 	server := zktest.NewServer(t)
 	bed := testbed.On(server)
@@ -228,7 +228,7 @@ func TestReaderOfADowngradeHasTheWritersACL(t *testing.T) {
 }
 
 // TestDowngradeOfALostWriterIsNotRepeated has the writer's session end while the reader's node is made. The caller's context
-// comes also from a hold of another client, so it does not tell the writer's session.
+// comes also from a hold of another client, so it does not say which session is the writer's.
 func TestDowngradeOfALostWriterIsNotRepeated(t *testing.T) {
 	server := zktest.NewServer(t)
 	bed := testbed.On(server)
@@ -285,7 +285,7 @@ func TestWriterThatRequeuesBehindItsReaderIsRefused(t *testing.T) {
 }
 
 // TestReaderThatRequeuesWithALostWriterIsNotRepeated has the writer's session end when the reader's next node is there. The
-// caller's context comes also from a hold of another client, so it does not tell the writer's session.
+// caller's context comes also from a hold of another client, so it does not say which session is the writer's.
 func TestReaderThatRequeuesWithALostWriterIsNotRepeated(t *testing.T) {
 	server := zktest.NewServer(t)
 	joined := func() {}

@@ -62,7 +62,7 @@ func (s scenario) keepsOut(t *testing.T, hold *lock.Hold, side *rwlock.Side) {
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 }
 
-// checkRelease checks that Release tells the truth.
+// checkRelease checks that what Release returns is true.
 func (s scenario) checkRelease(t *testing.T, hold *lock.Hold) {
 	t.Helper()
 	err := hold.Release()
@@ -74,7 +74,7 @@ func (s scenario) checkRelease(t *testing.T, hold *lock.Hold) {
 	assert.True(t, s.lost(err), "%v", err)
 }
 
-// lost reports whether the fault is the reason of err. The servers tell of a node's end before they tell of its session's.
+// lost reports whether the fault is the reason of err. The servers report a node's deletion before the end of its session.
 func (s scenario) lost(err error) bool {
 	deleted := s.Expires && errors.Is(err, lock.ErrNodeDeleted)
 	return deleted || errors.Is(err, framework.ErrSessionLost) || errors.Is(err, framework.ErrSuspended)

@@ -43,8 +43,8 @@ func TestReadWriteLock(t *testing.T) {
 		{Name: "the node has the data given", Test: nodeData},               // CUR-RWL-05
 		{Name: "the ACL provider rules the lock's path", Test: aclProvider}, // CUR-RWL-06
 		{Name: "a wait that is cancelled leaves no node", Test: cancelLeavesNothing},
-		{Name: "a crash of the writer lets readers in and tells the writer", Test: writerCrashes},
-		{Name: "a crash of a reader lets the writer in and tells the reader", Test: readerCrashes},
+		{Name: "a crash of the writer lets readers in and ends the writer's hold", Test: writerCrashes},
+		{Name: "a crash of a reader lets the writer in and ends the reader's hold", Test: readerCrashes},
 		{Name: "a crash of a downgraded writer takes both nodes", Test: downgradedCrashes},
 		{Name: "foreign children neither block nor break", Test: foreignChildren},
 		{Name: "do holds inside and not after, on both sides", Test: doHolds},

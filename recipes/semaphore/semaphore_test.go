@@ -45,7 +45,7 @@ func TestSemaphore(t *testing.T) {
 		{Name: "do holds inside and not after", Test: doHolds},
 		{Name: "nodes lie in the client's namespace", Test: inNamespace}, // CUR-SMX-05
 		{Name: "closing a client frees its leases", Test: closingFrees},  // CUR-SEM-02
-		{Name: "a crash frees the lease and tells the holder", Test: crashFrees},
+		{Name: "a crash frees the lease and ends the hold", Test: crashFrees},
 		{Name: "a waiter that loses its session queues again", Test: waiterQueuesAgain},
 		{Name: "a waiter whose place was deleted queues again", Test: placeDeleted},
 		{Name: "a guard commits only while the lease exists", Test: guard},
@@ -131,7 +131,7 @@ func waiting(t *testing.T, s *semaphore.Semaphore, n int) {
 	}, "the queue has the expected length")
 }
 
-// census counts who holds and who waits; -1 if that cannot be told.
+// census counts who holds and who waits; -1 if that cannot be read.
 func census(t *testing.T, s *semaphore.Semaphore) (holders, waiters int) {
 	ps, err := s.Participants(testbed.Context(t))
 	if err != nil {

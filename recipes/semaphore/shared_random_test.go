@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	longestHold = time.Second
-	untilTold   = 500 * time.Millisecond // a holder that was cut off is told by then
+	longestHold   = time.Second
+	untilNotified = 500 * time.Millisecond // by then the hold of one that was cut off has ended
 )
 
 // TestASharedCountAtRandom has clients of a cluster take leases while the count changes, servers lag, answers are late, connections
@@ -156,7 +156,7 @@ func (w *sharedWorld) granted(t *testing.T, group *lock.Group) {
 			holders++
 		}
 	}
-	if ours && time.Since(w.since) > longestHold+untilTold {
+	if ours && time.Since(w.since) > longestHold+untilNotified {
 		assert.LessOrEqual(t, holders, w.count, "%v after the count was set", time.Since(w.since))
 	}
 }

@@ -115,9 +115,9 @@ func TestManyLeasesAreGivenUpAsSoonAsOne(t *testing.T) {
 	})
 }
 
-// TestWhyWaitingWasUselessIsTold, and not that a context was cancelled that is the semaphore's own. The time of the caller is over
+// TestWhyWaitingWasUselessIsReturned, and not that a context was cancelled that is the semaphore's own. The time of the caller is over
 // while leases are given back.
-func TestWhyWaitingWasUselessIsTold(t *testing.T) {
+func TestWhyWaitingWasUselessIsReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		bed := testbed.On(server)

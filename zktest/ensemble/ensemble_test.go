@@ -256,7 +256,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 	}
 }
 
-// TestTheImageThatIsPulled asks an engine that has no image, and looks at what it is told to pull.
+// TestTheImageThatIsPulled asks an engine that has no image, and looks at what it is asked to pull.
 func TestTheImageThatIsPulled(t *testing.T) {
 	for image, want := range map[string]string{
 		"zookeeper:3.9":                    "zookeeper 3.9",

@@ -25,7 +25,7 @@ func Servers() *string {
 
 // How long Connect waits for a server, and after which time it says so.
 const (
-	tellAfter      = 2 * time.Second
+	reportAfter    = 2 * time.Second
 	connectTimeout = 30 * time.Second
 )
 
@@ -59,7 +59,7 @@ func reachable(ctx context.Context, out io.Writer, servers string) ([]string, er
 		return nil, err
 	}
 	defer client.Close()
-	defer time.AfterFunc(tellAfter, func() { fmt.Fprintf(out, "waiting for a ZooKeeper server at %s: %s\n", servers, why) }).Stop()
+	defer time.AfterFunc(reportAfter, func() { fmt.Fprintf(out, "waiting for a ZooKeeper server at %s: %s\n", servers, why) }).Stop()
 	patient, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	if err := client.WaitConnected(patient); err != nil {

@@ -33,7 +33,7 @@ import (
 	"github.com/gocurator/curator/zktest/ensemble/internal/control"
 )
 
-// variable tells the command where the control server is.
+// variable is the environment variable with the address of the control server.
 const variable = "CURATOR_TEST_ENSEMBLE"
 
 // removalTimeout is how long the removal of all containers and networks may take.

@@ -21,7 +21,7 @@ import (
 // has been killed. The process id of the other one follows.
 const removerFlag = "-remove-after"
 
-// A process tells its remover, a line each, which process group its command has, and that it ends in order.
+// A process writes to its remover, a line each, which process group its command has, and that it ends in order.
 const (
 	commandLine = "command %d\n"
 	doneLine    = "done"
@@ -47,7 +47,7 @@ func startRemover() (*remover, error) {
 	return r, r.process.Start()
 }
 
-// commandStarted tells the remover which process group to kill if this process is killed.
+// commandStarted writes to the remover which process group to kill if this process is killed.
 func (r *remover) commandStarted(group int) error {
 	_, err := fmt.Fprintf(r.input, commandLine, group)
 	return err

@@ -86,7 +86,7 @@ func (c *control) create(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("bad order: %v", err), http.StatusBadRequest)
 		return
 	}
-	_, _ = io.Copy(io.Discard, r.Body) // the context tells of the client's end only after the whole body
+	_, _ = io.Copy(io.Discard, r.Body) // the context ends with the client only after the whole body
 	e, err := c.start(r.Context(), order)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
