@@ -43,8 +43,9 @@ const (
 // as [zk.ErrNoNode], and what it does not know. An error that is neither Answered nor Over may have been preceded by
 // a try that was lost: see [Unknown].
 //
-// Wrapped and joined errors are examined too. Over outweighs Answered, which outweighs the others; an unknown error
-// outweighs none. The method Verdict() Verdict of an error decides for that error, and not for what it wraps.
+// Wrapped and joined errors are examined too. If one of them is Over, so is the whole; if not, and one is Answered, so is
+// the whole. An error that Judge does not know counts only if no other is known. If an error has a method Verdict() Verdict, that
+// decides for it, and not what it wraps.
 //
 // After an expired session the request can be retried, but the ephemeral nodes and watches of the session are
 // gone.

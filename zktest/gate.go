@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Gate makes requests, or their answers, wait. All methods are safe for concurrent use.
+// Gate makes requests, or their answers, wait until it is opened. [Server.Block] and [Server.BlockReplies] return one. All methods
+// are safe for concurrent use.
 type Gate struct {
 	server  *Server
 	match   Match

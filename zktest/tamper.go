@@ -13,6 +13,8 @@ type tamper struct {
 // nothing is sent. The request was carried out, and the connection stays open. With several calls of Tamper,
 // each f gets the result of the one before.
 //
+// Its name is not that of a fault, since f can also return what no server would answer.
+//
 // f is called from one goroutine at a time, in the order of the answers. The server answers nobody meanwhile,
 // but f may call its other methods, except Close. A call that began before stop may still run after it.
 func (s *Server) Tamper(f func(request Request, answer []byte) []byte, matches ...Match) (stop func()) {

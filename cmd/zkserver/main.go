@@ -1,6 +1,6 @@
 // Zkserver is a ZooKeeper server for tests and for trying things out, of services in any
-// language. It keeps everything in memory and fails on demand: its control port gives the
-// handles of package zktest over HTTP.
+// language. It keeps everything in memory and fails on demand: its control port offers the
+// faults and controls of package zktest over HTTP.
 //
 //	zkserver -listen 127.0.0.1:2181 -listen 127.0.0.1:2182 -control 127.0.0.1:2180
 //	curl -d '{"fault": "lose reply", "ops": ["create"]}' http://127.0.0.1:2180/inject

@@ -59,7 +59,7 @@ func New(locks ...Locker) (*Lock, error) {
 			continue // it cannot be compared with another
 		}
 		if seen[l] {
-			return nil, badArgument("lock %d is there twice", i)
+			return nil, badArgument("lock %d is given twice", i)
 		}
 		seen[l] = true
 	}

@@ -80,10 +80,10 @@ func New(client *framework.Client, path string, opts ...lock.Option) (*Lock, err
 	return l, nil
 }
 
-// Read is the lock's side for readers.
+// Read returns the read lock.
 func (l *Lock) Read() *Side { return &l.readers }
 
-// Write is the lock's side for writers.
+// Write returns the write lock.
 func (l *Lock) Write() *Side { return &l.writers }
 
 // Participants lists holders and waiters of both sides, in the order of the queue: see [lock.Queue.Participants].
@@ -95,7 +95,8 @@ func (l *Lock) Participants(ctx context.Context) ([]lock.Participant, error) {
 // Path is the path of the lock.
 func (l *Lock) Path() string { return l.write.Path() }
 
-// Side is the read or the write side of a [Lock]. It is safe for concurrent use.
+// Side is the read lock or the write lock of a [Lock]: what readLock() and writeLock() of Curator's InterProcessReadWriteLock
+// return. Both are sides of one queue. It is safe for concurrent use.
 type Side struct {
 	lock  *Lock
 	queue *queue.Queue

@@ -31,7 +31,7 @@ func Example() {
 	}
 	// Output:
 	// a third: not free
-	// too many: more leases than there are
+	// three of two: too many leases
 }
 
 func query(ctx context.Context, client *framework.Client) error {
@@ -50,7 +50,7 @@ func query(ctx context.Context, client *framework.Client) error {
 			fmt.Println("a third:", semaphore.ErrNotAcquired)
 		}
 		if _, err := pool.AcquireN(ctx, 3); err != nil {
-			fmt.Println("too many:", semaphore.ErrTooMany)
+			fmt.Println("three of two:", semaphore.ErrTooMany)
 		}
 		return nil
 	})

@@ -52,7 +52,7 @@ import (
 var ErrNotAcquired = lock.ErrNotAcquired
 
 // ErrTooMany means that AcquireN or TryAcquireN was called for more leases than the maximum, which can never succeed.
-var ErrTooMany = errors.New("more leases than there are")
+var ErrTooMany = errors.New("too many leases")
 
 // Curator's names for the nodes of an InterProcessSemaphoreV2.
 const (
@@ -254,10 +254,10 @@ func (s *Semaphore) try(ctx context.Context, n int) ([]*queue.Hold, error) {
 	return s.take(ctx, n, s.leases.TryAcquire)
 }
 
-// admit fails if n is more than there are. A drained semaphore has none at present, which says nothing.
+// admit fails if n is above the maximum. A semaphore with maximum 0 is drained for a while: then nothing is known.
 func (s *Semaphore) admit(n int) error {
 	if max := s.leases.MaxLeases(); max > 0 && n > max {
-		return fmt.Errorf("%w: %d of %d", ErrTooMany, n, max)
+		return fmt.Errorf("%w: %d requested, the maximum is %d", ErrTooMany, n, max)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-// Package control offers the handles of a [zktest.Server] to programs in other languages: an HTTP handler that
+// Package control offers the faults and controls of a [zktest.Server] to programs in other languages: an HTTP handler that
 // reads and writes JSON. The program zkserver serves it.
 //
 //	http.ListenAndServe("127.0.0.1:2180", control.Handler(server))
@@ -36,7 +36,7 @@ func WithListeners(listeners ...*zktest.Listener) Option {
 	return func(h *handler) { h.listeners = append(h.listeners, listeners...) }
 }
 
-// Handler serves the handles of a server. It is safe for concurrent use. Requests that wait, as
+// Handler serves the faults and controls of a server. It is safe for concurrent use. Requests that wait, as
 // for a trace, end with their client, or with the http.Server.
 func Handler(server *zktest.Server, opts ...Option) http.Handler {
 	h := &handler{server: server, handles: make(map[string]handle)}

@@ -15,7 +15,7 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// The handles of a cluster and its members.
+// The controls of a cluster and its members.
 
 func TestContainersOfAClusterAreReaped(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
