@@ -121,6 +121,30 @@ func TestTheSessionExpiresAlsoIfNoServerSaysSo(t *testing.T) {
 	})
 }
 
+func TestAnOperationThatWaitsMayBeSentInTheNextSession(t *testing.T) {
+	virtual(t, func(t *testing.T, b *bench) {
+		conn, events := b.connect()
+		steps(t, events, zk.StateHasSession)
+		first := conn.SessionID()
+		b.RefuseConnections(true)
+		b.CutConnections()
+		synctest.Wait()
+		require.NoError(t, b.ExpireSession(first))
+		created := make(chan error, 1)
+		go func() {
+			_, err := conn.Create("/a", nil, zk.FlagEphemeral, world)
+			created <- err
+		}()
+		synctest.Wait()
+		b.RefuseConnections(false)
+		require.NoError(t, testbed.Receive(t, created, "the node"))
+		stat, err := b.Stat("/a")
+		require.NoError(t, err)
+		require.Equal(t, conn.SessionID(), stat.EphemeralOwner)
+		require.NotEqual(t, first, stat.EphemeralOwner)
+	})
+}
+
 // TestRequestFail of go-zookeeper allows two seconds.
 func TestAnOperationFailsSoonIfThereIsNoServer(t *testing.T) {
 	virtual(t, func(t *testing.T, b *bench) {

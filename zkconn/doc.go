@@ -12,6 +12,8 @@
 //   - Every method, its arguments, and what it returns, also with an error: a test compares all of them.
 //   - An operation is sent once. If the connection is lost before the answer came, it fails with [ErrConnectionClosed], and nobody knows
 //     whether a write was carried out.
+//   - An operation that waits for a connection may be sent in the next session. Where that must not be, use [Conn.Client] with
+//     [framework.InSession].
 //   - A watch is a channel that gets one event and is closed. The event is in the channel before any later answer is returned.
 //   - Watches outlive the connection, but not the session: then they get an event of type [EventNotWatching] with
 //     [ErrSessionExpired], or [ErrClosing] after [Conn.Close].
@@ -25,8 +27,6 @@
 //	                                                                timeout: StateExpired can come without a server
 //	no server                 ErrNoServer after one round over      ErrNoServer after 1.5 s per server
 //	                          all servers
-//	requests that wait        may be sent in the next session       each knows its session
-//	for a connection
 //	watches after a reconnect are given up if the one request       are set again one by one, until it succeeds or the
 //	                          that sets them again fails            session is over
 //	host names                resolved once, by Connect, which      resolved at each connect; Event.Server and Server
@@ -44,4 +44,6 @@
 //	                          it locked for ever
 //	WithMaxBufferSize         limits replies                        has no effect: the limit is 256 MB
 //	unknown codes             "unknown error: -6"                   values of package framework, such as ErrUnimplemented
+//
+// [framework.InSession]: https://pkg.go.dev/github.com/gocurator/curator/framework#InSession
 package zkconn
