@@ -5,7 +5,7 @@
 #	proxy.sh DIRECTORY
 #
 # It prints the environment for go commands that use it. A module cache never changes a version, so it uses a
-# new one, in the same directory. Other modules come from the machine's own cache, or from where GOPROXY says.
+# new one, in the same directory; -trimpath has the build cache find dependencies again all the same. Other modules come from the machine's own cache, or from where GOPROXY says.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -43,7 +43,7 @@ done
 cache=$(go env GOMODCACHE)
 cat <<EOF
 export GOWORK=off
-export GOFLAGS='-modcacherw -trimpath'
+export GOFLAGS='-modcacherw -trimpath${GOFLAGS:+ $GOFLAGS}'
 export GONOSUMDB=$main,$main/*
 export GOPROXY=file://$proxy,file://$cache/cache/download,$(go env GOPROXY)
 export GOMODCACHE=$proxy/.cache

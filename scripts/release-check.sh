@@ -69,7 +69,7 @@ for file in $(git ls-files --cached --others --exclude-standard '*go.mod'); do
 	cd "$work/source/$dir"
 	go mod tidy 2>/dev/null || go mod tidy || fail "go mod tidy in $dir"
 	diff -u "$root/$file" go.mod || fail "$file is not tidy: make tidy"
-	go vet ./... || fail "go vet in $dir"
+	go build ./... || fail "go build in $dir"
 	cd "$root"
 done
 echo "release-check: $main and its other modules can be had at $version"
