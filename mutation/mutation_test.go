@@ -29,8 +29,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gocurator/curator/internal/testlevel"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testlevel"
 )
 
 // mutation is one way to break the library. Without a test worlds must fail.

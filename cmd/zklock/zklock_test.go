@@ -31,6 +31,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/internal/testbed/ensemble"
+	"github.com/gocurator/curator/internal/testlevel"
 	"github.com/gocurator/curator/internal/transcript"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
@@ -501,6 +502,7 @@ func TestBashCompletes(t *testing.T) {
 }
 
 func TestBuildsForWindows(t *testing.T) {
+	testlevel.Need(t, testlevel.Nightly) // it compiles the standard library
 	p := program(t, nil, "go", "build", "-o", os.DevNull, ".")
 	p.Env = append(p.Env, "GOOS=windows", "CGO_ENABLED=0")
 	assert.Zero(t, start(t, p).end(), p.err.String())
