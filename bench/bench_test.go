@@ -50,7 +50,7 @@ func TestEverySystemWorks(t *testing.T) {
 			}
 		})
 	}
-	assert.Len(t, kinds, 11, "all kinds of work")
+	assert.Len(t, kinds, 12, "all kinds of work")
 }
 
 // busyTurn is a turn of so many cycles that what else happens does not count.
@@ -70,6 +70,7 @@ func TestRequestsOfACycle(t *testing.T) {
 	want := map[kind]map[string]float64{
 		mutexes:       {"floor": 2, "zk.Lock": 3, "ours": 2},
 		asyncReleases: {"floor": 2, "zk.Lock": 3, "ours, plain": 2, "ours": 2},
+		retained:      {"floor": 2, "zk.Lock": 3, "ours, plain": 2, "ours": 0},
 		requeues:      {"floor": 2, "zk.Lock": 3, "ours, plain": 2, "ours": 1},
 		published:     {"floor": 3, "ours, plain": 3, "ours": 2},
 	}

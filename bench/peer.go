@@ -79,7 +79,7 @@ func enterPeer(ctx context.Context, s *servers, w workload, path, program, comma
 }
 
 // kindNames are what peers call a kind.
-var kindNames = map[kind]string{mutexes: "mutex", handedOn: "mutex", asyncReleases: "mutex", requeues: "mutex", readers: "read", writers: "write", mostRead: "mostread", leases: "semaphore", increments: "counter", inTurns: "turns"}
+var kindNames = map[kind]string{mutexes: "mutex", handedOn: "mutex", asyncReleases: "mutex", retained: "mutex", requeues: "mutex", readers: "read", writers: "write", mostRead: "mostread", leases: "semaphore", increments: "counter", inTurns: "turns"}
 
 // newMeasure is what a peer says of a turn: cycles, nanoseconds, nanoseconds of CPU, cycles that were given up, and the
 // nanoseconds of hand-offs.

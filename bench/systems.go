@@ -215,6 +215,8 @@ func ourContender(ctx context.Context, client *framework.Client, w workload, pat
 	switch w.kind {
 	case handedOn:
 		opts = append(opts, lock.WithLocalHandOff(1000, 100*time.Millisecond))
+	case retained:
+		opts = append(opts, lock.WithRetention(time.Second))
 	case asyncReleases:
 		opts = append(opts, lock.WithAsyncRelease())
 	}

@@ -31,6 +31,7 @@ const (
 	tries              // a try on a lock that is held
 	handedOn           // a mutex with local hand-off
 	asyncReleases      // a mutex whose release does not wait
+	retained           // a mutex with retention
 	requeues           // a mutex that is released and acquired again in one write
 	written            // a mutex; the holder sets a node with the guard and then releases
 	published          // the same, with set and release in one write
@@ -39,7 +40,7 @@ const (
 )
 
 // plain is what a user does without what a kind shows.
-var plain = map[kind]kind{handedOn: mutexes, asyncReleases: mutexes, requeues: mutexes, published: written}
+var plain = map[kind]kind{handedOn: mutexes, asyncReleases: mutexes, retained: mutexes, requeues: mutexes, published: written}
 
 // role is what a server is in an ensemble, as it says itself.
 type role string
@@ -58,6 +59,7 @@ func workloads() []workload {
 		{name: "uncontended, semaphore", kind: leases, locks: 1, waiters: 1},
 		{name: "try on a held lock", kind: tries, locks: 1, waiters: 1},
 		{name: "uncontended, release without waiting", kind: asyncReleases, locks: 1, waiters: 1},
+		{name: "uncontended, with retention", kind: retained, locks: 1, waiters: 1},
 		{name: "uncontended, requeue in a loop", kind: requeues, locks: 1, waiters: 1},
 		{name: "uncontended, set a node and release; the floor is create, set, delete", kind: published, locks: 1, waiters: 1},
 	}
@@ -79,6 +81,7 @@ func workloads() []workload {
 			workload{name: fmt.Sprintf("2 waiters, a client each, no hold, at the %s", at), kind: mutexes, locks: 1, waiters: 2, each: true, at: at})
 	}
 	all = append(all,
+		workload{name: "10 waiters, a client each, with retention", kind: retained, locks: 1, waiters: 10, each: true},
 		workload{name: "10 waiters, a client each, requeue", kind: requeues, locks: 1, waiters: 10, each: true},
 		workload{name: "100 waiters, one client, handed on", kind: handedOn, locks: 1, waiters: 100},
 		workload{name: "semaphore, 12 waiters for 3", kind: leases, locks: 1, waiters: 12, each: true},
