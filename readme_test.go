@@ -9,6 +9,7 @@ import (
 	"go/token"
 	"log"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -166,11 +167,12 @@ func TestNamesInDocuments(t *testing.T) {
 		"lock": "recipes/lock", "mutex": "recipes/mutex", "rwlock": "recipes/rwlock", "semaphore": "recipes/semaphore",
 		"multilock": "recipes/multilock", "revocable": "recipes/revocable", "leader": "recipes/leader", "cache": "recipes/cache",
 		"node": "recipes/node", "shared": "recipes/shared", "barrier": "recipes/barrier", "discovery": "discovery", "zkconn": "zkconn", "zktest": "zktest", "ensemble": "zktest/ensemble",
+		"engine": "internal/engine", "session": "internal/session", "testbed": "internal/testbed", "testlevel": "internal/testlevel",
 	} {
 		exported[name] = namesIn(t, dir)
 	}
 	found := 0
-	for _, file := range []string{"README.md", "CHANGELOG.md", "docs/PORTING.md", "docs/MIGRATING.md", "docs/RELIABILITY.md", "docs/TRACK.md", "docs/PERFORMANCE.md", "docs/PROTOCOL.md", "docs/SIMULATION.md", "docs/WATCHING.md"} {
+	for _, file := range []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/DESIGN.md", "docs/PORTING.md", "docs/MIGRATING.md", "docs/RELIABILITY.md", "docs/TRACK.md", "docs/PERFORMANCE.md", "docs/PROTOCOL.md", "docs/SIMULATION.md", "docs/WATCHING.md"} {
 		text := read(t, file)
 		for _, m := range regexp.MustCompile(`\b([a-z]+)\.([A-Z]\w*)`).FindAllStringSubmatch(text, -1) {
 			if names, ours := exported[m[1]]; ours {
@@ -180,6 +182,21 @@ func TestNamesInDocuments(t *testing.T) {
 		}
 	}
 	require.Greater(t, found, 50)
+}
+
+// TestMakeTargetsInDocuments looks for what the documents call make name, in the Makefile.
+func TestMakeTargetsInDocuments(t *testing.T) {
+	makefile := read(t, "Makefile")
+	files, err := filepath.Glob("docs/*.md")
+	require.NoError(t, err)
+	found := 0
+	for _, file := range append(files, "README.md", "CONTRIBUTING.md") {
+		for _, m := range regexp.MustCompile("(?m)(?:`|^    )make ([a-z][a-z-]+)").FindAllStringSubmatch(read(t, file), -1) {
+			found++
+			assert.Contains(t, makefile, "\n"+m[1]+":", "%s says make %s", file, m[1])
+		}
+	}
+	require.Greater(t, found, 30)
 }
 
 // namesIn are the names that a package exports, without those of methods.
