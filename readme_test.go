@@ -191,7 +191,7 @@ func TestMakeTargetsInDocuments(t *testing.T) {
 	require.NoError(t, err)
 	found := 0
 	for _, file := range append(files, "README.md", "CONTRIBUTING.md") {
-		for _, m := range regexp.MustCompile("(?m)(?:`|^    )make ([a-z][a-z-]+)").FindAllStringSubmatch(read(t, file), -1) {
+		for _, m := range regexp.MustCompile("(?m)(?:`|^    |; )make ([a-z][a-z-]+)").FindAllStringSubmatch(read(t, file), -1) {
 			found++
 			assert.Contains(t, makefile, "\n"+m[1]+":", "%s says make %s", file, m[1])
 		}
