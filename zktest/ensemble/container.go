@@ -1,9 +1,12 @@
 package ensemble
 
 import (
+	"archive/tar"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"slices"
@@ -92,11 +95,36 @@ func (e *Ensemble) create(ctx context.Context, image string, s *server, i int) e
 		return err
 	}
 	s.container = container.ID
+	if err := e.copyFiles(ctx, s); err != nil {
+		return err
+	}
 	if err := e.joinPeers(s); err != nil {
 		return err
 	}
 	s.proxy, err = newProxy(func() (string, error) { return e.published(s) })
 	return err
+}
+
+// copyFiles puts the files of the configuration into a server's container.
+func (e *Ensemble) copyFiles(ctx context.Context, s *server) error {
+	if len(e.cfg.files) == 0 {
+		return nil
+	}
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	for path, content := range e.cfg.files {
+		header := &tar.Header{Name: strings.TrimPrefix(path, "/"), Mode: 0o644, Size: int64(len(content))}
+		if err := w.WriteHeader(header); err != nil {
+			return err
+		}
+		if _, err := io.WriteString(w, content); err != nil {
+			return err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return e.docker.UploadToContainer(s.container, docker.UploadToContainerOptions{InputStream: &archive, Path: "/", Context: ctx})
 }
 
 // members is the ensemble's configuration: the same for all.

@@ -193,7 +193,8 @@ func TestEnsemble(t *testing.T) {
 }
 
 func TestStandalone(t *testing.T) {
-	e := ensemble.Start(t, ensemble.WithServers(1), ensemble.WithTick(200*time.Millisecond), ensemble.WithConfig("minSessionTimeout=100"))
+	e := ensemble.Start(t, ensemble.WithServers(1), ensemble.WithTick(200*time.Millisecond), ensemble.WithConfig("minSessionTimeout=100"),
+		ensemble.WithFile("/flags", "-Xmx200m"), ensemble.WithEnv("JVMFLAGS", "@/flags")) // Java does not start without the file
 	mode, err := e.Mode(testContext(t), 0)
 	require.NoError(t, err)
 	require.Equal(t, "standalone", mode)
@@ -250,6 +251,7 @@ func TestWithoutDockerTheTestIsSkippedOrFails(t *testing.T) {
 func TestBadOptionsAreRefused(t *testing.T) {
 	for name, opt := range map[string]ensemble.Option{
 		"no servers": ensemble.WithServers(0), "too many": ensemble.WithServers(10), "tick": ensemble.WithTick(0),
+		"a relative path": ensemble.WithFile("jaas.conf", ""), "a directory": ensemble.WithFile("/conf/", ""),
 	} {
 		_, err := ensemble.New(t.Context(), opt)
 		assert.Error(t, err, name)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -16,6 +17,7 @@ type config struct {
 	image   string
 	env     map[string]string
 	extra   []string
+	files   map[string]string
 }
 
 func defaults() config {
@@ -68,6 +70,21 @@ func WithTick(d time.Duration) Option {
 func WithEnv(name, value string) Option {
 	return func(c *config) error {
 		c.env[name] = value
+		return nil
+	}
+}
+
+// WithFile puts a file into the containers before they start, such as a JAAS file that JVMFLAGS names. Its path is absolute. Everybody
+// may read it.
+func WithFile(path, content string) Option {
+	return func(c *config) error {
+		if !strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") {
+			return fmt.Errorf("ensemble: file %q", path)
+		}
+		if c.files == nil {
+			c.files = make(map[string]string)
+		}
+		c.files[path] = content
 		return nil
 	}
 }

@@ -39,6 +39,7 @@ type Option func(*order)
 type order struct {
 	Servers int               `json:"servers,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
+	Files   map[string]string `json:"files,omitempty"`
 }
 
 // WithServers sets how many servers there are. The default is 3; 1 is a standalone server.
@@ -51,6 +52,16 @@ func WithEnv(name, value string) Option {
 			o.Env = make(map[string]string)
 		}
 		o.Env[name] = value
+	}
+}
+
+// WithFile puts a file into the containers.
+func WithFile(path, content string) Option {
+	return func(o *order) {
+		if o.Files == nil {
+			o.Files = make(map[string]string)
+		}
+		o.Files[path] = content
 	}
 }
 

@@ -118,6 +118,9 @@ func start(ctx context.Context, order control.Order) (control.Ensemble, error) {
 	for name, value := range order.Env {
 		opts = append(opts, ensemble.WithEnv(name, value))
 	}
+	for path, content := range order.Files {
+		opts = append(opts, ensemble.WithFile(path, content))
+	}
 	e, err := ensemble.New(ctx, opts...)
 	if err != nil {
 		return nil, err // not e: a nil pointer in an interface is not nil

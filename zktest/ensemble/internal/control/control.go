@@ -44,6 +44,7 @@ type Ensemble interface {
 type Order struct {
 	Servers int               `json:"servers,omitempty"` // how many
 	Env     map[string]string `json:"env,omitempty"`     // of the containers
+	Files   map[string]string `json:"files,omitempty"`   // in the containers: content by path
 }
 
 // Started says that an ensemble has a quorum.
