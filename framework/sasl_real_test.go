@@ -1,0 +1,98 @@
+package framework_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/testbed/ensemble"
+	"github.com/gocurator/curator/zktest"
+)
+
+// saslUsers are those of a server that requires SASL. The second password has all that the mechanism or the JAAS file writes in another way.
+var saslUsers = map[string]string{"bob": "secret", "zoë": `a "quoted", back\slashed=pässword:`}
+
+// jaas is the file that has the users for ZooKeeper.
+func jaas(users map[string]string) string {
+	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+	var b strings.Builder
+	b.WriteString("Server {\n\torg.apache.zookeeper.server.auth.DigestLoginModule required")
+	for user, password := range users {
+		b.WriteString("\n\t\"user_" + user + `"="` + quoted.Replace(password) + `"`)
+	}
+	b.WriteString(";\n};\n")
+	return b.String()
+}
+
+// TestDigestMD5WhereItIsRequired is one test for zktest and for a real server.
+func TestDigestMD5WhereItIsRequired(t *testing.T) {
+	t.Run("in process", func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithSASL(saslUsers), zktest.RequireSASL())
+		testDigestMD5(t, server.Servers(), server.CutConnections)
+	})
+	t.Run("a real server", func(t *testing.T) {
+		e := ensemble.Start(t, ensemble.WithServers(1), ensemble.WithFile("/jaas.conf", jaas(saslUsers)),
+			ensemble.WithEnv("JVMFLAGS", "-Djava.security.auth.login.config=/jaas.conf -Dzookeeper.fips-mode=false -Dfile.encoding=UTF-8 "+
+				"-Dzookeeper.authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider "+
+				"-Dzookeeper.sessionRequireClientSASLAuth=true"))
+		testDigestMD5(t, e.Servers(), func() { require.NoError(t, e.CutConnections(0)) })
+	})
+}
+
+func testDigestMD5(t *testing.T, servers []string, cut func()) {
+	connect := func(t *testing.T, opts ...framework.Option) *framework.Client {
+		client, err := framework.New(servers, opts...)
+		require.NoError(t, err)
+		t.Cleanup(func() { client.Close() })
+		return client
+	}
+	login := func(user, password string) framework.Option {
+		return framework.WithSASL(framework.DigestMD5(user, password))
+	}
+	for user, password := range saslUsers {
+		t.Run(user+" logs in", func(t *testing.T) {
+			who, err := connect(t, login(user, password)).WhoAmI(testbed.Context(t))
+			require.NoError(t, err)
+			require.Contains(t, who, framework.Identity{Scheme: "sasl", User: user})
+		})
+	}
+	t.Run("a node is for its user, on each connection", func(t *testing.T) {
+		ctx := testbed.Context(t)
+		bob := connect(t, login("bob", saslUsers["bob"]))
+		for path, user := range map[string]string{"/bob's": "bob", "/zoë's": "zoë"} {
+			_, err := bob.Create(ctx, path, nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: user}}))
+			require.NoError(t, err)
+		}
+		session, err := bob.Session(ctx)
+		require.NoError(t, err)
+		for range 3 {
+			_, _, err = bob.Get(ctx, "/bob's")
+			require.NoError(t, err)
+			_, _, err = bob.Get(ctx, "/zoë's")
+			require.ErrorIs(t, err, zk.ErrNoAuth)
+			cut()
+		}
+		_, _, err = connect(t, login("zoë", saslUsers["zoë"])).Get(ctx, "/zoë's")
+		require.NoError(t, err)
+		require.NoError(t, session.Err(), "the session goes on")
+	})
+	// The password is nobody's: ZooKeeper 3.8.0 takes that of whoever has logged in before, for a user that it does not have.
+	for name, mechanism := range map[string]framework.SASL{
+		"a wrong password": framework.DigestMD5("bob", "wrong"), "no such user": framework.DigestMD5("eve", "another secret"),
+	} {
+		t.Run(name+" is refused", func(t *testing.T) {
+			err := connect(t, framework.WithSASL(mechanism)).WaitConnected(testbed.Context(t))
+			require.ErrorIs(t, err, zk.ErrAuthFailed)
+			require.ErrorContains(t, err, "SASL DIGEST-MD5: ")
+			require.NotContains(t, err.Error(), "secret")
+		})
+	}
+	t.Run("who does not log in is refused", func(t *testing.T) {
+		_, _, err := connect(t).Get(testbed.Context(t), "/")
+		require.ErrorIs(t, err, framework.ErrAuthRequired)
+	})
+}
