@@ -58,6 +58,9 @@ func (t *tree) apply(e *entry) result {
 
 // operation is what a transaction consists of, alone or in a multi.
 func (x *txn) operation(op Op, body proto.Record) (proto.Record, proto.Code) {
+	if x.tree.cfg.keeperForbids(op, body) {
+		return nil, proto.BadArguments
+	}
 	switch r := body.(type) {
 	case *proto.CreateRequest:
 		return x.createKind(op, r)
@@ -99,13 +102,16 @@ func (x *txn) createKind(op Op, m *proto.CreateRequest) (proto.Record, proto.Cod
 	case mode.ttl() && (m.TTL <= 0 || m.TTL > maxTTL), !mode.ttl() && op == OpCreateTTL:
 		return nil, proto.BadArguments
 	}
-	if code := x.keeperRefuses(m.Path, mode); code != proto.OK {
-		return nil, code
+	if x.keeperRefuses(m.Path, mode) {
+		return nil, proto.BadArguments
 	}
 	made := newNode{path: m.Path, data: m.Data, acl: m.ACL, sequential: mode.Sequential()}
 	switch {
 	case op == OpCreateContainer:
 		made.container = true
+		if x.tree.cfg.keeper == KeeperNewest {
+			made.shown = keeperContainer
+		}
 	case op == OpCreateTTL:
 		made.ttl = time.Duration(m.TTL) * time.Millisecond
 	case mode.Ephemeral():

@@ -2,7 +2,9 @@ package zktest
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 
 	"github.com/gocurator/curator/internal/proto"
 )
@@ -22,8 +24,11 @@ const (
 
 	// KeeperNew is a Keeper of the middle of 2026 (26.6). It answers a request for a container
 	// with "bad arguments" (-8), and one for a child of a TTL node, too. It has TTL nodes if [WithTTLNodes] is given.
-	// Later Keepers make containers, whose ephemeralOwner clients see as the least number of 64 bits. There is no KeeperAge for them.
 	KeeperNew
+
+	// KeeperNewest is a Keeper of autumn 2026. It differs from KeeperNew in two things: it makes containers, whose
+	// ephemeralOwner clients see as the least number of 64 bits, and it answers a check of its own nodes with "bad arguments".
+	KeeperNewest
 )
 
 // keeperUnknown are the operations that each Keeper does not know.
@@ -34,6 +39,7 @@ var keeperUnknown = map[KeeperAge][]Op{
 	},
 	KeeperRecent: {OpCreateContainer, Op(proto.OpDeleteContainer), OpCreateTTL, OpGetEphemerals, OpGetChildrenNumber, OpWhoAmI, OpSASL},
 	KeeperNew:    {Op(proto.OpDeleteContainer), OpGetEphemerals, OpGetChildrenNumber, OpWhoAmI, OpSASL},
+	KeeperNewest: {Op(proto.OpDeleteContainer), OpGetEphemerals, OpGetChildrenNumber, OpWhoAmI, OpSASL},
 }
 
 // LikeKeeper makes a server that differs from ZooKeeper as ClickHouse Keeper does. That is read from its sources, as of autumn 2026,
@@ -48,6 +54,13 @@ var keeperUnknown = map[KeeperAge][]Op{
 //   - In the stat of a node, pzxid stays as it is when a child is deleted, and cversion also counts writes of the children's data.
 //   - There is no /zookeeper. Keepers after 2022 have /keeper/api_version, /keeper/feature_flags and, with the
 //     configuration, /keeper/config. A Keeper with the data of a ZooKeeper has both: make /zookeeper with [Server.Create].
+//     A client that changes /keeper or a node below it, or makes one there, is answered with "bad arguments" (-8).
+//   - There is a feature flag for some operations: multiRead, create2, those of persistent watches, and createTTL. Where it is off,
+//     the operation is one that the Keeper does not know. Here all that the age has are on, except that for createTTL, which is on
+//     with [WithTTLNodes].
+//
+// Of what Keepers have and ZooKeeper has not there is nothing here: the operations from 500 on, /keeper/availability_zone and
+// /keeper/max_request_size. Sessions get what [WithSessionTimeouts] says; a Keeper grants 10 s to 100 s by default.
 //
 // [Server.RefuseSessions] is a Keeper without a leader.
 func LikeKeeper(age KeeperAge) Option {
@@ -113,23 +126,45 @@ func (c *config) asServed(h proto.ConnectRequest) proto.ConnectRequest {
 
 // keeperPaths are a Keeper's own nodes below /keeper, and what they hold. The address is filled in later.
 var keeperPaths = map[string]string{
-	"/keeper/api_version":   "2",    // lists with filters, reads of several nodes
-	"/keeper/feature_flags": "\xff", // a bit for each, the highest first; the eighth is persistent watches
+	"/keeper/api_version":   "2",        // lists with filters, reads of several nodes
+	"/keeper/feature_flags": "\xff\x80", // a bit for each, the highest first; the eighth is persistent watches, the ninth create2
 	"/keeper/config":        "",
 }
 
-// keeperRefuses is how a Keeper answers a create that ZooKeeper would carry out, or ok.
-func (x *txn) keeperRefuses(path string, mode Mode) proto.Code {
-	if x.tree.cfg.keeper != KeeperNew {
-		return proto.OK
+// keeperRefuses reports whether a Keeper refuses a create that ZooKeeper would carry out.
+func (x *txn) keeperRefuses(path string, mode Mode) bool {
+	age := x.tree.cfg.keeper
+	if age < KeeperNew || !strings.Contains(path, "/") {
+		return false
 	}
 	dir, _ := split(path)
 	parent := x.tree.nodes[dir]
-	if mode == ModeContainer || parent != nil && parent.ttl > 0 {
-		return proto.BadArguments
-	}
-	return proto.OK
+	return age == KeeperNew && mode == ModeContainer || parent != nil && parent.ttl > 0
 }
+
+// keeperForbids reports whether a request is one to change a Keeper's own nodes, or to make one below them. The newest Keepers forbid
+// to check them, too.
+func (c *config) keeperForbids(op Op, body proto.Record) bool {
+	path := ""
+	switch r := body.(type) {
+	case *proto.CreateRequest:
+		if path = r.Path; path == "/keeper" && Mode(r.Flags).Sequential() {
+			return false
+		}
+	case *proto.VersionRequest:
+		if path = r.Path; op == OpCheck && c.keeper < KeeperNewest {
+			return false
+		}
+	case *proto.SetDataRequest:
+		path = r.Path
+	case *proto.SetACLRequest:
+		path = r.Path
+	}
+	return c.keeper > KeeperOld && (path == "/keeper" || below(path, "/keeper"))
+}
+
+// keeperContainer is the ephemeralOwner of a container, as clients of the newest Keepers see it.
+const keeperContainer = math.MinInt64
 
 // keeperConfig fills in a Keeper's configuration, now that the address is known. s.mu is held.
 func (s *Server) keeperConfig() {

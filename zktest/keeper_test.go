@@ -2,6 +2,7 @@ package zktest_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,7 +42,8 @@ func TestKeeperCutsTheConnectionAtAnUnknownOperation(t *testing.T) {
 	for age, unknown := range map[zktest.KeeperAge][]int32{
 		zktest.KeeperOld:    {opCreate2, opRemoveWatches, opCreateContainer, opAddWatch, opMulti, opWhoAmI, opSetWatches, opCreateTTL},
 		zktest.KeeperRecent: {opCreateContainer, opMulti, opWhoAmI, opCreateTTL},
-		zktest.KeeperNew:    {opWhoAmI},
+		zktest.KeeperNew:    {opCreateTTL, opWhoAmI},
+		zktest.KeeperNewest: {opCreateTTL, opWhoAmI},
 	} {
 		for op, body := range bodies {
 			s := zktest.NewServer(t, zktest.LikeKeeper(age), zktest.WithInMemory())
@@ -110,20 +112,80 @@ func TestKeeperNeverRestoresASession(t *testing.T) {
 	})
 }
 
-func TestKeeperNewAnswersContainersAndRefusesChildrenOfTTLNodes(t *testing.T) {
-	s := zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperNew), zktest.WithTTLNodes())
-	c := raw(t, s, nil)
+func TestChildrenOfTTLNodesAreRefusedByNewKeepers(t *testing.T) {
+	for _, age := range []zktest.KeeperAge{zktest.KeeperNew, zktest.KeeperNewest} {
+		s := zktest.NewServer(t, zktest.LikeKeeper(age), zktest.WithTTLNodes())
+		c := raw(t, s, nil)
+		r, err := c.call(opCreateTTL, *ptr(create("/ttl", 5)).long(5000))
+		require.NoError(t, err)
+		require.Zero(t, r.code)
+		r, err = c.call(opCreate, create("/ttl/child", 0))
+		require.NoError(t, err)
+		require.EqualValues(t, -8, r.code)
+		r, err = c.call(opCreate, create("", 0))
+		require.NoError(t, err)
+		require.EqualValues(t, -8, r.code, "a path that is none")
+	}
+}
+
+func TestKeeperNewAnswersContainers(t *testing.T) {
+	c := raw(t, zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperNew)), nil)
 	for name, op := range map[string]int32{"/a": opCreate, "/b": opCreate2, "/c": opCreateContainer} {
 		r, err := c.call(op, create(name, 4))
 		require.NoError(t, err)
 		require.EqualValues(t, -8, r.code, name)
 	}
-	r, err := c.call(opCreateTTL, *ptr(create("/ttl", 5)).long(5000))
+}
+
+func TestKeeperNewestMakesContainersAndShowsThemAsOwned(t *testing.T) {
+	s := zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperNewest))
+	c := raw(t, s, nil)
+	r, err := c.call(opCreateContainer, create("/c", 4))
 	require.NoError(t, err)
 	require.Zero(t, r.code)
-	r, err = c.call(opCreate, create("/ttl/child", 0))
+	stat, err := s.Stat("/c")
 	require.NoError(t, err)
-	require.EqualValues(t, -8, r.code)
+	require.EqualValues(t, math.MinInt64, stat.EphemeralOwner)
+	mustCreate(t, c, "/c/child", 0) // it is not an ephemeral node
+	require.NoError(t, s.Delete("/c/child"))
+	s.ReapContainers()
+	require.False(t, s.Exists("/c"))
+}
+
+// TestAClientCannotChangeAKeepersOwnNodes alone or in a multi, and cannot check those of the newest ones.
+func TestAClientCannotChangeAKeepersOwnNodes(t *testing.T) {
+	path := "/keeper/api_version"
+	set, check := pathOf(path), pathOf(path)
+	set.bytes(nil).int(-1)
+	check.int(-1)
+	setACL := pathOf(path)
+	setACL.int(1).int(31).text("world")
+	setACL.text("anyone")
+	setACL.int(-1)
+	alone := map[string]struct {
+		op   int32
+		body buffer
+	}{
+		"create": {opCreate, create("/keeper/a", 0)}, "create anew": {opCreate, create("/keeper", 0)},
+		"delete": {opDelete, check}, "set": {opSetData, set}, "set the ACL": {opSetACL, setACL},
+	}
+	for _, age := range []zktest.KeeperAge{zktest.KeeperRecent, zktest.KeeperNew, zktest.KeeperNewest} {
+		c := raw(t, zktest.NewServer(t, zktest.LikeKeeper(age)), nil)
+		for name, request := range alone {
+			r, err := c.call(request.op, request.body)
+			require.NoError(t, err)
+			require.EqualValues(t, -8, r.code, name)
+		}
+		mustCreate(t, c, "/keeper", 2) // another name
+		for op, want := range map[int32]bool{opCheck: age < zktest.KeeperNewest, opDelete: false} {
+			var multi buffer
+			multi.int(op).bool(false).int(-1)
+			multi = append(append(multi, check...), *(&buffer{}).int(-1).bool(true).int(-1)...)
+			r, err := c.call(opMulti, multi)
+			require.NoError(t, err)
+			require.Equal(t, want, (&cursor{b: r.body}).int() == op, "Keeper %d, op %d: whether the first result is one of it", age, op)
+		}
+	}
 }
 
 // As measured with Java's client on 26.3 and 26.8 (ClickHouse#115457).
@@ -213,6 +275,7 @@ func TestAKeepersOwnNodes(t *testing.T) {
 		zktest.KeeperOld:    nil,
 		zktest.KeeperRecent: {"keeper"},
 		zktest.KeeperNew:    {"keeper"},
+		zktest.KeeperNewest: {"keeper"},
 	} {
 		s := zktest.NewServer(t, zktest.LikeKeeper(age))
 		children, err := s.Children("/")
@@ -249,7 +312,7 @@ func TestAKeeperWithTheDataOfAZooKeeper(t *testing.T) {
 // TestAKeeperGivesNoPassword: ZooKeeper's is random.
 func TestAKeeperGivesNoPassword(t *testing.T) {
 	zeros := make([]byte, 16)
-	for _, age := range []zktest.KeeperAge{zktest.KeeperOld, zktest.KeeperRecent, zktest.KeeperNew} {
+	for _, age := range []zktest.KeeperAge{zktest.KeeperOld, zktest.KeeperRecent, zktest.KeeperNew, zktest.KeeperNewest} {
 		require.Equal(t, zeros, raw(t, zktest.NewServer(t, zktest.LikeKeeper(age)), nil).pass)
 	}
 	require.NotEqual(t, zeros, raw(t, zktest.NewServer(t), nil).pass)

@@ -62,6 +62,9 @@ func configure(opts []Option) (config, error) {
 		return config{}, errors.New("zktest: WithVersion is for ZooKeeper, not for LikeKeeper")
 	case cfg.keeper != 0:
 		cfg.version = V3_8 // where LikeKeeper does not say otherwise
+		if !cfg.ttlNodes {
+			cfg.unknown = append(cfg.unknown, OpCreateTTL)
+		}
 	case cfg.version == 0:
 		cfg.version = newest
 	}

@@ -29,6 +29,7 @@ type node struct {
 	container bool
 	ttl       time.Duration
 	childSets int32 // writes of children's data, on a Keeper
+	shown     int64 // ephemeralOwner of a container, as clients see it
 }
 
 // public is the stat that clients see. The server counts creates; clients see creates and
@@ -38,6 +39,7 @@ func (n *node) public() Stat {
 	s.DataLength = int32(len(n.data))
 	s.NumChildren = int32(len(n.children))
 	s.Cversion = n.stat.Cversion*2 - s.NumChildren + n.childSets
+	s.EphemeralOwner |= n.shown // one of the two is 0
 	return s
 }
 

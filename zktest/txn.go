@@ -59,6 +59,7 @@ type newNode struct {
 	owner      int64 // of an ephemeral node
 	container  bool
 	ttl        time.Duration
+	shown      int64
 }
 
 func (x *txn) create(m newNode, who []identity) (string, proto.Code) {
@@ -97,7 +98,7 @@ func (x *txn) create(m newNode, who []identity) (string, proto.Code) {
 	}
 	x.save(parent)
 	x.advance(parent, count)
-	n := &node{data: m.data, acl: list, container: m.container, ttl: m.ttl}
+	n := &node{data: m.data, acl: list, container: m.container, ttl: m.ttl, shown: m.shown}
 	n.stat = Stat{Czxid: x.zxid, Mzxid: x.zxid, Pzxid: x.zxid, Ctime: x.now, Mtime: x.now, EphemeralOwner: m.owner}
 	x.tree.attach(path, n)
 	x.undo = append(x.undo, func() { x.tree.detach(path, n) })

@@ -71,7 +71,7 @@ func newFlags(stderr io.Writer) *flags {
 	f.set.StringVar(&f.superDigest, "super-digest", "", "the super user, as `user:base64(SHA-1)`")
 	f.set.Var(&f.sasl, "sasl", "let a `user:password` authenticate with SASL (DIGEST-MD5), several if repeated")
 	f.set.BoolVar(&f.requireSASL, "require-sasl", false, "serve only clients that have authenticated with SASL")
-	f.set.StringVar(&f.keeper, "keeper", "", "be like a ClickHouse Keeper: `age` old, recent or new")
+	f.set.StringVar(&f.keeper, "keeper", "", "be like a ClickHouse Keeper: `age` old, recent, new or newest")
 	f.set.BoolVar(&f.ttl, "ttl", false, "allow TTL nodes")
 	f.set.BoolVar(&f.noContainers, "no-containers", false, "do not know containers, as ZooKeeper 3.4")
 	f.set.BoolVar(&f.quotas, "quotas", false, "enforce hard quotas")
@@ -111,7 +111,9 @@ func (f *flags) options() []zktest.Option {
 	return opts
 }
 
-var ages = map[string]zktest.KeeperAge{"old": zktest.KeeperOld, "recent": zktest.KeeperRecent, "new": zktest.KeeperNew}
+var ages = map[string]zktest.KeeperAge{
+	"old": zktest.KeeperOld, "recent": zktest.KeeperRecent, "new": zktest.KeeperNew, "newest": zktest.KeeperNewest,
+}
 
 // parse reads the command line. The error is flag.ErrHelp if help was asked for and given.
 func (f *flags) parse(args []string) error {
@@ -125,7 +127,7 @@ func (f *flags) parse(args []string) error {
 		return fmt.Errorf("unexpected argument %q", f.set.Arg(0))
 	}
 	if _, known := ages[f.keeper]; f.keeper != "" && !known {
-		return fmt.Errorf("-keeper %q is not old, recent or new", f.keeper)
+		return fmt.Errorf("-keeper %q is not old, recent, new or newest", f.keeper)
 	}
 	if slices.ContainsFunc(f.sasl, func(credentials string) bool { return strings.Index(credentials, ":") < 1 }) {
 		return errors.New("-sasl is not user:password") // which is not printed

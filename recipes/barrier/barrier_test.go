@@ -255,7 +255,7 @@ func TestAWaitLastsThroughAnOutage(t *testing.T) {
 }
 
 func TestBarriersOnAKeeper(t *testing.T) {
-	for _, age := range []zktest.KeeperAge{zktest.KeeperOld, zktest.KeeperRecent, zktest.KeeperNew} {
+	for _, age := range []zktest.KeeperAge{zktest.KeeperOld, zktest.KeeperRecent, zktest.KeeperNew, zktest.KeeperNewest} {
 		testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 			b := newBarrier(t, client(), "/b")
 			require.NoError(t, b.Set(t.Context()))

@@ -766,7 +766,9 @@ func TestWhatWasMadeAgainBeforeTheFirstLookIsNotBelieved(t *testing.T) {
 
 // TestAPersistentNodeIsKeptOnAKeeper: some cannot answer a create with a stat.
 func TestAPersistentNodeIsKeptOnAKeeper(t *testing.T) {
-	for name, age := range map[string]zktest.KeeperAge{"old": zktest.KeeperOld, "recent": zktest.KeeperRecent, "new": zktest.KeeperNew} {
+	for name, age := range map[string]zktest.KeeperAge{
+		"old": zktest.KeeperOld, "recent": zktest.KeeperRecent, "new": zktest.KeeperNew, "newest": zktest.KeeperNewest,
+	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w world) {
 				client := w.client()

@@ -138,7 +138,9 @@ func TestATTLNodeThatMayNotBeWrittenIsTouched(t *testing.T) {
 
 // TestATTLNodeOnAKeeperIsReported: Keepers close the connection, or let the node have no child. None is asked.
 func TestATTLNodeOnAKeeperIsReported(t *testing.T) {
-	for name, age := range map[string]zktest.KeeperAge{"old": zktest.KeeperOld, "recent": zktest.KeeperRecent, "new": zktest.KeeperNew} {
+	for name, age := range map[string]zktest.KeeperAge{
+		"old": zktest.KeeperOld, "recent": zktest.KeeperRecent, "new": zktest.KeeperNew, "newest": zktest.KeeperNewest,
+	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w world) {
 				client := w.client()

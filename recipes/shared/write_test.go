@@ -197,7 +197,7 @@ func TestTheProofEndsWithTheSession(t *testing.T) {
 
 // TestALostReplyOnAKeeper: each lost connection is a lost session there, and the proof lasts a while longer.
 func TestALostReplyOnAKeeper(t *testing.T) {
-	for _, age := range []zktest.KeeperAge{zktest.KeeperOld, zktest.KeeperRecent, zktest.KeeperNew} {
+	for _, age := range []zktest.KeeperAge{zktest.KeeperOld, zktest.KeeperRecent, zktest.KeeperNew, zktest.KeeperNewest} {
 		testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 			v := int64s(t, client(), "/deep/down/n")
 			require.NoError(t, v.Set(testbed.Context(t), 0))

@@ -394,7 +394,9 @@ func TestSeveralLeasesWakeNoHerd(t *testing.T) {
 
 // TestServersLikeKeeper: the parents are persistent, and contenders list. No session is lost by it.
 func TestServersLikeKeeper(t *testing.T) {
-	for name, age := range map[string]zktest.KeeperAge{"old": zktest.KeeperOld, "recent": zktest.KeeperRecent, "new": zktest.KeeperNew} {
+	for name, age := range map[string]zktest.KeeperAge{
+		"old": zktest.KeeperOld, "recent": zktest.KeeperRecent, "new": zktest.KeeperNew, "newest": zktest.KeeperNewest,
+	} {
 		t.Run(name, func(t *testing.T) {
 			server := zktest.NewServer(t, zktest.LikeKeeper(age))
 			bed := testbed.On(server)
