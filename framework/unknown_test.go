@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -75,6 +76,7 @@ func TestAKeeperCostsNoSession(t *testing.T) {
 		migrated bool // with the data of a ZooKeeper
 	}{
 		"old": {age: zktest.KeeperOld}, "recent": {age: zktest.KeeperRecent}, "new": {age: zktest.KeeperNew},
+		"newest":           {age: zktest.KeeperNewest},
 		"old, migrated":    {zktest.KeeperOld, true},
 		"recent, migrated": {zktest.KeeperRecent, true},
 		"new, migrated":    {zktest.KeeperNew, true},
@@ -119,6 +121,26 @@ func TestAKeeperCostsNoSession(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAContainerOfAKeeperHasNoOwner: new Keepers show one, which is no session. Another client has made the container.
+func TestAContainerOfAKeeperHasNoOwner(t *testing.T) {
+	server := zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperNewest))
+	other, _, err := zk.Connect(server.Servers(), 10*time.Second, zk.WithLogInfo(false))
+	require.NoError(t, err)
+	defer other.Close()
+	_, err = other.CreateContainer("/locks", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	_, shown, err := other.Get("/locks")
+	require.NoError(t, err)
+	require.NotZero(t, shown.EphemeralOwner)
+
+	client, ctx := newClient(t, server), testbed.Context(t)
+	_, stat, err := client.Get(ctx, "/locks")
+	require.NoError(t, err)
+	require.Zero(t, stat.EphemeralOwner)
+	_, err = client.Create(ctx, "/locks/a", nil, framework.ContainerParents())
+	require.NoError(t, err)
 }
 
 func TestAWatchThatHasWorkedStaysKnown(t *testing.T) {

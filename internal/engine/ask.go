@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/go-zookeeper/zk"
 
@@ -33,10 +34,16 @@ type None struct{}
 
 func parseNone(*proto.Decoder) None { return None{} }
 
-// ParseStat reads a stat.
+// containerOwner is the ephemeralOwner of a container. ZooKeeper does not show it, ClickHouse Keepers since the autumn of 2026 do.
+const containerOwner = math.MinInt64
+
+// ParseStat reads a stat. A container has no owner.
 func ParseStat(d *proto.Decoder) *zk.Stat {
 	var s proto.Stat
 	s.Decode(d)
+	if s.EphemeralOwner == containerOwner {
+		s.EphemeralOwner = 0
+	}
 	return (*zk.Stat)(&s)
 }
 
