@@ -35,6 +35,9 @@
 // (aes256-cts-hmac-sha1-96 or aes128-cts-hmac-sha1-96). In krb5.conf it ignores include, and it asks DNS for KDCs only with
 // dns_lookup_kdc. It does not end a request to a KDC early: one that is not answered ends after 5 s for each KDC and
 // protocol, in the background if the connection was given up before.
+//
+// Tested with MIT's KDC over TCP, with one realm. Not tested: servers in another realm than the client (cross-realm tickets), KDCs over
+// UDP, and other KDCs, such as Active Directory and Heimdal.
 package gssapi
 
 import (
