@@ -44,6 +44,8 @@
 //	                          it locked for ever
 //	WithMaxBufferSize         limits replies                        has no effect: the limit is 256 MB
 //	unknown codes             "unknown error: -6"                   values of package framework, such as ErrUnimplemented
+//	containers of a           have an EphemeralOwner                have none, as on ZooKeeper
+//	ClickHouse Keeper
 //
 // [framework.InSession]: https://pkg.go.dev/github.com/gocurator/curator/framework#InSession
 package zkconn

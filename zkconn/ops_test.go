@@ -433,6 +433,25 @@ func TestBadArgumentsAreRefusedEarly(t *testing.T) {
 	require.ErrorIs(t, conn.AddAuth("", nil), zkconn.ErrBadArguments)
 }
 
+// TestAContainerOfAKeeperHasNoOwner has go-zookeeper make it: we ask no Keeper for one.
+func TestAContainerOfAKeeperHasNoOwner(t *testing.T) {
+	servers := zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperNewest)).Servers()
+	theirs, _, err := zk.Connect(servers, 10*time.Second, zk.WithLogger(quiet{}))
+	require.NoError(t, err)
+	defer theirs.Close()
+	_, err = theirs.CreateContainer("/a", nil, zk.FlagContainer, world)
+	require.NoError(t, err)
+	_, shown, err := theirs.Exists("/a")
+	require.NoError(t, err)
+	require.NotZero(t, shown.EphemeralOwner)
+	ours, _, err := zkconn.Connect(servers, 10*time.Second, zkconn.WithLogger(quiet{}))
+	require.NoError(t, err)
+	defer ours.Close()
+	_, stat, err := ours.Exists("/a")
+	require.NoError(t, err)
+	require.Zero(t, stat.EphemeralOwner)
+}
+
 func TestReconfigTakesAServerAwayAndBringsItBack(t *testing.T) {
 	e := ensemble.Start(t, ensemble.WithEnv("ZOO_CFG_EXTRA", "reconfigEnabled=true skipACL=yes"))
 	conn, _, err := zkconn.Connect(e.Servers()[:2], 10*time.Second, zkconn.WithLogger(quiet{}))
