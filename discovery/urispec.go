@@ -1,11 +1,15 @@
 package discovery
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/gocurator/curator/framework"
 )
 
 // URISpec says how to make a URI of an instance: text, and variables between it. It is Curator's UriSpec.
@@ -19,40 +23,28 @@ type URIPart struct {
 	Variable bool   `json:"variable"`
 }
 
+var uriPart = regexp.MustCompile(`\{[^{}]*\}|[^{}]+`)
+
 // ParseURISpec reads a pattern such as "{scheme}://{address}:{port}". The variables are scheme (https if there is an SSLPort, else
 // http), name, id, address, port, ssl-port, registration-time-utc, service-type, and any of the caller's own. {[} and {]}
 // stand for braces. The error is [framework.ErrBadArgument] if braces do not match.
-//
-// [framework.ErrBadArgument]: https://pkg.go.dev/github.com/gocurator/curator/framework#ErrBadArgument
 func ParseURISpec(pattern string) (*URISpec, error) {
+	if rest := uriPart.ReplaceAllString(pattern, ""); rest != "" {
+		return nil, fmt.Errorf("%w: URI pattern %q has braces that do not match", framework.ErrBadArgument, pattern)
+	}
 	spec := &URISpec{}
-	for rest := pattern; rest != ""; {
-		text, inside, found := strings.Cut(rest, "{")
-		if strings.Contains(text, "}") {
-			return nil, badPattern(pattern, "a } without a {")
-		}
-		if text != "" {
-			spec.Parts = append(spec.Parts, URIPart{Value: text})
-		}
-		if !found {
-			break
-		}
-		var name string
-		if name, rest, found = strings.Cut(inside, "}"); !found {
-			return nil, badPattern(pattern, "a { without a }")
-		}
-		if strings.Contains(name, "{") {
-			return nil, badPattern(pattern, "a { within a variable")
-		}
-		if name != "" {
-			spec.Parts = append(spec.Parts, URIPart{Value: strings.TrimSpace(name), Variable: true})
+	for _, part := range uriPart.FindAllString(pattern, -1) {
+		name, variable := strings.CutPrefix(part, "{")
+		switch {
+		case part == "{}": // is nothing, as in Java
+		case variable:
+			name = strings.TrimSpace(strings.TrimSuffix(name, "}"))
+			spec.Parts = append(spec.Parts, URIPart{Value: name, Variable: true})
+		default:
+			spec.Parts = append(spec.Parts, URIPart{Value: part})
 		}
 	}
 	return spec, nil
-}
-
-func badPattern(pattern, why string) error {
-	return fmt.Errorf("%w: URI pattern %q has %s", errBadArgument, pattern, why)
 }
 
 // URI fills the URISpec of the instance. Values in variables replace those of the instance. Unknown variables and fields
@@ -63,10 +55,7 @@ func (i Instance[T]) URI(variables map[string]string) (string, error) {
 	}
 	values := map[string]string{
 		"[": "{", "]": "}", "scheme": "http", "name": i.Name, "id": i.ID, "address": i.Address,
-		"registration-time-utc": "0", "service-type": strings.ToLower(string(i.Type)),
-	}
-	if i.Type == "" {
-		values["service-type"] = strings.ToLower(string(Dynamic))
+		"registration-time-utc": "0", "service-type": strings.ToLower(string(cmp.Or(i.Type, Dynamic))),
 	}
 	if !i.RegistrationTime.IsZero() {
 		values["registration-time-utc"] = strconv.FormatInt(i.RegistrationTime.UnixMilli(), 10)
