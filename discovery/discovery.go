@@ -41,8 +41,8 @@ type config struct {
 }
 
 // WithJavaClass sets the Java class of payloads that we write and that have none of their own, such as "com.example.Meta". Java
-// needs it to read a payload that is an object. Without it a Go map or slice is written as a
-// java.util.LinkedHashMap or a java.util.ArrayList, and a struct without a class: Java reads that as a LinkedHashMap.
+// needs it to read a payload that is an object. Without it an object is written as a java.util.LinkedHashMap, and a list as a
+// java.util.ArrayList.
 func WithJavaClass(class string) Option {
 	return func(c *config) error {
 		if class == "" {

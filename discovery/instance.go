@@ -2,10 +2,11 @@ package discovery
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -39,7 +40,7 @@ type Instance[T any] struct {
 type origin struct {
 	nodeKey
 	mzxid   int64
-	unknown []field // of the payload, that a T does not have
+	unknown map[string]json.RawMessage // fields of the payload that a T does not have
 }
 
 // nodeKey names a node: one that is made again at the same path has another czxid.
@@ -85,216 +86,148 @@ type wire struct {
 	Enabled          *bool           `json:"enabled,omitempty"`
 }
 
-// encode returns the JSON of an instance, as Java's JsonInstanceSerializer writes it.
+// encode returns the JSON of an instance that has an ID, a Type and a RegistrationTime, as Java's JsonInstanceSerializer writes it.
 func encode[T any](i Instance[T], cfg config) ([]byte, error) {
-	payload, err := encodePayload(i, cfg.class)
+	payload, err := i.encodePayload(cfg.class)
 	if err != nil {
 		return nil, fmt.Errorf("payload: %w", err)
 	}
 	w := wire{
-		Name: orNull(i.Name), ID: orNull(i.ID), Address: orNull(i.Address), Port: orNull(i.Port), SSLPort: orNull(i.SSLPort),
-		Payload: payload, Type: &i.Type, URISpec: i.URISpec,
+		Name: &i.Name, ID: &i.ID, Address: orNull(&i.Address), Port: orNull(&i.Port), SSLPort: orNull(&i.SSLPort),
+		Payload: payload, RegistrationTime: i.RegistrationTime.UnixMilli(), Type: &i.Type, URISpec: i.URISpec,
 	}
-	if i.Type == "" {
-		dynamic := Dynamic
-		w.Type = &dynamic
-	}
-	if !i.RegistrationTime.IsZero() {
-		w.RegistrationTime = i.RegistrationTime.UnixMilli()
-	}
-	if cfg.enabledField {
-		enabled := !i.Disabled
+	if enabled := !i.Disabled; cfg.enabledField {
 		w.Enabled = &enabled
 	}
 	return marshal(w)
 }
 
-// decode reads the JSON of an instance. Missing fields are zero, and unknown ones are ignored.
+// orNull returns nil, which is null in JSON, instead of a pointer to a zero value.
+func orNull[V comparable](v *V) *V {
+	var zero V
+	if *v == zero {
+		return nil
+	}
+	return v
+}
+
+// decode reads the JSON of an instance. Unknown fields are ignored, and those that are missing or null stay as they are here.
 func decode[T any](data []byte) (Instance[T], error) {
-	var w *wire
+	i, enabled := Instance[T]{Type: Dynamic}, true
+	w := &wire{
+		Name: &i.Name, ID: &i.ID, Address: &i.Address, Port: &i.Port, SSLPort: &i.SSLPort,
+		Payload: json.RawMessage("null"), Type: &i.Type, Enabled: &enabled,
+	}
 	if err := json.Unmarshal(data, &w); err != nil {
-		return Instance[T]{}, err
+		return i, err
 	}
 	if w == nil {
-		return Instance[T]{}, errors.New("null is not an instance")
+		return i, errors.New("null is not an instance")
 	}
-	i := Instance[T]{
-		Name: orZero(w.Name), ID: orZero(w.ID), Address: orZero(w.Address), Port: orZero(w.Port), SSLPort: orZero(w.SSLPort),
-		Type: orZero(w.Type), URISpec: w.URISpec, Disabled: w.Enabled != nil && !*w.Enabled,
-	}
-	if i.Type == "" {
-		i.Type = Dynamic
-	}
+	i.URISpec, i.Disabled = w.URISpec, !enabled
 	if w.RegistrationTime != 0 {
 		i.RegistrationTime = time.UnixMilli(w.RegistrationTime).UTC()
 	}
-	if err := checkPorts(i.Port, i.SSLPort); err != nil {
-		return Instance[T]{}, err
+	if err := i.decodePayload(w.Payload); err != nil {
+		return i, fmt.Errorf("payload: %w", err)
 	}
-	if err := decodePayload(w.Payload, &i); err != nil {
-		return Instance[T]{}, fmt.Errorf("payload: %w", err)
-	}
-	return i, nil
+	return i, i.checkPorts()
 }
 
-func checkPorts(ports ...int) error {
-	for _, port := range ports {
-		if port < 0 || port > largestPort {
-			return fmt.Errorf("port %d", port)
-		}
+func (i *Instance[T]) checkPorts() error {
+	if min(i.Port, i.SSLPort) < 0 || max(i.Port, i.SSLPort) > largestPort {
+		return fmt.Errorf("ports %d and %d", i.Port, i.SSLPort)
 	}
 	return nil
 }
 
-// encodePayload writes the class as Java's JSON library does: as the first field of an object, and in front of a list.
-// Fields that were in the node and are not known to T are kept.
-func encodePayload[T any](i Instance[T], class string) (json.RawMessage, error) {
+// encodePayload writes the class as Java's JSON library does: as the first field of an object, and in front of anything
+// else. Fields that were in the node and are not known to T are kept.
+func (i *Instance[T]) encodePayload(class string) (json.RawMessage, error) {
 	data, err := marshal(i.Payload)
 	if err != nil {
 		return nil, err
 	}
-	if i.PayloadClass != "" {
-		class = i.PayloadClass
-	}
 	switch data[0] {
 	case '{':
-		if class == "" && reflect.ValueOf(i.Payload).Kind() == reflect.Map {
-			class = defaultMap
-		}
-		fields := fieldsOf(data)
-		fields = append(fields, without(i.origin.unknown, fields)...)
-		if class != "" { // it is the only one
-			first := []field{{classField, quoted(class)}}
-			fields = append(first, without(fields, first)...)
-		}
-		return objectOf(fields), nil
+		own, object, fields := cutClass(data)
+		first, _ := marshal(map[string]string{classField: cmp.Or(i.PayloadClass, own, class, defaultMap)})
+		last, _ := marshal(without(i.origin.unknown, fields))
+		return joined(first, object, last), nil
 	case '[':
-		if class == "" {
-			class = defaultSlice
-		}
-		return marshal([]any{class, json.RawMessage(data)})
+		class = cmp.Or(i.PayloadClass, class, defaultSlice)
 	case 'n': // null
+		class = ""
+	default:
+		class = i.PayloadClass // "" or, for a number, such as Java's long
+	}
+	if class == "" {
 		return data, nil
 	}
-	if i.PayloadClass != "" { // a number with a class, as Java's long
-		return marshal([]any{class, json.RawMessage(data)})
-	}
-	return data, nil
+	return marshal([]any{class, json.RawMessage(data)})
 }
 
-// decodePayload sets the payload of i and its class.
-func decodePayload[T any](data json.RawMessage, i *Instance[T]) error {
-	if len(data) == 0 {
-		return nil
+// decodePayload sets the payload, its class, and those of its fields that are unknown to T: a T that has read them does not write
+// them.
+func (i *Instance[T]) decodePayload(data json.RawMessage) error {
+	var fields map[string]json.RawMessage
+	var pair []json.RawMessage
+	var class string
+	switch {
+	case data[0] == '{':
+		i.PayloadClass, data, fields = cutClass(data)
+	case json.Unmarshal(data, &pair) == nil && len(pair) == 2 && json.Unmarshal(pair[0], &class) == nil && class != "":
+		i.PayloadClass, data = class, pair[1]
 	}
-	class, value, fields := classOf(data)
-	err := json.Unmarshal(value, &i.Payload)
-	if err != nil && data[0] == '[' { // a list of a writer that puts no class in front
-		var zero T
-		class, i.Payload = "", zero
-		err = json.Unmarshal(data, &i.Payload)
+	if err := json.Unmarshal(data, &i.Payload); err != nil {
+		return err
 	}
-	i.PayloadClass = class
-	// A field is unknown to T if a T that has read it does not write it.
-	if again, failed := marshal(i.Payload); err == nil && failed == nil {
-		i.origin.unknown = without(fields, fieldsOf(again))
+	again, _ := marshal(i.Payload) // a T that cannot be written is not written later, either
+	_, _, known := cutClass(again)
+	if unknown := without(fields, known); len(unknown) > 0 {
+		i.origin.unknown = unknown
 	}
-	return err
+	return nil
 }
 
-// classOf returns the class of a payload, the payload without it, and the fields of that if it is an object.
-func classOf(data json.RawMessage) (class string, value json.RawMessage, fields []field) {
-	switch data[0] {
-	case '{':
-		fields = fieldsOf(data)
-		isClass := func(f field) bool { return f.name == classField }
-		at := slices.IndexFunc(fields, isClass)
-		if at < 0 || json.Unmarshal(fields[at].value, &class) != nil {
-			return "", data, fields
-		}
-		fields = slices.DeleteFunc(fields, isClass)
-		return class, objectOf(fields), fields
-	case '[':
-		var pair []json.RawMessage
-		if json.Unmarshal(data, &pair) == nil && len(pair) == 2 && json.Unmarshal(pair[0], &class) == nil && class != "" {
-			return class, pair[1], nil
-		}
+// cutClass returns the class of a JSON object, and the object and its fields without that. What is no object has none.
+func cutClass(data json.RawMessage) (class string, object json.RawMessage, fields map[string]json.RawMessage) {
+	_ = json.Unmarshal(data, &fields)
+	value, found := fields[classField]
+	if !found {
+		return "", data, fields
 	}
-	return "", data, nil
-}
-
-// field is a field of a JSON object.
-type field struct {
-	name  string
-	value json.RawMessage
+	_ = json.Unmarshal(value, &class) // what is not a text is no class
+	delete(fields, classField)
+	object, _ = marshal(fields)
+	return class, object, fields
 }
 
 // without returns the fields whose names are not among those of others. Like encoding/json it takes a name in any case.
-func without(fields, others []field) (rest []field) {
-	for _, f := range fields {
-		if !slices.ContainsFunc(others, func(o field) bool { return strings.EqualFold(o.name, f.name) }) {
-			rest = append(rest, f)
-		}
+func without(fields, others map[string]json.RawMessage) map[string]json.RawMessage {
+	rest := maps.Clone(fields)
+	for other := range others {
+		maps.DeleteFunc(rest, func(name string, _ json.RawMessage) bool { return strings.EqualFold(name, other) })
 	}
 	return rest
 }
 
-// objectOf returns the JSON object with these fields.
-func objectOf(fields []field) json.RawMessage {
-	var parts [][]byte
-	for _, f := range fields {
-		parts = append(parts, slices.Concat(quoted(f.name), []byte(":"), f.value))
-	}
-	return slices.Concat([]byte("{"), bytes.Join(parts, []byte(",")), []byte("}"))
-}
-
-// fieldsOf returns the fields of valid JSON in their order, which a map does not keep. What is no object has none.
-func fieldsOf(data []byte) (fields []field) {
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	if start, _ := decoder.Token(); start != json.Delim('{') {
-		return nil
-	}
-	for decoder.More() {
-		var f field
-		name, _ := decoder.Token()
-		f.name, _ = name.(string) // valid JSON has nothing else here
-		if decoder.Decode(&f.value) != nil {
-			return nil // it is not valid
+// joined returns a JSON object with the fields of several. Null is one without fields.
+func joined(objects ...json.RawMessage) json.RawMessage {
+	var fields [][]byte
+	for _, o := range objects {
+		if o[0] == '{' && len(o) > len("{}") {
+			fields = append(fields, o[1:len(o)-1])
 		}
-		fields = append(fields, f)
 	}
-	return fields
-}
-
-// quoted is a text in JSON.
-func quoted(text string) json.RawMessage {
-	data, _ := marshal(text) // every text can be written
-	return data
+	return slices.Concat([]byte("{"), bytes.Join(fields, []byte(",")), []byte("}"))
 }
 
 // marshal is json.Marshal without the escapes for HTML, which Java does not write.
-func marshal(v any) ([]byte, error) {
-	var b strings.Builder
+func marshal(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
-		return nil, err
-	}
-	return []byte(strings.TrimSuffix(b.String(), "\n")), nil
-}
-
-// orNull is nil for what is written as null.
-func orNull[V comparable](v V) *V {
-	var zero V
-	if v == zero {
-		return nil
-	}
-	return &v
-}
-
-func orZero[V any](v *V) (value V) {
-	if v != nil {
-		value = *v
-	}
-	return value
+	err := encoder.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }

@@ -94,7 +94,7 @@ func (r *Registration[T]) accept(i Instance[T]) (data []byte, err error) {
 	case i.Port == 0 && otherProfile[i.PayloadClass] != "":
 		err = errors.New("a Spring or Dubbo instance without a port")
 	default:
-		err = checkPorts(i.Port, i.SSLPort)
+		err = i.checkPorts()
 	}
 	if err == nil {
 		data, err = encode(i, r.d.cfg)
