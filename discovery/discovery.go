@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,8 +17,6 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/opt"
 )
-
-var errBadArgument = framework.ErrBadArgument
 
 // Discovery finds and registers instances of services whose payload is a T. It is Curator's ServiceDiscovery, but has
 // nothing to close: what has is a [Registration] and a [Watch].
@@ -44,62 +43,41 @@ type config struct {
 // needs it to read a payload that is an object. Without it an object is written as a java.util.LinkedHashMap, and a list as a
 // java.util.ArrayList.
 func WithJavaClass(class string) Option {
-	return func(c *config) error {
-		if class == "" {
-			return fmt.Errorf("%w: empty Java class", errBadArgument)
-		}
-		c.class = class
-		return nil
-	}
+	return opt.Checked(class != "", func(c *config) { c.class = class }, "empty Java class")
 }
 
 // WithEnabledField writes the field "enabled", as Java does with compatibleSerializationMode(false). The default does not,
 // as in Java, for readers of before version 5.
-func WithEnabledField() Option {
-	return func(c *config) error {
-		c.enabledField = true
-		return nil
-	}
-}
+func WithEnabledField() Option { return opt.Set(func(c *config) { c.enabledField = true }) }
 
 // OnUnreadable calls f for each instance that is left out because its node cannot be read: once for each version of the node
 // and each [Watch], and once for each call that reads it. f is called by the goroutine that reads, so it should return
 // soon. A node without data is no instance, and is not reported. A node that the client may not read is reported by
 // [Discovery.Lookup], and not by a Watch. The default logs it with the client's logger.
 func OnUnreadable(f func(path string, err error)) Option {
-	return func(c *config) error {
-		if f == nil {
-			return fmt.Errorf("%w: OnUnreadable(nil)", errBadArgument)
-		}
-		c.unreadable = f
-		return nil
-	}
+	return opt.Checked(f != nil, func(c *config) { c.unreadable = f }, "OnUnreadable(nil)")
 }
 
 // DownAfter sets when [Watch.Down] leaves an instance out: after so many errors within the window, which begins with
 // the first error, and until the window ends. Both must be positive. The default is 2 errors in 30 s, as in Java.
 func DownAfter(errors int, window time.Duration) Option {
-	return func(c *config) error {
-		if errors <= 0 || window <= 0 {
-			return fmt.Errorf("%w: DownAfter(%d, %v)", errBadArgument, errors, window)
-		}
-		c.downErrors, c.downWindow = errors, window
-		return nil
-	}
+	set := func(c *config) { c.downErrors, c.downWindow = errors, window }
+	return opt.Checked(errors > 0 && window > 0, set, "DownAfter(%d, %v)", errors, window)
 }
 
 // New makes a Discovery of the services below base, such as "/services". It asks no server. Errors are
 // framework.ErrBadArgument and framework.ErrBadPath.
 func New[T any](client *framework.Client, base string, opts ...Option) (*Discovery[T], error) {
 	d := &Discovery[T]{client: client, base: base, cfg: config{downErrors: 2, downWindow: 30 * time.Second}}
-	if client == nil {
-		return nil, d.failed("discovery", base, fmt.Errorf("%w: nil client", errBadArgument))
-	}
 	d.cfg.unreadable = func(path string, err error) {
 		client.Logger().Warn("instance left out: its node cannot be read", slog.String("path", path), slog.Any("error", err))
 	}
-	if err := errors.Join(opt.Apply(&d.cfg, opts), framework.ValidatePath(base)); err != nil {
-		return nil, d.failed("discovery", base, err)
+	err := cmp.Or(framework.ValidatePath(base), opt.Apply(&d.cfg, opts))
+	if client == nil {
+		err = fmt.Errorf("%w: nil client", framework.ErrBadArgument)
+	}
+	if err != nil {
+		return nil, failed("discovery", base, err)
 	}
 	return d, nil
 }
@@ -108,41 +86,29 @@ func New[T any](client *framework.Client, base string, opts ...Option) (*Discove
 // when it has been empty for a while. Without any, the list is empty and there is no error.
 func (d *Discovery[T]) Names(ctx context.Context) ([]string, error) {
 	names, err := d.children(ctx, d.base)
-	return names, d.failed("names", d.base, err)
+	return names, failed("names", d.base, err)
 }
-
-// readers is how many nodes Lookup reads at a time.
-const readers = 16
 
 // Lookup returns all instances of a service, also the disabled ones, in the order of their nodes' names. It asks the server. Whoever
 // looks often should use a [Watch]. An unknown service has no instances, and that is no error. Nodes that cannot be
 // read are left out: see [OnUnreadable].
-func (d *Discovery[T]) Lookup(ctx context.Context, name string) ([]Instance[T], error) {
+func (d *Discovery[T]) Lookup(ctx context.Context, name string) (list []Instance[T], err error) {
 	dir, err := d.path(name)
-	var list []Instance[T]
-	if err == nil {
-		list, err = d.lookup(ctx, dir)
+	defer func() { err = failed("lookup", dir, err) }()
+	if err != nil {
+		return nil, err
 	}
-	return list, d.failed("lookup", dir, err)
-}
-
-func (d *Discovery[T]) lookup(ctx context.Context, dir string) ([]Instance[T], error) {
 	nodes, err := d.children(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	results, errs := make([]*Instance[T], len(nodes)), make([]error, len(nodes))
+	found, errs := make([]*Instance[T], len(nodes)), make([]error, len(nodes))
 	var wg sync.WaitGroup
-	for first := range min(readers, len(nodes)) {
-		wg.Go(func() { // ends when its nodes are read
-			for n := first; n < len(nodes); n += readers {
-				results[n], errs[n] = d.read(ctx, framework.Join(dir, nodes[n]))
-			}
-		})
+	for n, node := range nodes {
+		wg.Go(func() { found[n], errs[n] = d.read(ctx, framework.Join(dir, node)) }) // ends with the answer
 	}
 	wg.Wait()
-	list := make([]Instance[T], 0, len(nodes))
-	for n, i := range results {
+	for n, i := range found {
 		switch err := errs[n]; {
 		case i != nil:
 			list = append(list, *i)
@@ -158,15 +124,15 @@ func (d *Discovery[T]) lookup(ctx context.Context, dir string) ([]Instance[T], e
 // Get returns the instance with that id, and whether there is one. It finds no [DynamicSequential] instance, since
 // a number is behind the id in the name of its node. A node that cannot be read is an error.
 func (d *Discovery[T]) Get(ctx context.Context, name, id string) (i Instance[T], found bool, err error) {
-	var there *Instance[T]
 	path, err := d.instancePath(name, id)
-	if err == nil {
-		there, err = d.read(ctx, path)
+	if err != nil {
+		return i, false, failed("get", path, err)
 	}
-	if there == nil {
-		return i, false, d.failed("get", path, err)
+	there, err := d.read(ctx, path)
+	if there != nil {
+		i = *there
 	}
-	return *there, true, nil
+	return i, there != nil, failed("get", path, err)
 }
 
 // Unregister deletes the node of an instance, whoever registered it, such as a [Permanent] one. A [Registration] that is not
@@ -176,7 +142,7 @@ func (d *Discovery[T]) Unregister(ctx context.Context, name, id string) error {
 	if err == nil {
 		_, err = d.client.DeleteIfExists(ctx, path, -1)
 	}
-	return d.failed("unregister", path, err)
+	return failed("unregister", path, err)
 }
 
 // children lists the children of a node in order. A node that does not exist has none.
@@ -222,14 +188,14 @@ func fromNode[T any](path string, data []byte, stat *zk.Stat) (*Instance[T], err
 	for _, text := range []*string{&i.Name, &i.PayloadClass, (*string)(&i.Type)} { // those of many instances are equal
 		*text = unique.Make(*text).Value()
 	}
-	i.origin.nodeKey, i.origin.mzxid = nodeKey{path, stat.Czxid}, stat.Mzxid
+	i.path, i.czxid = path, stat.Czxid
 	return &i, nil
 }
 
 // path is where the instances of a service are.
 func (d *Discovery[T]) path(name string) (string, error) {
 	if name == "" {
-		return d.base, fmt.Errorf("%w: empty name of a service", errBadArgument)
+		return d.base, fmt.Errorf("%w: empty name of a service", framework.ErrBadArgument)
 	}
 	path := framework.Join(d.base, name)
 	return path, framework.ValidatePath(path)
@@ -237,18 +203,18 @@ func (d *Discovery[T]) path(name string) (string, error) {
 
 func (d *Discovery[T]) instancePath(name, id string) (string, error) {
 	dir, err := d.path(name)
+	if err == nil && (id == "" || strings.Contains(id, "/")) {
+		err = fmt.Errorf("%w: id %q of an instance", framework.ErrBadArgument, id)
+	}
 	if err != nil {
 		return dir, err
-	}
-	if id == "" || strings.Contains(id, "/") {
-		return dir, fmt.Errorf("%w: id %q of an instance", errBadArgument, id)
 	}
 	path := framework.Join(dir, id)
 	return path, framework.ValidatePath(path)
 }
 
 // failed names the operation that the user called, and its path, once. It returns nil for nil.
-func (d *Discovery[T]) failed(op, path string, err error) error {
+func failed(op, path string, err error) error {
 	if err == nil {
 		return nil
 	}

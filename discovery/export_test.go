@@ -8,11 +8,11 @@ func Decode[T any](data []byte) (Instance[T], error) { return decode[T](data) }
 // Encode is what makes the data of a node.
 func Encode[T any](i Instance[T]) ([]byte, error) { return encode(i, config{}) }
 
-// Waiting is how many changes wait for somebody who wants the list.
-func (w *Watch[T]) Waiting() int {
+// Known is how many instances a Watch has in memory.
+func (w *Watch[T]) Known() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.news)
+	return len(w.known)
 }
 
 // Read reports whether the node at path has been read.

@@ -33,20 +33,9 @@ type Instance[T any] struct {
 	// [WithEnabledField]. Java calls the opposite enabled.
 	Disabled bool
 
-	origin origin
-}
-
-// origin is the node that an instance was read from; zero if it was not read.
-type origin struct {
-	nodeKey
-	mzxid   int64
-	unknown map[string]json.RawMessage // fields of the payload that a T does not have
-}
-
-// nodeKey names a node: one that is made again at the same path has another czxid.
-type nodeKey struct {
-	path  string
-	czxid int64
+	path    string                     // of the node that it was read from; "" if it was not read
+	czxid   int64                      // of that node: one that is made again at the path has another
+	unknown map[string]json.RawMessage // fields of its payload that a T does not have
 }
 
 // Type says what node an instance has, and how long it stays.
@@ -152,7 +141,7 @@ func (i *Instance[T]) encodePayload(class string) (json.RawMessage, error) {
 	case '{':
 		own, object, fields := cutClass(data)
 		first, _ := marshal(map[string]string{classField: cmp.Or(i.PayloadClass, own, class, defaultMap)})
-		last, _ := marshal(without(i.origin.unknown, fields))
+		last, _ := marshal(without(i.unknown, fields))
 		return joined(first, object, last), nil
 	case '[':
 		class = cmp.Or(i.PayloadClass, class, defaultSlice)
@@ -185,7 +174,7 @@ func (i *Instance[T]) decodePayload(data json.RawMessage) error {
 	again, _ := marshal(i.Payload) // a T that cannot be written is not written later, either
 	_, _, known := cutClass(again)
 	if unknown := without(fields, known); len(unknown) > 0 {
-		i.origin.unknown = unknown
+		i.unknown = unknown
 	}
 	return nil
 }

@@ -6,12 +6,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/gocurator/curator/framework"
 )
 
 // Strategy chooses one of several instances, of which there is at least one, and returns its index. turn says what was picked
 // before. It may be called by several goroutines at a time, and must not change the instances.
-//
-// [RoundRobin], [Random] and [Sticky] are strategies, and [LeastLoaded] makes one.
 type Strategy[T any] func(turn Turn, among []Instance[T]) int
 
 // Turn is what a Watch remembers for strategies.
@@ -53,47 +53,29 @@ func LeastLoaded[T any](load func(Instance[T]) float64) Strategy[T] {
 }
 
 // Path is the path of the node that the instance was read from, and "" if it was not read.
-func (i Instance[T]) Path() string { return i.origin.path }
-
-// picks is what Pick and Down remember.
-type picks struct {
-	turn Turn
-	down map[nodeKey]errorCount // nil: none
-}
-
-// errorCount is how often an instance failed, and since when.
-type errorCount struct {
-	first time.Time
-	count int
-}
+func (i Instance[T]) Path() string { return i.path }
 
 // Pick chooses one of the instances that are neither disabled nor [Watch.Down]. It never asks a server. The error
 // is [ErrNoInstance] if there is none, and framework.ErrBadArgument if strategy is nil or returns no index.
-func (w *Watch[T]) Pick(strategy Strategy[T]) (Instance[T], error) {
-	i, err := w.pick(strategy)
-	return i, w.d.failed("pick", w.path, err)
-}
-
-func (w *Watch[T]) pick(strategy Strategy[T]) (picked Instance[T], err error) {
+func (w *Watch[T]) Pick(strategy Strategy[T]) (picked Instance[T], err error) {
+	defer func() { err = failed("pick", w.path, err) }()
 	if strategy == nil {
-		return picked, fmt.Errorf("%w: nil strategy", errBadArgument)
+		return picked, fmt.Errorf("%w: nil strategy", framework.ErrBadArgument)
 	}
 	w.mu.Lock()
-	among, turn := w.up(time.Now()), w.picks.turn
-	if len(among) > 0 {
-		w.picks.turn.Count++
-	}
+	among, turn := w.up(), w.turn
+	w.turn.Count++
 	w.mu.Unlock()
 	if len(among) == 0 {
 		return picked, ErrNoInstance
 	}
 	at := strategy(turn, among)
 	if at < 0 || at >= len(among) {
-		return picked, fmt.Errorf("%w: strategy chose %d of %d", errBadArgument, at, len(among))
+		return picked, fmt.Errorf("%w: strategy chose %d of %d", framework.ErrBadArgument, at, len(among))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.picks.turn.Last = among[at].Path()
+	w.turn.Last = among[at].Path()
 	return among[at], nil
 }
 
@@ -103,36 +85,23 @@ func (w *Watch[T]) pick(strategy Strategy[T]) (picked Instance[T], err error) {
 func (w *Watch[T]) Down(i Instance[T]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := time.Now()
-	w.expireDown(now)
-	noted := w.picks.down[i.origin.nodeKey]
-	if noted.count == 0 {
-		noted.first = now
+	w.expireDown()
+	if times := w.down[i.czxid]; len(times) < w.d.cfg.downErrors {
+		w.down[i.czxid] = append(times, time.Now())
 	}
-	noted.count++
-	if w.picks.down == nil {
-		w.picks.down = make(map[nodeKey]errorCount)
-	}
-	w.picks.down[i.origin.nodeKey] = noted
 }
 
 // expireDown forgets errors whose window has passed. The caller holds mu.
-func (w *Watch[T]) expireDown(now time.Time) {
-	maps.DeleteFunc(w.picks.down, func(_ nodeKey, noted errorCount) bool { return now.Sub(noted.first) >= w.d.cfg.downWindow })
+func (w *Watch[T]) expireDown() {
+	maps.DeleteFunc(w.down, func(_ int64, times []time.Time) bool { return time.Since(times[0]) >= w.d.cfg.downWindow })
 }
 
 // up returns the enabled instances without those that are down. The caller holds mu.
-func (w *Watch[T]) up(now time.Time) []Instance[T] {
-	w.expireDown(now)
-	list, _ := w.now()
-	if len(w.picks.down) == 0 {
-		return list.enabled
+func (w *Watch[T]) up() []Instance[T] {
+	w.expireDown()
+	enabled := w.now().enabled
+	if len(w.down) == 0 {
+		return enabled
 	}
-	var up []Instance[T]
-	for _, i := range list.enabled {
-		if w.picks.down[i.origin.nodeKey].count < w.d.cfg.downErrors {
-			up = append(up, i)
-		}
-	}
-	return up
+	return slices.DeleteFunc(slices.Clone(enabled), func(i Instance[T]) bool { return len(w.down[i.czxid]) >= w.d.cfg.downErrors })
 }

@@ -44,7 +44,7 @@ func (d *Discovery[T]) Register(ctx context.Context, i Instance[T]) (*Registrati
 	r := &Registration[T]{d: d, turn: make(chan struct{}, 1)}
 	fresh := Instance[T]{ID: uuid.New(), Type: Dynamic, RegistrationTime: time.Now().UTC().Truncate(time.Millisecond)}
 	if err := r.register(ctx, filled(i, fresh)); err != nil {
-		return nil, d.failed("register", r.path, err)
+		return nil, failed("register", r.path, err)
 	}
 	return r, nil
 }
@@ -100,7 +100,7 @@ func (r *Registration[T]) accept(i Instance[T]) (data []byte, err error) {
 		data, err = encode(i, r.d.cfg)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errBadArgument, err)
+		return nil, fmt.Errorf("%w: %w", framework.ErrBadArgument, err)
 	}
 	r.mu.Lock()
 	r.instance = i
@@ -147,7 +147,7 @@ func (r *Registration[T]) Path() string { return r.path }
 // empty ID, Type or RegistrationTime means that of the registration. If Update fails, the instance is written when that becomes
 // possible, as in [kept.Node.Set]. Errors are those of that, and framework.ErrBadArgument.
 func (r *Registration[T]) Update(ctx context.Context, i Instance[T]) error {
-	return r.d.failed("update", r.path, r.update(ctx, i))
+	return failed("update", r.path, r.update(ctx, i))
 }
 
 func (r *Registration[T]) update(ctx context.Context, i Instance[T]) error {
@@ -163,7 +163,7 @@ func (r *Registration[T]) update(ctx context.Context, i Instance[T]) error {
 	was := r.Instance()
 	i = filled(i, was)
 	if i.Name != was.Name || i.ID != was.ID || i.Type != was.Type {
-		return fmt.Errorf("%w: update of %v to %v", errBadArgument, was, i)
+		return fmt.Errorf("%w: update of %v to %v", framework.ErrBadArgument, was, i)
 	}
 	data, err := r.accept(i)
 	if err != nil {
@@ -205,9 +205,9 @@ func (r *Registration[T]) Close() error {
 // before you stop the server. It returns the error of Close or of ctx, and framework.ErrBadArgument for
 // a [Permanent] instance.
 func (r *Registration[T]) Drain(ctx context.Context, d time.Duration) error {
-	err := fmt.Errorf("%w: a permanent instance stays", errBadArgument)
+	err := fmt.Errorf("%w: a permanent instance stays", framework.ErrBadArgument)
 	if r.node != nil {
 		err = errors.Join(r.Close(), wait.Sleep(ctx, d))
 	}
-	return r.d.failed("drain", r.path, err)
+	return failed("drain", r.path, err)
 }

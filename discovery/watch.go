@@ -7,12 +7,10 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/gocurator/curator/recipes/cache"
 )
-
-// spareNews is how many changes more than instances wait at most for somebody who wants the list.
-const spareNews = 16
 
 // Watch is the list of a service's instances, which is kept up to date. It is Curator's ServiceCache and
 // ServiceProvider.
@@ -24,41 +22,37 @@ type Watch[T any] struct {
 	cache *cache.Cache
 
 	mu      sync.Mutex // guards what follows; OnUnreadable is never called under it
-	known   *instances[T]
-	news    map[string]*Instance[T] // what has changed since, by path; nil stands for no instance
-	changed chan struct{}           // closed with each change, and replaced
-	picks   picks
+	known   map[string]*Instance[T]
+	list    *list[T]      // of known; nil: it is made when somebody wants it
+	changed chan struct{} // closed with each change, and replaced
+	turn    Turn
+	down    map[int64][]time.Time // when requests to an instance have failed, by czxid of its node
 }
 
-// instances are those of a service at one moment. They are not changed.
-type instances[T any] struct{ all, enabled []Instance[T] }
+// list is the instances of a service at one moment. It is not changed.
+type list[T any] struct{ all, enabled []Instance[T] }
 
 // Watch follows a service, and returns when its instances are known. ctx is for the waiting only. A service without
 // instances is followed as well. Errors are those of cache.New and cache.Cache.Sync. Whoever makes a Watch must [Watch.Close] it.
 // It costs one watch on the servers, so services share one rather than have one for each request.
-func (d *Discovery[T]) Watch(ctx context.Context, name string) (*Watch[T], error) {
-	w := &Watch[T]{d: d, known: &instances[T]{}, news: make(map[string]*Instance[T]), changed: make(chan struct{})}
-	if err := w.start(ctx, name); err != nil {
-		return nil, d.failed("watch", w.path, err)
+func (d *Discovery[T]) Watch(ctx context.Context, name string) (_ *Watch[T], err error) {
+	path, err := d.path(name)
+	defer func() { err = failed("watch", path, err) }()
+	if err != nil {
+		return nil, err
+	}
+	w := &Watch[T]{d: d, path: path, known: make(map[string]*Instance[T]), changed: make(chan struct{}), down: make(map[int64][]time.Time)}
+	if w.cache, err = cache.New(d.client, path, cache.WithDepth(1), cache.WithoutData(), cache.OnChange(w.take)); err != nil {
+		return nil, err
+	}
+	if err := w.cache.Sync(ctx); err != nil {
+		_ = w.Close() // returns nil
+		return nil, err
 	}
 	return w, nil
 }
 
-func (w *Watch[T]) start(ctx context.Context, name string) (err error) {
-	if w.path, err = w.d.path(name); err != nil {
-		return err
-	}
-	if w.cache, err = cache.New(w.d.client, w.path, cache.WithDepth(1), cache.WithoutData(), cache.OnChange(w.take)); err != nil {
-		return err
-	}
-	if err = w.cache.Sync(ctx); err != nil {
-		_ = w.Close() // returns nil
-	}
-	return err
-}
-
-// take decodes what has changed, and reports a node that has no instance. Making the list is left to whoever wants it, so a hundred
-// changes cost one list.
+// take decodes what has changed, and reports a node that has no instance.
 func (w *Watch[T]) take(ch cache.Change) {
 	if ch.Path == w.path {
 		return
@@ -69,35 +63,35 @@ func (w *Watch[T]) take(ch cache.Change) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.news[ch.Path] = i
-	if len(w.news) > len(w.known.all)+spareNews {
-		w.now() // nobody wants the list: what waits must not grow
+	switch {
+	case i != nil:
+		w.known[ch.Path] = i
+	case w.known[ch.Path] == nil:
+		return // there was no instance, and there is none
+	default:
+		delete(w.known, ch.Path)
 	}
+	w.list = nil
 	close(w.changed)
 	w.changed = make(chan struct{})
 }
 
-// now returns the instances, and a channel that is closed when there may be others. The caller holds mu.
-func (w *Watch[T]) now() (*instances[T], <-chan struct{}) {
-	if len(w.news) == 0 {
-		return w.known, w.changed
+// now returns the instances. The caller holds mu.
+func (w *Watch[T]) now() *list[T] {
+	if w.list != nil {
+		return w.list
 	}
-	byPath := make(map[string]*Instance[T], len(w.known.all))
-	for n := range w.known.all {
-		byPath[w.known.all[n].Path()] = &w.known.all[n]
-	}
-	maps.Copy(byPath, w.news)
-	maps.DeleteFunc(byPath, func(_ string, i *Instance[T]) bool { return i == nil })
-	all := make([]Instance[T], 0, len(byPath))
-	for _, path := range slices.Sorted(maps.Keys(byPath)) {
-		all = append(all, *byPath[path])
+	all := make([]Instance[T], len(w.known))
+	for n, path := range slices.Sorted(maps.Keys(w.known)) {
+		all[n] = *w.known[path]
+		w.known[path] = &all[n] // so that they are in memory once
 	}
 	enabled := all
 	if disabled := func(i Instance[T]) bool { return i.Disabled }; slices.ContainsFunc(all, disabled) {
 		enabled = slices.DeleteFunc(slices.Clone(all), disabled)
 	}
-	w.known, w.news = &instances[T]{all, enabled}, make(map[string]*Instance[T])
-	return w.known, w.changed
+	w.list = &list[T]{all, enabled}
+	return w.list
 }
 
 // Instances returns the instances of the service, also the disabled ones and those that are down, in the order of their
@@ -105,8 +99,7 @@ func (w *Watch[T]) now() (*instances[T], <-chan struct{}) {
 func (w *Watch[T]) Instances() []Instance[T] {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	list, _ := w.now()
-	return slices.Clone(list.all)
+	return slices.Clone(w.now().all)
 }
 
 // Changes yields the instances, first as they are now and then after each change, until ctx is done or the Watch or its client
@@ -114,17 +107,17 @@ func (w *Watch[T]) Instances() []Instance[T] {
 // of their own.
 func (w *Watch[T]) Changes(ctx context.Context) iter.Seq[[]Instance[T]] {
 	return func(yield func([]Instance[T]) bool) {
-		var last *instances[T]
+		var last *list[T]
 		for {
 			_, state := w.Current()
 			if ctx.Err() != nil || w.Err() != nil {
 				return
 			}
 			w.mu.Lock()
-			list, changed := w.now()
+			now, changed := w.now(), w.changed
 			w.mu.Unlock()
-			if last == nil || !slices.EqualFunc(list.all, last.all, sameVersion) {
-				if last = list; !yield(slices.Clone(list.all)) {
+			if now != last {
+				if last = now; !yield(slices.Clone(now.all)) {
 					return
 				}
 			}
@@ -135,10 +128,6 @@ func (w *Watch[T]) Changes(ctx context.Context) iter.Seq[[]Instance[T]] {
 			}
 		}
 	}
-}
-
-func sameVersion[T any](a, b Instance[T]) bool {
-	return a.origin.nodeKey == b.origin.nodeKey && a.origin.mzxid == b.origin.mzxid
 }
 
 // Current reports whether the list is up to date, and returns a channel that is closed when that may have changed: see

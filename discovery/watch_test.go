@@ -135,6 +135,6 @@ func TestAWatchThatNobodyAsksDoesNotGrow(t *testing.T) {
 		testbed.Eventually(t, func() bool { _, found := w.Read(path); return found }, "it is known")
 		require.NoError(t, server.Delete(path))
 	}
-	require.Less(t, w.Waiting(), 50)
+	require.Less(t, w.Known(), 50)
 	testbed.Eventually(t, func() bool { return len(w.Instances()) == 0 }, "all have gone")
 }

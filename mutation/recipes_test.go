@@ -114,7 +114,7 @@ var recipeBugs = []mutation{
 	{
 		name:   "a list of instances stays as it was at the beginning",
 		file:   "discovery/watch.go",
-		edits:  []edit{{old: "if len(w.news) == 0 {", new: "if len(w.news) == 0 || len(w.known.all) > 0 {"}},
+		edits:  []edit{{old: "\tw.list = nil\n", new: ""}},
 		worlds: services, seed: 48,
 	},
 	{
