@@ -5,8 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -21,14 +20,21 @@ import (
 //
 // All methods are safe for concurrent use.
 type Registration[T any] struct {
-	d    *Discovery[T]
-	node *kept.Node // nil if the instance is permanent: its node belongs to nobody
-	path string
+	d        *Discovery[T]
+	node     *kept.Node // nil if the instance is permanent: its node belongs to nobody
+	path     string
+	turn     chan struct{} // capacity 1: who has put one in may update
+	instance atomic.Pointer[Instance[T]]
+}
 
-	turn chan struct{} // capacity 1: who has put one in may update
+var replace = kept.WithIfTaken(kept.Replace)
 
-	mu       sync.Mutex // guards instance
-	instance Instance[T]
+// keepAs is how the node of an instance is kept. That of a permanent one is not.
+var keepAs = map[Type][]kept.Option{
+	Dynamic:           {replace},
+	Static:            {replace, kept.AsPersistent()},
+	Permanent:         nil,
+	DynamicSequential: {replace, kept.AsSequential(), kept.AsProtected()}, // found again by its id when a reply was lost
 }
 
 // Register makes the node of an instance and returns when it is there. ctx is for the waiting only.
@@ -40,54 +46,43 @@ type Registration[T any] struct {
 // Errors are [framework.ErrBadArgument], [framework.ErrBadPath], [ErrOtherProfile], [framework.ErrTooLong], framework.ErrClosed
 // and that of ctx, which also wraps the reason: zk.ErrNoServer, zk.ErrNoAuth and so on. After an error no node of ours stays, except
 // a permanent one if retry.Unknown reports true.
-func (d *Discovery[T]) Register(ctx context.Context, i Instance[T]) (*Registration[T], error) {
-	r := &Registration[T]{d: d, turn: make(chan struct{}, 1)}
-	fresh := Instance[T]{ID: uuid.New(), Type: Dynamic, RegistrationTime: time.Now().UTC().Truncate(time.Millisecond)}
-	if err := r.register(ctx, filled(i, fresh)); err != nil {
-		return nil, failed("register", r.path, err)
+func (d *Discovery[T]) Register(ctx context.Context, i Instance[T]) (_ *Registration[T], err error) {
+	i = filled(i, Instance[T]{ID: uuid.New(), Type: Dynamic, RegistrationTime: time.Now().UTC().Truncate(time.Millisecond)})
+	path, err := d.instancePath(i.Name, i.ID)
+	defer func() { err = failed("register", path, err) }()
+	if err != nil {
+		return nil, err
+	}
+	r := &Registration[T]{d: d, path: path, turn: make(chan struct{}, 1)}
+	data, err := r.accept(i)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.checkProfile(ctx, i); err != nil {
+		return nil, err
+	}
+	if i.Type == Permanent {
+		err = d.create(ctx, path, data)
+	} else if r.node, err = kept.Keep(ctx, d.client, path, data, keepAs[i.Type]...); err == nil {
+		r.path = r.node.Path()
+	}
+	if err != nil {
+		return nil, err
 	}
 	return r, nil
 }
 
 // filled returns i with what it does not have from another.
 func filled[T any](i, from Instance[T]) Instance[T] {
-	i.ID, i.Type = cmp.Or(i.ID, from.ID), cmp.Or(i.Type, from.Type)
-	if i.RegistrationTime.IsZero() {
-		i.RegistrationTime = from.RegistrationTime
-	}
+	i.ID, i.Type, i.RegistrationTime = cmp.Or(i.ID, from.ID), cmp.Or(i.Type, from.Type), cmp.Or(i.RegistrationTime, from.RegistrationTime)
 	return i
-}
-
-func (r *Registration[T]) register(ctx context.Context, i Instance[T]) (err error) {
-	if r.path, err = r.d.instancePath(i.Name, i.ID); err != nil {
-		return err
-	}
-	data, err := r.accept(i)
-	if err != nil {
-		return err
-	}
-	if err := r.d.checkProfile(ctx, i); err != nil {
-		return err
-	}
-	opts := []kept.Option{kept.WithIfTaken(kept.Replace)}
-	switch i.Type {
-	case Permanent:
-		return r.write(ctx, data)
-	case Static:
-		opts = append(opts, kept.AsPersistent())
-	case DynamicSequential:
-		opts = append(opts, kept.AsProtected(), kept.AsSequential()) // found again by its id when a reply was lost
-	}
-	if r.node, err = kept.Keep(ctx, r.d.client, r.path, data, opts...); err == nil {
-		r.path = r.node.Path()
-	}
-	return err
 }
 
 // accept notes and encodes an instance. It refuses what no reader could use.
 func (r *Registration[T]) accept(i Instance[T]) (data []byte, err error) {
+	_, known := keepAs[i.Type]
 	switch {
-	case !slices.Contains([]Type{Dynamic, Static, Permanent, DynamicSequential}, i.Type):
+	case !known:
 		err = fmt.Errorf("type %q", i.Type)
 	case i.Address == "" && i.URISpec == nil:
 		err = errors.New("neither an address nor a URI spec")
@@ -102,43 +97,27 @@ func (r *Registration[T]) accept(i Instance[T]) (data []byte, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", framework.ErrBadArgument, err)
 	}
-	r.mu.Lock()
-	r.instance = i
-	r.mu.Unlock()
+	r.instance.Store(&i)
 	return data, nil
 }
 
-// write writes the node of a permanent instance. A node of a session would be deleted with it, so it is replaced, in one
-// transaction: the session could make it again in between.
-func (r *Registration[T]) write(ctx context.Context, data []byte) error {
+// create makes the node of a permanent instance. One that is there is replaced: that of a session would be deleted with it. This is one
+// transaction, since the session could make it again in between.
+func (d *Discovery[T]) create(ctx context.Context, path string, data []byte) error {
 	for {
-		_, err := r.d.client.Create(ctx, r.path, data, framework.ContainerParents())
+		_, err := d.client.Create(ctx, path, data, framework.ContainerParents())
 		if !errors.Is(err, zk.ErrNodeExists) {
 			return err
 		}
-		found, stat, err := r.d.client.Exists(ctx, r.path)
-		switch {
-		case err != nil:
-			return err
-		case !found:
-			continue
-		case stat.EphemeralOwner == 0:
-			_, err = r.d.client.Set(ctx, r.path, data, -1)
-		default:
-			_, err = r.d.client.Multi(ctx, &zk.DeleteRequest{Path: r.path, Version: stat.Version}, &zk.CreateRequest{Path: r.path, Data: data})
-		}
-		if !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrNodeExists) {
+		_, err = d.client.Multi(ctx, &zk.DeleteRequest{Path: path, Version: -1}, &zk.CreateRequest{Path: path, Data: data})
+		if !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
 	}
 }
 
 // Instance is what was registered, or given to the last Update.
-func (r *Registration[T]) Instance() Instance[T] {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.instance
-}
+func (r *Registration[T]) Instance() Instance[T] { return *r.instance.Load() }
 
 // Path is the path of the node.
 func (r *Registration[T]) Path() string { return r.path }
@@ -146,11 +125,8 @@ func (r *Registration[T]) Path() string { return r.path }
 // Update writes the instance, and returns when it is written. Its Name, ID and Type must be those of the registration; an
 // empty ID, Type or RegistrationTime means that of the registration. If Update fails, the instance is written when that becomes
 // possible, as in [kept.Node.Set]. Errors are those of that, and framework.ErrBadArgument.
-func (r *Registration[T]) Update(ctx context.Context, i Instance[T]) error {
-	return failed("update", r.path, r.update(ctx, i))
-}
-
-func (r *Registration[T]) update(ctx context.Context, i Instance[T]) error {
+func (r *Registration[T]) Update(ctx context.Context, i Instance[T]) (err error) {
+	defer func() { err = failed("update", r.path, err) }()
 	if ctx.Err() != nil { // select takes any branch that it can
 		return wait.Err(ctx)
 	}
@@ -166,11 +142,12 @@ func (r *Registration[T]) update(ctx context.Context, i Instance[T]) error {
 		return fmt.Errorf("%w: update of %v to %v", framework.ErrBadArgument, was, i)
 	}
 	data, err := r.accept(i)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if r.node == nil {
-		return r.write(ctx, data)
+	case r.node == nil:
+		_, err = r.d.client.CreateOrSet(ctx, r.path, data, framework.ContainerParents())
+		return err
 	}
 	return r.node.Set(ctx, data)
 }
