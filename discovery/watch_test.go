@@ -39,6 +39,7 @@ func TestAWatchFollowsItsServiceOnly(t *testing.T) {
 	one := register(t, d, at("orders", "1"))
 	require.Equal(t, []string{"1"}, ids(testbed.Receive(t, lists, "the first instance")))
 	register(t, d, at("others", "x"))
+	require.NoError(t, server.Create("/services/orders/empty", nil)) // is no instance
 	register(t, d, at("orders", "2"))
 	require.Equal(t, []string{"1", "2"}, ids(testbed.Receive(t, lists, "the second instance")))
 
