@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -33,9 +32,9 @@ type Instance[T any] struct {
 	// [WithEnabledField]. Java calls the opposite enabled.
 	Disabled bool
 
-	path    string                     // of the node that it was read from; "" if it was not read
-	czxid   int64                      // of that node: one that is made again at the path has another
-	unknown map[string]json.RawMessage // fields of its payload that a T does not have
+	path    string  // of the node that it was read from; "" if it was not read
+	czxid   int64   // of that node: one that is made again at the path has another
+	unknown []field // of its payload, that a T does not have
 }
 
 // Type says what node an instance has, and how long it stays.
@@ -139,10 +138,9 @@ func (i *Instance[T]) encodePayload(class string) (json.RawMessage, error) {
 	}
 	switch data[0] {
 	case '{':
-		own, object, fields := cutClass(data)
-		first, _ := marshal(map[string]string{classField: cmp.Or(i.PayloadClass, own, class, defaultMap)})
-		last, _ := marshal(without(i.unknown, fields))
-		return joined(first, object, last), nil
+		own, fields := fieldsOf(data)
+		first := field{classField, quoted(cmp.Or(i.PayloadClass, own, class, defaultMap))}
+		return objectOf(slices.Concat([]field{first}, fields, without(i.unknown, fields))), nil
 	case '[':
 		class = cmp.Or(i.PayloadClass, class, defaultSlice)
 	case 'n': // null
@@ -159,57 +157,78 @@ func (i *Instance[T]) encodePayload(class string) (json.RawMessage, error) {
 // decodePayload sets the payload, its class, and those of its fields that are unknown to T: a T that has read them does not write
 // them.
 func (i *Instance[T]) decodePayload(data json.RawMessage) error {
-	var fields map[string]json.RawMessage
+	var fields []field
 	var pair []json.RawMessage
 	var class string
+	value := data
 	switch {
 	case data[0] == '{':
-		i.PayloadClass, data, fields = cutClass(data)
+		class, fields = fieldsOf(data)
+		value = objectOf(fields)
 	case json.Unmarshal(data, &pair) == nil && len(pair) == 2 && json.Unmarshal(pair[0], &class) == nil && class != "":
-		i.PayloadClass, data = class, pair[1]
+		value = pair[1]
 	}
-	if err := json.Unmarshal(data, &i.Payload); err != nil {
+	err := json.Unmarshal(value, &i.Payload)
+	if err != nil && data[0] == '[' { // a list of a writer that puts no class in front
+		class, err = "", json.Unmarshal(data, &i.Payload)
+	}
+	if err != nil {
 		return err
 	}
 	again, _ := marshal(i.Payload) // a T that cannot be written is not written later, either
-	_, _, known := cutClass(again)
-	if unknown := without(fields, known); len(unknown) > 0 {
-		i.unknown = unknown
-	}
+	_, known := fieldsOf(again)
+	i.PayloadClass, i.unknown = class, without(fields, known)
 	return nil
 }
 
-// cutClass returns the class of a JSON object, and the object and its fields without that. What is no object has none.
-func cutClass(data json.RawMessage) (class string, object json.RawMessage, fields map[string]json.RawMessage) {
-	_ = json.Unmarshal(data, &fields)
-	value, found := fields[classField]
-	if !found {
-		return "", data, fields
+// field is a field of a JSON object.
+type field struct {
+	name  string
+	value json.RawMessage
+}
+
+// fieldsOf returns the class of an object in valid JSON, and its other fields in their order, which a map does not keep. What is
+// no object has neither.
+func fieldsOf(data json.RawMessage) (class string, fields []field) {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	start, _ := decoder.Token()
+	for start == json.Delim('{') && decoder.More() {
+		var f field
+		name, _ := decoder.Token()
+		f.name, _ = name.(string) // valid JSON has nothing else here
+		_ = decoder.Decode(&f.value)
+		if f.name == classField {
+			_ = json.Unmarshal(f.value, &class) // what is not a text is no class
+		} else {
+			fields = append(fields, f)
+		}
 	}
-	_ = json.Unmarshal(value, &class) // what is not a text is no class
-	delete(fields, classField)
-	object, _ = marshal(fields)
-	return class, object, fields
+	return class, fields
 }
 
 // without returns the fields whose names are not among those of others. Like encoding/json it takes a name in any case.
-func without(fields, others map[string]json.RawMessage) map[string]json.RawMessage {
-	rest := maps.Clone(fields)
-	for other := range others {
-		maps.DeleteFunc(rest, func(name string, _ json.RawMessage) bool { return strings.EqualFold(name, other) })
+func without(fields, others []field) (rest []field) {
+	for _, f := range fields {
+		if !slices.ContainsFunc(others, func(o field) bool { return strings.EqualFold(o.name, f.name) }) {
+			rest = append(rest, f)
+		}
 	}
 	return rest
 }
 
-// joined returns a JSON object with the fields of several. Null is one without fields.
-func joined(objects ...json.RawMessage) json.RawMessage {
-	var fields [][]byte
-	for _, o := range objects {
-		if o[0] == '{' && len(o) > len("{}") {
-			fields = append(fields, o[1:len(o)-1])
-		}
+// objectOf returns the JSON object with these fields.
+func objectOf(fields []field) json.RawMessage {
+	var parts [][]byte
+	for _, f := range fields {
+		parts = append(parts, slices.Concat(quoted(f.name), []byte(":"), f.value))
 	}
-	return slices.Concat([]byte("{"), bytes.Join(fields, []byte(",")), []byte("}"))
+	return slices.Concat([]byte("{"), bytes.Join(parts, []byte(",")), []byte("}"))
+}
+
+// quoted is a text in JSON.
+func quoted(text string) []byte {
+	data, _ := marshal(text) // every text can be written
+	return data
 }
 
 // marshal is json.Marshal without the escapes for HTML, which Java does not write.

@@ -153,6 +153,7 @@ func TestWhatIsNoInstanceIsAnError(t *testing.T) {
 func TestListsWithoutAClassAreRead(t *testing.T) {
 	for text, want := range map[string][]string{
 		`{"payload":["a","b","c"]}`:                          {"a", "b", "c"},
+		`{"payload":["a","b"]}`:                              {"a", "b"},
 		`{"payload":["java.util.ArrayList",["a","b"]]}`:      {"a", "b"},
 		`{"payload":[]}`:                                     {},
 		`{"payload":["java.util.ArrayList",["only"]],"z":1}`: {"only"},
@@ -174,14 +175,14 @@ func TestClassAndUnknownFieldsOfAPayloadAreKept(t *testing.T) {
 	i.Payload = part{"", 2}
 	data, err := discovery.Encode(i)
 	require.NoError(t, err)
-	assert.Contains(t, string(data), `"payload":{"@class":"com.example.C","n":2,"last":null,"new":{"b":[1,2]}}`)
+	assert.Contains(t, string(data), `"payload":{"@class":"com.example.C","n":2,"new":{"b":[1,2]},"last":null}`)
 
 	whole, err := discovery.Decode[map[string]any]([]byte(`{"payload":{"@class":"com.example.C","k":"v","l":"w"}}`))
 	require.NoError(t, err)
 	assert.Equal(t, map[string]any{"k": "v", "l": "w"}, whole.Payload)
 	raw, err := discovery.Decode[json.RawMessage]([]byte(`{"payload":{"l":1,"@class":"com.example.C","k":2}}`))
 	require.NoError(t, err)
-	assert.Equal(t, `{"k":2,"l":1}`, string(raw.Payload))
+	assert.Equal(t, `{"l":1,"k":2}`, string(raw.Payload))
 	data, err = discovery.Encode(discovery.Instance[json.RawMessage]{Payload: json.RawMessage(`{"k":1,"@class":"com.example.C"}`)})
 	require.NoError(t, err)
 	assert.Contains(t, string(data), `"payload":{"@class":"com.example.C","k":1}`, "a class that the payload writes itself")
