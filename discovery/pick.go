@@ -85,23 +85,21 @@ func (w *Watch[T]) Pick(strategy Strategy[T]) (picked Instance[T], err error) {
 func (w *Watch[T]) Down(i Instance[T]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.expireDown()
+	maps.DeleteFunc(w.down, func(_ int64, times []time.Time) bool { return time.Since(times[0]) >= w.d.cfg.downWindow })
 	if times := w.down[i.czxid]; len(times) < w.d.cfg.downErrors {
 		w.down[i.czxid] = append(times, time.Now())
 	}
 }
 
-// expireDown forgets errors whose window has passed. The caller holds mu.
-func (w *Watch[T]) expireDown() {
-	maps.DeleteFunc(w.down, func(_ int64, times []time.Time) bool { return time.Since(times[0]) >= w.d.cfg.downWindow })
-}
-
-// up returns the enabled instances without those that are down. The caller holds mu.
+// up returns the instances that are neither disabled nor down, in a list that is not changed. The caller holds mu.
 func (w *Watch[T]) up() []Instance[T] {
-	w.expireDown()
-	enabled := w.now().enabled
-	if len(w.down) == 0 {
-		return enabled
+	leftOut := func(i Instance[T]) bool {
+		times := w.down[i.czxid]
+		return i.Disabled || len(times) >= w.d.cfg.downErrors && time.Since(times[0]) < w.d.cfg.downWindow
 	}
-	return slices.DeleteFunc(slices.Clone(enabled), func(i Instance[T]) bool { return len(w.down[i.czxid]) >= w.d.cfg.downErrors })
+	all := w.now()
+	if !slices.ContainsFunc(all, leftOut) {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), leftOut)
 }

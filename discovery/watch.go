@@ -23,14 +23,11 @@ type Watch[T any] struct {
 
 	mu      sync.Mutex // guards what follows; OnUnreadable is never called under it
 	known   map[string]*Instance[T]
-	list    *list[T]      // of known; nil: it is made when somebody wants it
+	list    []Instance[T] // of known, in the order of their paths; nil: it is made when somebody wants it
 	changed chan struct{} // closed with each change, and replaced
 	turn    Turn
 	down    map[int64][]time.Time // when requests to an instance have failed, by czxid of its node
 }
-
-// list is the instances of a service at one moment. It is not changed.
-type list[T any] struct{ all, enabled []Instance[T] }
 
 // Watch follows a service, and returns when its instances are known. ctx is for the waiting only. A service without
 // instances is followed as well. Errors are those of cache.New and cache.Cache.Sync. Whoever makes a Watch must [Watch.Close] it.
@@ -76,21 +73,15 @@ func (w *Watch[T]) take(ch cache.Change) {
 	w.changed = make(chan struct{})
 }
 
-// now returns the instances. The caller holds mu.
-func (w *Watch[T]) now() *list[T] {
-	if w.list != nil {
-		return w.list
+// now returns the instances, in a list that is not changed. The caller holds mu.
+func (w *Watch[T]) now() []Instance[T] {
+	if w.list == nil {
+		w.list = make([]Instance[T], len(w.known))
+		for n, path := range slices.Sorted(maps.Keys(w.known)) {
+			w.list[n] = *w.known[path]
+			w.known[path] = &w.list[n] // so that they are in memory once
+		}
 	}
-	all := make([]Instance[T], len(w.known))
-	for n, path := range slices.Sorted(maps.Keys(w.known)) {
-		all[n] = *w.known[path]
-		w.known[path] = &all[n] // so that they are in memory once
-	}
-	enabled := all
-	if disabled := func(i Instance[T]) bool { return i.Disabled }; slices.ContainsFunc(all, disabled) {
-		enabled = slices.DeleteFunc(slices.Clone(all), disabled)
-	}
-	w.list = &list[T]{all, enabled}
 	return w.list
 }
 
@@ -99,7 +90,7 @@ func (w *Watch[T]) now() *list[T] {
 func (w *Watch[T]) Instances() []Instance[T] {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.Clone(w.now().all)
+	return slices.Clone(w.now())
 }
 
 // Changes yields the instances, first as they are now and then after each change, until ctx is done or the Watch or its client
@@ -107,17 +98,17 @@ func (w *Watch[T]) Instances() []Instance[T] {
 // of their own.
 func (w *Watch[T]) Changes(ctx context.Context) iter.Seq[[]Instance[T]] {
 	return func(yield func([]Instance[T]) bool) {
-		var last *list[T]
+		var last <-chan struct{} // of the list that was yielded
 		for {
 			_, state := w.Current()
 			if ctx.Err() != nil || w.Err() != nil {
 				return
 			}
 			w.mu.Lock()
-			now, changed := w.now(), w.changed
+			list, changed := w.now(), w.changed
 			w.mu.Unlock()
-			if now != last {
-				if last = now; !yield(slices.Clone(now.all)) {
+			if changed != last {
+				if last = changed; !yield(slices.Clone(list)) {
 					return
 				}
 			}
