@@ -106,3 +106,13 @@ func ExampleClient_Create_protected() {
 	// Output:
 	// job-0000000000
 }
+
+func ExampleUnprotected() {
+	for _, child := range []string{"_c_4bd9b3ea-5e1c-4e3a-8a3f-0a2f9d9b6c11-lock-0000000007", "lock-0000000008"} {
+		name, id := framework.Unprotected(child)
+		fmt.Printf("%s %q\n", name, id)
+	}
+	// Output:
+	// lock-0000000007 "4bd9b3ea-5e1c-4e3a-8a3f-0a2f9d9b6c11"
+	// lock-0000000008 ""
+}

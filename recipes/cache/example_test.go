@@ -88,6 +88,46 @@ func ExampleCache_Changes() {
 	// changed: db2:5432, was db1:5432
 }
 
+// A service says whether it works with configuration that may be out of date.
+func ExampleCache_Current() {
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	c, err := cache.New(client, "/config")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	until := func(want bool) {
+		for ok, changed := c.Current(); ok != want; ok, changed = c.Current() {
+			<-changed
+			if err := c.Err(); err != nil { // it will not change any more
+				log.Fatal(err)
+			}
+		}
+		fmt.Println("current:", want)
+	}
+	until(true) // all is loaded
+	server.Stop()
+	until(false)
+	if err := server.Restart(); err != nil {
+		log.Fatal(err)
+	}
+	until(true)
+	// Output:
+	// current: true
+	// current: false
+	// current: true
+}
+
 func ExampleNewValues() {
 	type limits struct{ Rate int }
 	server, err := zktest.Start() // a ZooKeeper server in this process

@@ -56,6 +56,37 @@ func ExampleKeep() {
 	// it is back
 }
 
+// A service takes requests only while its registration is there.
+func ExampleNode_Present() {
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	n, err := node.Keep(context.Background(), client, "/services/host-7", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for n.Err() == nil {
+		there, changed := n.Present()
+		fmt.Println("takes requests:", there)
+		if there {
+			go n.Close() // instead of work
+		}
+		<-changed
+	}
+	fmt.Println(n.Err())
+	// Output:
+	// takes requests: true
+	// keep /services/host-7: it was closed
+}
+
 // Two workers find each other.
 func ExampleJoin() {
 	server, err := zktest.Start() // a ZooKeeper server in this process
