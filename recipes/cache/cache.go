@@ -210,8 +210,14 @@ func (c *Cache) sync(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return c.client.GaveUp(ctx, s.err)
 		}
+		done := make(chan error, 1)
+		s.loop.link.CatchUp(func(err error) {
+			if err == nil { // otherwise the connection has ended
+				s.loop.post(func() { s.loop.closeGroup(done) })
+			}
+		})
 		select {
-		case err := <-s.loop.caughtUp():
+		case err := <-done:
 			return err
 		case <-s.loop.link.Down():
 		case <-c.ctx.Done():

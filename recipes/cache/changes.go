@@ -97,11 +97,8 @@ func (l *loop) event(e zk.Event) {
 	case n == nil:
 		l.unknown(e.Path)
 	case !l.reached(n) && l.byPath[e.Path] == nil: // the load will come to it
-	case e.Type == zk.EventNodeDeleted:
+	case e.Type == zk.EventNodeDeleted && !(l.oneShot && e.Path == l.c.Path()): // that one is asked for, to set a watch again
 		l.removeAll(e.Path)
-		if l.oneShot && e.Path == l.c.Path() { // for a watch
-			l.mark(e.Path, l.open())
-		}
 	default:
 		l.mark(e.Path, l.open())
 	}
@@ -110,38 +107,28 @@ func (l *loop) event(e zk.Event) {
 // unknown takes in an event about a node that is not in the copy. If its parent is not there either, and is not to be read, the client
 // was not allowed to read that when it was created: the topmost such node is read, and then what is below it.
 func (l *loop) unknown(path string) {
-	for path != l.c.Path() {
-		dir, _ := framework.Split(path)
-		if dir == path {
-			return // it is not below the root
-		}
-		if parent := l.c.nodes.find(dir); parent != nil {
-			if !l.reached(parent) || !l.c.lists(dir) || !l.c.keeps(path) {
-				return // it will be listed, or does not belong into the copy
-			}
-			break
-		}
-		if m := l.byPath[dir]; m != nil && m.state != idle {
-			return // the parent is about to be read, and then listed
-		}
-		path = dir
+	dir, _ := framework.Split(path)
+	switch parent, m := l.c.nodes.find(dir), l.byPath[dir]; {
+	case path == l.c.Path() || l.reached(parent) && l.c.lists(dir) && l.c.keeps(path):
+		l.mark(path, l.open())
+	case parent != nil: // it will be listed, or does not belong into the copy
+	case m != nil && m.state != idle: // the parent is about to be read, and then listed
+	case dir != path: // otherwise it is not below the root
+		l.unknown(dir)
 	}
-	l.mark(path, l.open())
 }
 
-// read asks for the data and the stat of a node.
+// read asks for the stat of a node, and for its data if somebody wants them.
 func (l *loop) read(m *mark) {
 	l.asks(m, reading)
 	found := func(data []byte, stat *zk.Stat, err error) {
 		l.answered(m, err, func() { l.found(m, &value{data, *stat}) })
 	}
-	switch {
-	case l.c.cfg.readsData():
-		l.link.Get(m.path, found)
-	case l.oneShot: // an exists would leave a watch for a node that is gone
-		l.link.Get(m.path, func(_ []byte, stat *zk.Stat, err error) { found(nil, stat, err) })
-	default:
+	cfg := &l.c.cfg
+	if cfg.withoutData && cfg.onChange == nil && !l.oneShot { // as a standard watch, an exists would stay for a node that is gone
 		l.link.Exists(m.path, func(stat *zk.Stat, err error) { found(nil, stat, err) })
+	} else {
+		l.link.Get(m.path, found)
 	}
 }
 
@@ -166,9 +153,14 @@ func (l *loop) failed(m *mark, err error) {
 		l.done(m)
 	case errors.Is(err, zk.ErrNoAuth): // neither the node nor what is below it is shown
 		l.removeAll(m.path)
-		l.refuse(m)
+		if m.path == l.c.Path() {
+			l.rootErr = zk.ErrNoAuth
+		}
+		leave(&m.group)
+		leave(&m.later)
+		l.rest(m, paused, minRefused, maxRefused)
 	default:
-		l.retry(m)
+		l.rest(m, paused, minFailed, maxFailed)
 	}
 }
 
@@ -189,7 +181,7 @@ func (l *loop) found(m *mark, v *value) {
 		l.mark(l.c.Path(), l.groups[0])
 		return
 	case older: // the server is behind, although it has caught up
-		l.retry(m)
+		l.rest(m, paused, minFailed, maxFailed)
 		return
 	case another && !root && l.oneShot && parent.unread(): // the parent, whose watches were used up, may have been made again
 		if parent.state == paused {

@@ -3,6 +3,7 @@ package cache
 import (
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -38,22 +39,20 @@ type loop struct {
 //	           event, or in a list
 //	(no mark) ─────────────────────→ ready ──→ reading ──→ listing ──→ idle ──→ (no mark)
 //	idle ─── event ──→ paused ─────→ ready          ╰─── no children ──↗
-//	refused ── timer, event, Sync ─→ ready          ╰── fails: paused; no permission: refused
+//	                                                ╰── fails: paused
 type mark struct {
-	path   string
-	state  state
-	level  int // how often in a row it changed within the pause after a read
-	failed int // times in a row that it could not be read
-	timer  *time.Timer
-	group  *group // of the read that is to come or under way; nil if there is none
-	later  *group // of the read after that, which an event asks for; nil if there is none
+	path  string
+	state state
+	pause time.Duration // the last one; 0: there was none
+	timer *time.Timer   // ends the pause
+	group *group        // of the read that is to come or under way; nil if there is none, or nobody waits since it must not be read
+	later *group        // of the read after that, which an event asks for; nil if there is none
 }
 
 type state int
 
 const (
 	idle    state = iota // it was just read, and is forgotten when the timer fires
-	refused              // it must not be read: it is tried again when the timer fires
 	paused               // it is to be read when the timer fires
 	ready                // it is to be read
 	reading              // its data and stat were asked for
@@ -65,22 +64,18 @@ const (
 type group struct {
 	number int          // in order
 	left   int          // reads that are to come or under way
-	done   chan<- error // gets why the root cannot be read; nil for the load
+	done   chan<- error // gets why the root cannot be read
 }
 
 const (
 	maxInFlight = 64
 
-	// Pauses between two reads of a node that a server refuses, and of one that fails otherwise.
+	// Pauses between two reads of a node, which double: after one that a server refuses, one that fails otherwise, and one that succeeds,
+	// while the node changes in each pause.
 	minRefused, maxRefused = time.Second, time.Minute
 	minFailed, maxFailed   = 50 * time.Millisecond, 5 * time.Second
-
-	// Between two reads of a node there are pauses. They double while it changes in each of them.
-	minRest, maxRest = time.Millisecond, 50 * time.Millisecond
+	minRest, maxRest       = time.Millisecond, 50 * time.Millisecond
 )
-
-// backedOff is the nth of pauses that double, from 0 on.
-func backedOff(first, last time.Duration, n int) time.Duration { return min(first<<min(n, 20), last) }
 
 // run sets the watch and has the server catch up: all that is read after that is at least as new as anything that was read before it,
 // by anybody. Then it loads the tree and follows it. It returns when the connection or the cache has ended.
@@ -96,7 +91,7 @@ func (l *loop) run() error {
 	l.c.show(l, nil, false, false)
 	l.byPath, l.groups = make(map[string]*mark), []*group{{}}
 	l.mark(l.c.Path(), l.open())
-	l.closeGroup(nil)
+	l.closeGroup(make(chan error, 1))
 	for l.c.ctx.Err() == nil && !wait.Closed(l.link.Down()) {
 		l.send()
 		l.report()
@@ -140,38 +135,22 @@ func (l *loop) watch() (remove func(), err error) {
 
 // report shows whether the copy is current, and then lets those go on whose wait has ended.
 func (l *loop) report() {
-	var finished []*group
-	for len(l.groups) > 1 && l.groups[0].left == 0 {
-		finished, l.groups = append(finished, l.groups[0]), l.groups[1:]
-	}
-	ended := !l.loaded && len(finished) > 0
+	unread := func(g *group) bool { return g.left > 0 }
+	ended := !l.loaded && !unread(l.groups[0])
 	if ended {
 		l.loaded, l.newSession = true, false
 		l.byPath = maps.Collect(maps.All(l.byPath)) // a map does not shrink
 		l.c.counts.resyncs.Add(1)
 		l.c.nodes.endLoad()
 	}
-	if current := l.loaded && len(l.groups) == 1 && l.open().left == 0; ended || current != l.current {
+	if current := l.loaded && !slices.ContainsFunc(l.groups, unread); ended || current != l.current {
 		l.current = current
 		l.c.show(l, nil, l.loaded, current)
 	}
-	for _, g := range finished {
-		if g.done != nil {
-			g.done <- l.rootErr
-		}
+	for len(l.groups) > 1 && !unread(l.groups[0]) {
+		l.groups[0].done <- l.rootErr
+		l.groups = l.groups[1:]
 	}
-}
-
-// caughtUp returns a channel that gets an error or nil when the server has caught up, and everything has been read of which it had
-// reported a change. Any goroutine may call it. If the connection ends nothing may come.
-func (l *loop) caughtUp() <-chan error {
-	done := make(chan error, 1)
-	l.link.CatchUp(func(err error) {
-		if err == nil {
-			l.post(func() { l.closeGroup(done) })
-		}
-	})
-	return done
 }
 
 // closeGroup has done get something when all has been read that is to be read at this moment. That includes nodes which could not
@@ -180,7 +159,7 @@ func (l *loop) closeGroup(done chan<- error) {
 	open := l.open()
 	open.done = done
 	for _, m := range l.byPath {
-		if m.state == refused || m.state == paused {
+		if m.state == paused {
 			l.queue(m)
 		}
 	}
@@ -214,13 +193,13 @@ func (l *loop) mark(path string, g *group) {
 		m = &mark{path: path}
 		l.byPath[path] = m
 		l.queue(m)
-	case m.state == refused:
-		l.queue(m)
-	case m.state == idle:
-		m.state, m.level = paused, m.level+1
 	case m.state == listing: // its stat may be older than this
 		join(&m.later, g)
 		return
+	case m.state == paused && m.group == nil: // it could not be read, and now it may be
+		l.queue(m)
+	case m.state == idle:
+		m.state = paused
 	}
 	join(&m.group, g)
 	if m.state == paused && g != l.open() { // somebody waits
@@ -270,11 +249,11 @@ func (l *loop) answered(m *mark, err error, take func()) {
 	})
 }
 
-// pause puts m into a state that ends after d.
-func (l *loop) pause(m *mark, s state, d time.Duration) {
-	m.state = s
+// rest puts m into a state that ends after a pause, twice as long as the last one.
+func (l *loop) rest(m *mark, s state, first, last time.Duration) {
+	m.state, m.pause = s, min(max(2*m.pause, first), last)
 	var timer *time.Timer
-	timer = time.AfterFunc(d, func() {
+	timer = time.AfterFunc(m.pause, func() {
 		l.post(func() {
 			switch {
 			case m.timer != timer: // it has gone on
@@ -288,39 +267,21 @@ func (l *loop) pause(m *mark, s state, d time.Duration) {
 	m.timer = timer
 }
 
-// retry has m be read again after a pause.
-func (l *loop) retry(m *mark) {
-	l.pause(m, paused, backedOff(minFailed, maxFailed, m.failed))
-	m.failed++
-}
-
-// refuse notes that m must not be read. Nobody waits for that.
-func (l *loop) refuse(m *mark) {
-	if m.path == l.c.Path() {
-		l.rootErr = zk.ErrNoAuth
-	}
-	leave(&m.group)
-	leave(&m.later)
-	l.pause(m, refused, backedOff(minRefused, maxRefused, m.failed))
-	m.failed++
-}
-
 // done ends a read of m.
 func (l *loop) done(m *mark) {
 	if m.path == l.c.Path() {
 		l.rootErr = nil
 	}
 	leave(&m.group)
-	m.group, m.later, m.failed = m.later, nil, 0
-	switch rest := backedOff(minRest, maxRest, m.level); {
+	m.group, m.later = m.later, nil
+	switch {
 	case m.group == nil && l.loaded:
-		l.pause(m, idle, rest)
+		l.rest(m, idle, minRest, maxRest)
 	case m.group == nil:
 		delete(l.byPath, m.path)
-	case !l.loaded || m.group != l.open():
+	case m.group == l.open():
+		l.rest(m, paused, minRest, maxRest)
+	default: // somebody waits
 		l.queue(m)
-	default:
-		m.level++
-		l.pause(m, paused, rest)
 	}
 }

@@ -18,9 +18,6 @@ type config struct {
 	standard    bool         // see [engine.StandardWatches]
 }
 
-// readsData reports whether the data of nodes are read.
-func (c *config) readsData() bool { return !c.withoutData || c.onChange != nil }
-
 func init() {
 	engine.StandardWatches = Option(func(c *config) error {
 		c.standard = true

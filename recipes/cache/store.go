@@ -33,23 +33,15 @@ type node[V any] struct {
 
 // find returns the node at path, or nil.
 func (s *store[V]) find(path string) *node[V] {
-	rest, ok := strings.CutPrefix(path, s.path)
-	switch {
-	case ok && rest == "":
+	if path == s.path {
 		return s.root
-	case ok && s.path != "/":
-		rest, ok = strings.CutPrefix(rest, "/")
 	}
-	if !ok {
-		return nil
+	if dir, name := framework.Split(path); strings.HasPrefix(path, s.path) {
+		if parent := s.find(dir); parent != nil {
+			return parent.children[name]
+		}
 	}
-	n := s.root
-	for more := true; more && n != nil; {
-		var name string
-		name, rest, more = strings.Cut(rest, "/")
-		n = n.children[name]
-	}
-	return n
+	return nil
 }
 
 // get returns the value at path, or nil.
