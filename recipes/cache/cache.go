@@ -33,19 +33,7 @@ type value struct {
 	stat zk.Stat
 }
 
-func (v *value) size() int64 {
-	if v == nil {
-		return 0
-	}
-	return int64(len(v.data))
-}
-
 func (v *value) node(path string) Node { return Node{Path: path, Data: v.data, Stat: v.stat} }
-
-// compare orders two states of one path by age.
-func (v *value) compare(s *zk.Stat) int {
-	return cmp.Or(cmp.Compare(v.stat.Czxid, s.Czxid), cmp.Compare(v.stat.Mzxid, s.Mzxid))
-}
 
 // Cache is a copy of a tree. All methods are safe for concurrent use.
 type Cache struct {
@@ -134,17 +122,6 @@ func (c *Cache) Close() error {
 	c.mu.Unlock()
 	c.wg.Wait()
 	return nil
-}
-
-// background runs f, which must end with c.ctx, on a goroutine that Close waits for. It reports whether it could.
-func (c *Cache) background(f func()) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ctx.Err() != nil {
-		return false
-	}
-	c.wg.Go(f)
-	return true
 }
 
 // Err is nil until the cache has ended, and then [framework.ErrEnded], or [framework.ErrClosed] if its client was closed.
@@ -239,7 +216,7 @@ type Stats struct {
 // Stats returns the numbers of this moment.
 func (c *Cache) Stats() Stats {
 	now, _ := c.now.Get()
-	s := Stats{Nodes: c.nodes.len(), Bytes: c.counts.bytes.Load(), Reads: c.counts.reads.Load(), Resyncs: c.counts.resyncs.Load(),
+	s := Stats{Nodes: int(c.nodes.size.Load()), Bytes: c.counts.bytes.Load(), Reads: c.counts.reads.Load(), Resyncs: c.counts.resyncs.Load(),
 		StandardWatches: now.loop != nil && now.loop.oneShot}
 	if !now.loaded {
 		s.Age = time.Since(now.since)

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"errors"
@@ -46,11 +47,6 @@ type Change struct {
 // pair has no change, and says why it ended: the error is that of ctx, or that of [Cache.Err]. Any number of goroutines may have an
 // iteration of their own.
 //
-//	for ch, err := range c.Changes(ctx) {
-//		if err != nil { return err }
-//		...
-//	}
-//
 // One Change of Kind Loaded comes in each iteration, when all that was there has been reported: after what the copy holds, or, if the
 // tree is being loaded for the first time, after what that finds. It also comes if there is no node.
 //
@@ -61,13 +57,19 @@ type Change struct {
 // A reader that is slower than the changes gets the newest state of each path instead of every one; a node that was created and deleted
 // meanwhile is left out. So at most two changes of each path wait for a reader.
 func (c *Cache) Changes(ctx context.Context) iter.Seq2[Change, error] {
-	return func(yield func(Change, error) bool) {
-		for i := range c.nodes.items(c.nodes.subscribe(), ctx, c.ctx) {
-			if !yield(change(i, (*value).node), nil) {
+	return changes(ctx, c, &c.nodes, func(i *item[value]) Change { return change(i, (*value).node) })
+}
+
+// changes iterates over what there is in a store and over its changes, and then over why it has ended.
+func changes[V, C any](ctx context.Context, c *Cache, s *store[V], change func(*item[V]) C) iter.Seq2[C, error] {
+	return func(yield func(C, error) bool) {
+		for i := range s.items(s.subscribe(), ctx, c.ctx) {
+			if !yield(change(i), nil) {
 				return
 			}
 		}
-		yield(Change{}, follow.OpError("changes", c.Path(), c.ended(ctx)))
+		var none C
+		yield(none, follow.OpError("changes", c.Path(), c.ended(ctx)))
 	}
 }
 
@@ -97,8 +99,11 @@ func (l *loop) event(e zk.Event) {
 	case n == nil:
 		l.unknown(e.Path)
 	case !l.reached(n) && l.byPath[e.Path] == nil: // the load will come to it
-	case e.Type == zk.EventNodeDeleted && !(l.oneShot && e.Path == l.c.Path()): // that one is asked for, to set a watch again
+	case e.Type == zk.EventNodeDeleted:
 		l.removeAll(e.Path)
+		if l.oneShot && e.Path == l.c.Path() { // for a watch
+			l.mark(e.Path, l.open())
+		}
 	default:
 		l.mark(e.Path, l.open())
 	}
@@ -168,14 +173,13 @@ func (l *loop) failed(m *mark, err error) {
 func (l *loop) found(m *mark, v *value) {
 	dir, _ := framework.Split(m.path)
 	n, root := l.c.nodes.find(m.path), m.path == l.c.Path()
-	older := n != nil && n.value.compare(&v.stat) > 0
+	older := n != nil && cmp.Or(cmp.Compare(n.value.stat.Czxid, v.stat.Czxid), cmp.Compare(n.value.stat.Mzxid, v.stat.Mzxid)) > 0
 	another := n == nil || n.value.stat.Czxid != v.stat.Czxid
 	switch parent := l.byPath[dir]; {
 	case !root && !l.reached(l.c.nodes.find(dir)): // it will be read when its parent is
 		l.done(m)
 		return
 	case older && l.newSession: // the ensemble was restored from a backup: the copy is dropped and loaded again
-		l.newSession = false
 		l.removeAll(l.c.Path())
 		l.done(m)
 		l.mark(l.c.Path(), l.groups[0])
@@ -262,7 +266,7 @@ func (l *loop) put(path string, v *value) *node[value] {
 	if v != nil && l.c.cfg.withoutData {
 		v.data = nil // they were read for OnChange
 	}
-	l.c.counts.bytes.Add(v.size() - old.size())
+	l.c.counts.bytes.Add(int64(len(orZero(v).data) - len(orZero(old).data)))
 	return l.c.nodes.put(path, v, changed)
 }
 

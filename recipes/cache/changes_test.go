@@ -165,5 +165,5 @@ func TestNodesAreInTheOrderOfTheTree(t *testing.T) {
 	require.Equal(t, []string{"/", "/a", "/a-b", "/aa", "/b"}, list("/", 1))
 	require.Equal(t, []string{"/a", "/a/b", "/a/bc"}, list("/a", 1))
 	require.Empty(t, list("/c", 1))
-	require.Equal(t, len(want), s.len())
+	require.EqualValues(t, len(want), s.size.Load())
 }

@@ -12,12 +12,10 @@
 //
 // # How it works
 //
-// One goroutine owns the tree, and handles events and answers in the order in which one connection brings them. On each new connection
-// it sets a watch first: one persistent recursive watch for the whole tree. Then it makes the server catch up with the ensemble, and
-// then it reads every node, from the root down. From then on it reads a node again when an event names it, and removes a node with all
-// below it when an event or an answer says that it was deleted. On servers without persistent watches that it can use (ZooKeeper before
-// 3.6, ClickHouse Keeper) it sets standard watches, two for each node. The cache finds that out by itself, and takes them back when it
-// is closed; a Keeper has them until they fire.
+// One goroutine follows one connection. First it sets a watch for the whole tree, then it makes the server catch up with the ensemble,
+// and then it reads every node, from the root down. From then on it reads what events name. On servers without persistent watches that it
+// can use (ZooKeeper before 3.6, ClickHouse Keeper) it sets standard watches, two for each node. The cache finds that out by itself, and
+// takes them back when it is closed; a Keeper has them until they fire.
 //
 // # What it promises
 //
@@ -27,7 +25,7 @@
 //   - It goes on through any outage, and [Cache.Current] says when the copy may be out of date.
 //   - It never writes a node. A root that does not exist is waited for.
 //   - There is one request at a time for each node, however often that changes, and a limit for all.
-//   - A slow reader of [Cache.Changes] delays nobody, and gets the newest state of each node.
+//   - A slow reader of [Cache.Changes] delays nobody.
 //
 // # What it cannot promise
 //
@@ -35,12 +33,10 @@
 // and one that must not meet a change in between needs a lock or a Multi with a version.
 //
 // ZooKeeper reports neither changes of ACLs nor, to a watch of the node itself, changes of its list of children. So the Aversion,
-// Cversion, Pzxid and NumChildren of a [Node] are those of the last time that it was read.
-//
-// Servers from 3.8.4 on report nothing about a node to a client that may not read it at that moment. So if you change ACLs of nodes
-// that are in a cache: a node that became unreadable stays in the copy as it was, also when it is deleted, and a node that became
-// readable is missing until something happens to it. Neither Sync nor Current shows this. The next reconnect corrects it, since
-// everything is read again then.
+// Cversion, Pzxid and NumChildren of a [Node] are those of the last time that it was read. And servers from 3.8.4 on report nothing about
+// a node to a client that may not read it at that moment. So a node that became unreadable stays in the copy as it was, also when it is
+// deleted, and one that became readable is missing until something happens to it. Neither Sync nor Current shows this. The next
+// reconnect corrects it.
 //
 // If an ensemble is restored from a backup, the copy may be newer than its nodes. A cache that finds that out in a new session drops
 // the copy, as if all nodes had been deleted, and loads it again. It cannot find out what has the same zxids as before.

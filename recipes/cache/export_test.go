@@ -15,4 +15,4 @@ func (c *Cache) Readers() int {
 }
 
 // Known is the number of nodes whose values are kept.
-func (v *Values[T]) Known() int { return v.known.len() }
+func (v *Values[T]) Known() int { return int(v.known.size.Load()) }

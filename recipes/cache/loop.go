@@ -196,15 +196,12 @@ func (l *loop) mark(path string, g *group) {
 	case m.state == listing: // its stat may be older than this
 		join(&m.later, g)
 		return
-	case m.state == paused && m.group == nil: // it could not be read, and now it may be
+	case m.state <= paused && g != l.open(), m.state == paused && m.group == nil: // somebody waits, or it is worth a try
 		l.queue(m)
 	case m.state == idle:
 		m.state = paused
 	}
 	join(&m.group, g)
-	if m.state == paused && g != l.open() { // somebody waits
-		l.queue(m)
-	}
 }
 
 // unread reports whether m is to be read, or was asked for and not answered.

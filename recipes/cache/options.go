@@ -1,10 +1,8 @@
 package cache
 
 import (
-	"fmt"
-
-	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/opt"
 )
 
 // Option configures a [Cache]. [New] refuses bad values with [framework.ErrBadArgument].
@@ -18,35 +16,18 @@ type config struct {
 	standard    bool         // see [engine.StandardWatches]
 }
 
-func init() {
-	engine.StandardWatches = Option(func(c *config) error {
-		c.standard = true
-		return nil
-	})
-}
+func init() { engine.StandardWatches = Option(opt.Set(func(c *config) { c.standard = true })) }
 
 // WithDepth limits the copy to n levels below the root of the cache: 0 is the root alone, 1 the root and its children. n must not be
 // negative. The default is no limit.
 func WithDepth(n int) Option {
-	return func(c *config) error {
-		if n < 0 {
-			return fmt.Errorf("%w: depth %d", framework.ErrBadArgument, n)
-		}
-		c.depth = n
-		return nil
-	}
+	return opt.Checked(n >= 0, func(c *config) { c.depth = n }, "depth %d", n)
 }
 
 // WithFilter leaves out the nodes below the root for which keep returns false, and everything below them. keep must be quick, must
 // always give the same answer for a path, and must not call the cache. The default keeps all.
 func WithFilter(keep func(path string) bool) Option {
-	return func(c *config) error {
-		if keep == nil {
-			return fmt.Errorf("%w: nil filter", framework.ErrBadArgument)
-		}
-		c.filter = keep
-		return nil
-	}
+	return opt.Checked(keep != nil, func(c *config) { c.filter = keep }, "nil filter")
 }
 
 // WithoutData keeps the stats of nodes, and not their data: Data is nil. Changes of data are still reported. Without [OnChange]
@@ -55,10 +36,7 @@ func WithFilter(keep func(path string) bool) Option {
 // Nodes that the client may not read are left out, as with data. But servers before 3.8.4 and 3.9.2 give the stat to everybody: with a
 // persistent watch such a cache shows them as well if they had no children when their stat was read.
 func WithoutData() Option {
-	return func(c *config) error {
-		c.withoutData = true
-		return nil
-	}
+	return opt.Set(func(c *config) { c.withoutData = true })
 }
 
 // OnChange calls f with each change of the copy, in order, after it was made: all that [Cache.Changes] reports, but one after the
@@ -68,11 +46,5 @@ func WithoutData() Option {
 // With [WithoutData], New has the data that were read. They are dropped when f has returned, so who keeps something else of each
 // node needs no memory for them.
 func OnChange(f func(Change)) Option {
-	return func(c *config) error {
-		if f == nil {
-			return fmt.Errorf("%w: OnChange(nil)", framework.ErrBadArgument)
-		}
-		c.onChange = f
-		return nil
-	}
+	return opt.Checked(f != nil, func(c *config) { c.onChange = f }, "OnChange(nil)")
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gocurator/curator/framework"
 )
@@ -15,11 +16,11 @@ import (
 type store[V any] struct {
 	path    string   // of the root
 	readers sync.Map // *reader[V] to nil
+	size    atomic.Int64
 
 	mu     sync.RWMutex // guards what follows, and is held while readers get a change
 	root   *node[V]     // nil if it does not exist
-	size   int
-	loaded bool // all that was there has been put
+	loaded bool         // all that was there has been put
 }
 
 // anyLevel is a number of levels without a limit.
@@ -54,12 +55,6 @@ func (s *store[V]) get(path string) *V {
 	return nil
 }
 
-func (s *store[V]) len() int {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.size
-}
-
 // list returns the node at path and those that are at most so many levels below it, each before its children, siblings in order
 // of their names.
 func (s *store[V]) list(path string, levels int) []item[V] {
@@ -91,11 +86,11 @@ func (s *store[V]) put(path string, v *V, change bool) *node[V] {
 	case n == nil:
 		n = &node[V]{value: v}
 		s.place(path, n)
-		s.size++
+		s.size.Add(1)
 	case v == nil:
 		old = n.value
 		s.place(path, nil)
-		s.size--
+		s.size.Add(-1)
 	default:
 		old, n.value = n.value, v
 	}
@@ -107,23 +102,21 @@ func (s *store[V]) put(path string, v *V, change bool) *node[V] {
 
 // place has n be the node at path; nil takes out the one that is there.
 func (s *store[V]) place(path string, n *node[V]) {
-	if path == s.path {
-		s.root = n
-		return
-	}
 	dir, name := framework.Split(path)
 	parent := s.find(dir)
-	if n == nil {
-		delete(parent.children, name)
-		if len(parent.children) == 0 { // a map does not shrink
+	switch {
+	case path == s.path:
+		s.root = n
+	case n == nil:
+		if delete(parent.children, name); len(parent.children) == 0 { // a map does not shrink
 			parent.children = nil
 		}
-		return
+	default:
+		if parent.children == nil {
+			parent.children = make(map[string]*node[V])
+		}
+		parent.children[strings.Clone(name)] = n // not a part of the path, which would stay as well
 	}
-	if parent.children == nil {
-		parent.children = make(map[string]*node[V])
-	}
-	parent.children[strings.Clone(name)] = n // not a part of the path, which would stay as well
 }
 
 // endLoad says that all that was there has been put. Readers get that once.

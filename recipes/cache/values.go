@@ -37,6 +37,14 @@ type Value[T any] struct {
 
 func (v *Value[T]) node(string) Node { return v.Node }
 
+// orZero is what v refers to, if there is something.
+func orZero[V any](v *V) (none V) {
+	if v != nil {
+		return *v
+	}
+	return none
+}
+
 // NewValues makes values of what a cache holds, and returns when that is decoded. decode is called with each version, unless it is
 // replaced by a newer one before, on one goroutine, and not under a lock. It must not change the node's data, and must not close the
 // cache. [JSON] is one. The error is [framework.ErrBadArgument] if an argument is nil or the cache is one [WithoutData], or that of
@@ -46,10 +54,12 @@ func NewValues[T any](c *Cache, decode func(n Node) (T, error)) (*Values[T], err
 		return nil, follow.OpError("values", "", fmt.Errorf("%w: no cache, no decoder, or a cache without data", framework.ErrBadArgument))
 	}
 	v := &Values[T]{cache: c, decode: decode, source: c.nodes.subscribe(), known: store[Value[T]]{path: c.Path()}}
-	if c.background(v.run) {
-		_ = v.wait(context.Background()) // fails only if the cache has ended
+	c.mu.Lock()
+	if c.Err() == nil {
+		c.wg.Go(v.run) // ends with the cache
 	}
-	if err := c.Err(); err != nil {
+	c.mu.Unlock()
+	if err := v.wait(context.Background()); err != nil {
 		c.nodes.readers.Delete(v.source)
 		return nil, follow.OpError("values", c.Path(), err)
 	}
@@ -57,12 +67,11 @@ func NewValues[T any](c *Cache, decode func(n Node) (T, error)) (*Values[T], err
 }
 
 // JSON decodes data as JSON. Empty data are [ErrNoValue]. It is a decoder for [NewValues].
-func JSON[T any](n Node) (T, error) {
-	var v T
+func JSON[T any](n Node) (v T, err error) {
 	if len(n.Data) == 0 {
 		return v, ErrNoValue
 	}
-	err := json.Unmarshal(n.Data, &v)
+	err = json.Unmarshal(n.Data, &v)
 	return v, err
 }
 
@@ -119,10 +128,8 @@ func (v *Values[T]) wait(ctx context.Context) error {
 // Get returns the value of the node at path, and whether there is one: ok is false if the node is not in the cache, or no version of it
 // could be decoded. It never asks a server. It may be behind [Cache.Get] by what is being decoded: see [Values.Sync].
 func (v *Values[T]) Get(path string) (value Value[T], ok bool) {
-	if known := v.known.get(path); known != nil {
-		return *known, known.good
-	}
-	return Value[T]{}, false
+	value = orZero(v.known.get(path))
+	return value, value.good
 }
 
 // All iterates over all nodes that have a value, in the order of [Cache.All], as they are when the iteration begins.
@@ -146,16 +153,7 @@ type ValueChange[T any] struct {
 // Changes is [Cache.Changes] with decoded values. Nodes without a value, and those that could not be decoded, come as well, with
 // Value.Err.
 func (v *Values[T]) Changes(ctx context.Context) iter.Seq2[ValueChange[T], error] {
-	return func(yield func(ValueChange[T], error) bool) {
-		for i := range v.known.items(v.known.subscribe(), ctx, v.cache.ctx) {
-			ch := ValueChange[T]{Change: change(i, (*Value[T]).node)}
-			if i.new != nil {
-				ch.Value = *i.new
-			}
-			if !yield(ch, nil) {
-				return
-			}
-		}
-		yield(ValueChange[T]{}, follow.OpError("changes", v.cache.Path(), v.cache.ended(ctx)))
-	}
+	return changes(ctx, v.cache, &v.known, func(i *item[Value[T]]) ValueChange[T] {
+		return ValueChange[T]{Change: change(i, (*Value[T]).node), Value: orZero(i.new)}
+	})
 }
