@@ -5,7 +5,7 @@ var cacheBugs = []mutation{
 	{
 		name:  "a cache takes whatever it reads",
 		file:  "recipes/cache/changes.go",
-		edits: []edit{{old: "older := n != nil && n.value.compare(&v.stat) > 0", new: "older := false"}},
+		edits: []edit{{old: "older := n != nil && cmp.Or(cmp.Compare(n.value.stat.Czxid, v.stat.Czxid), cmp.Compare(n.value.stat.Mzxid, v.stat.Mzxid)) > 0", new: "older := false"}},
 		pkg:   "recipes/cache", test: "TestAnAnswerThatIsOlderThanTheCopyIsNotShown",
 	},
 	{
@@ -45,7 +45,7 @@ var cacheBugs = []mutation{
 	{
 		name:  "a cache with standard watches has none for a missing root that was made and deleted while it was asked for",
 		file:  "recipes/cache/changes.go",
-		edits: []edit{{old: "l.answered(m, err, func() { l.queue(m) })", new: "l.answered(m, err, func() { l.done(m) })"}},
+		edits: []edit{{old: "l.answered(m, err, func() { l.queue(m) })", new: "l.answered(m, err, func() { l.done(m, nil) })"}},
 		pkg:   "recipes/cache", test: "TestARootThatComesAndGoesWhileItIsAskedForIsFollowed",
 	},
 	{

@@ -45,7 +45,6 @@ type Cache struct {
 
 	ctx  context.Context // ends with Close or with the client
 	stop context.CancelCauseFunc
-	mu   sync.Mutex     // held while a goroutine is added to wg
 	wg   sync.WaitGroup // every goroutine of the cache
 }
 
@@ -83,7 +82,6 @@ func New(client *framework.Client, path string, opts ...Option) (*Cache, error) 
 
 // run follows one connection after the other until the cache or its client is closed.
 func (c *Cache) run() {
-	defer c.show(nil, nil, false, false) // whoever waits with the channel of Current looks again
 	pauses := wait.Pauses{First: minFailed, Last: maxFailed}
 	var session any // of the last loop that has loaded all
 	for number := uint32(1); c.ctx.Err() == nil; number++ {
@@ -117,9 +115,7 @@ func (c *Cache) show(l *loop, err error, loaded, current bool) {
 // Close ends the cache, and with it all Changes and Sync calls, and waits for its goroutines. The copy stays as it was and can still be
 // read. It may be called any number of times, but not from the function of [WithFilter] or a decoder. It always returns nil.
 func (c *Cache) Close() error {
-	c.mu.Lock()
-	c.stop(framework.ErrEnded)
-	c.mu.Unlock()
+	c.now.Set(func(*status) { c.stop(framework.ErrEnded) }) // whoever waits with the channel of Current looks again
 	c.wg.Wait()
 	return nil
 }
@@ -142,8 +138,7 @@ func (c *Cache) Get(path string) (Node, bool) {
 // Children iterates over the children of path, in order of their names, as they are when the iteration begins. It never asks a server.
 func (c *Cache) Children(path string) iter.Seq[Node] { return c.list(path, 1, 1) }
 
-// All iterates over all nodes as they are when the iteration begins: each before its children, siblings in order of their names. It
-// never asks a server.
+// All iterates over all nodes in the same way: each before its children, siblings in order of their names.
 func (c *Cache) All() iter.Seq[Node] { return c.list(c.Path(), 0, anyLevel) }
 
 // list iterates over the nodes that are between so many levels below path.
@@ -172,13 +167,9 @@ func (c *Cache) Current() (ok bool, changed <-chan struct{}) {
 // [framework.ErrEnded], [framework.ErrClosed], and zk.ErrNoAuth if the client may not read the root. Nodes below the root that it may
 // not read are left out without an error, and so are those whose path is a [framework.ErrBadPath], which old or other servers may have.
 //
-// It costs a write that changes nothing, since that is the only request that certainly makes a server catch up: see
-// [framework.Client.Sync].
-func (c *Cache) Sync(ctx context.Context) error {
-	return follow.OpError("sync cache", c.Path(), c.sync(ctx))
-}
-
-func (c *Cache) sync(ctx context.Context) error {
+// It costs a write that changes nothing: see [framework.Client.Sync].
+func (c *Cache) Sync(ctx context.Context) (err error) {
+	defer func() { err = follow.OpError("sync cache", c.Path(), err) }()
 	for {
 		s, _ := c.now.Until(ctx, func(s status) bool { return s.up() || c.Err() != nil })
 		switch {
@@ -224,8 +215,7 @@ func (c *Cache) Stats() Stats {
 	return s
 }
 
-// keeps reports whether a node below the root belongs into the copy if its parent does and the depth allows it. One whose path the
-// client refuses does not, since it cannot be asked about.
+// keeps reports whether a node below the root belongs into the copy, apart from the depth. Nobody can ask about a path that is refused.
 func (c *Cache) keeps(path string) bool {
 	return framework.ValidatePath(path) == nil && (c.cfg.filter == nil || c.cfg.filter(path))
 }

@@ -74,22 +74,13 @@ func changes[V, C any](ctx context.Context, c *Cache, s *store[V], change func(*
 }
 
 // ended is why a wait for the cache has ended.
-func (c *Cache) ended(ctx context.Context) error {
-	if err := c.Err(); err != nil {
-		return err
-	}
-	return wait.Err(ctx)
-}
+func (c *Cache) ended(ctx context.Context) error { return cmp.Or(c.Err(), wait.Err(ctx)) }
 
 // The way of a change: an event marks a path (event, unknown); loop.go says when that is read (read, list); the answer goes into the
 // copy (found, listed, failed, put) and to the readers (publish, push), each of which takes it from a queue of its own (pop, items).
 //
-// Events and answers come in the order of the connection. So
-//
-//   - an answer is at least as new as all events that were handled before it, and older than all that follow. An event about
-//     what is just being read needs no second read;
-//   - "no such node" removes all below, as does a list or a stat that shows no such child, without a question;
-//   - the load reads each node from the root down. What an event says of a node that the load has not reached is dropped.
+// Events and answers come in one order: see package engine. So an event about what is just being read needs no second read. The load
+// reads from the root down, and what an event says of a node that it has not reached is dropped.
 
 // event takes in what a watch reports.
 func (l *loop) event(e zk.Event) {
@@ -129,8 +120,7 @@ func (l *loop) read(m *mark) {
 	found := func(data []byte, stat *zk.Stat, err error) {
 		l.answered(m, err, func() { l.found(m, &value{data, *stat}) })
 	}
-	cfg := &l.c.cfg
-	if cfg.withoutData && cfg.onChange == nil && !l.oneShot { // as a standard watch, an exists would stay for a node that is gone
+	if l.c.cfg.withoutData && l.c.cfg.onChange == nil && !l.oneShot { // the standard watch of an exists would stay for a node that is gone
 		l.link.Exists(m.path, func(stat *zk.Stat, err error) { found(nil, stat, err) })
 	} else {
 		l.link.Get(m.path, found)
@@ -155,15 +145,10 @@ func (l *loop) failed(m *mark, err error) {
 			l.link.Exists(m.path, func(_ *zk.Stat, err error) { l.answered(m, err, func() { l.queue(m) }) })
 			return
 		}
-		l.done(m)
+		l.done(m, nil)
 	case errors.Is(err, zk.ErrNoAuth): // neither the node nor what is below it is shown
 		l.removeAll(m.path)
-		if m.path == l.c.Path() {
-			l.rootErr = zk.ErrNoAuth
-		}
-		leave(&m.group)
-		leave(&m.later)
-		l.rest(m, paused, minRefused, maxRefused)
+		l.done(m, zk.ErrNoAuth)
 	default:
 		l.rest(m, paused, minFailed, maxFailed)
 	}
@@ -177,11 +162,11 @@ func (l *loop) found(m *mark, v *value) {
 	another := n == nil || n.value.stat.Czxid != v.stat.Czxid
 	switch parent := l.byPath[dir]; {
 	case !root && !l.reached(l.c.nodes.find(dir)): // it will be read when its parent is
-		l.done(m)
+		l.done(m, nil)
 		return
 	case older && l.newSession: // the ensemble was restored from a backup: the copy is dropped and loaded again
 		l.removeAll(l.c.Path())
-		l.done(m)
+		l.done(m, nil)
 		l.mark(l.c.Path(), l.groups[0])
 		return
 	case older: // the server is behind, although it has caught up
@@ -204,7 +189,7 @@ func (l *loop) found(m *mark, v *value) {
 		return
 	}
 	n.loop = l.number
-	l.done(m)
+	l.done(m, nil)
 }
 
 // listed takes in the names of children.
@@ -212,7 +197,7 @@ func (l *loop) listed(m *mark, names []string, czxid int64) {
 	n := l.c.nodes.find(m.path)
 	switch {
 	case n == nil: // it was deleted before, and made again: there was an event
-		l.done(m)
+		l.done(m, nil)
 		return
 	case n.value.stat.Czxid != czxid: // deleted and made again while the client was not allowed to read it
 		l.queue(m)
@@ -230,7 +215,7 @@ func (l *loop) listed(m *mark, names []string, czxid int64) {
 	}
 	l.removeBelow(m.path, n, there)
 	n.loop = l.number
-	l.done(m)
+	l.done(m, nil)
 }
 
 // reached reports whether a node was read on this connection, and its children were listed.
@@ -253,7 +238,7 @@ func (l *loop) removeBelow(path string, n *node[value], keep map[string]bool) {
 	}
 }
 
-// put has v be the value of the node at path, which it returns; nil takes out a node, which must have no children.
+// put is store.put, for a node of which something is known now.
 func (l *loop) put(path string, v *value) *node[value] {
 	old := l.c.nodes.get(path)
 	changed := old == nil || v == nil || old.stat.Mzxid != v.stat.Mzxid
@@ -280,8 +265,6 @@ type reader[V any] struct {
 	open  map[string]*list.Element // by path, what a later change is merged with
 }
 
-func newReader[V any]() *reader[V] { return &reader[V]{open: make(map[string]*list.Element)} }
-
 // item is that there is new at path now instead of old; nil stands for nothing. One without a path is about no node.
 type item[V any] struct {
 	path     string
@@ -291,26 +274,21 @@ type item[V any] struct {
 
 // change is what an item says to users.
 func change[V any](i *item[V], node func(v *V, path string) Node) Change {
-	ch := Change{Path: i.path, Kind: Changed}
-	if i.old != nil {
-		ch.Old = node(i.old, i.path)
-	} else {
-		ch.Kind = Created
+	switch {
+	case i.path == "":
+		return Change{Kind: Loaded}
+	case i.old == nil:
+		return Change{Kind: Created, Path: i.path, New: node(i.new, i.path)}
+	case i.new == nil:
+		return Change{Kind: Deleted, Path: i.path, Old: node(i.old, i.path)}
+	default:
+		return Change{Kind: Changed, Path: i.path, Old: node(i.old, i.path), New: node(i.new, i.path)}
 	}
-	if i.new != nil {
-		ch.New = node(i.new, i.path)
-	} else {
-		ch.Kind = Deleted
-	}
-	if i.path == "" {
-		ch.Kind = Loaded
-	}
-	return ch
 }
 
 // subscribe makes a reader of what there is and of all changes from now on.
 func (s *store[V]) subscribe() *reader[V] {
-	r := newReader[V]()
+	r := &reader[V]{open: make(map[string]*list.Element)}
 	s.mu.RLock() // nothing is published meanwhile
 	defer s.mu.RUnlock()
 	s.readers.Store(r, nil)

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"container/list"
 	"fmt"
 	"maps"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
+
+func newReader() *reader[value] { return &reader[value]{open: make(map[string]*list.Element)} }
 
 func at(czxid, mzxid int64) *value {
 	return &value{data: []byte(fmt.Sprint(mzxid)), stat: zk.Stat{Czxid: czxid, Mzxid: mzxid}}
@@ -79,7 +82,7 @@ func TestSlowReaderGetsTheNewestOfEachPath(t *testing.T) {
 		}, []string{"deleted /a/x 2", "deleted /a 1", "created /a 3", "created /a/x 4"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newReader[value]()
+			r := newReader()
 			c.push(r)
 			require.Equal(t, c.want, drain(r))
 			require.Empty(t, r.open)
@@ -92,7 +95,7 @@ func TestSlowReaderGetsTheNewestOfEachPath(t *testing.T) {
 // not fit.
 func TestChangesReplayedGiveTheTree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r, zxid := newReader[value](), int64(0)
+		r, zxid := newReader(), int64(0)
 		tree := map[string]*value{"": at(0, 0)} // what there is; "" is above the roots
 		copied := map[string]*value{"": tree[""]}
 		take := func(n int) {

@@ -1,5 +1,5 @@
 // Package cache keeps a copy of a node, of its children or of a whole tree, and reports changes. It is Curator's CuratorCache, and
-// covers PathChildrenCache, NodeCache and TreeCache.
+// covers PathChildrenCache, NodeCache and TreeCache. [NewValues] decodes what the nodes hold.
 //
 //	c, err := cache.New(client, "/config")
 //	if err != nil { ... }
@@ -7,8 +7,6 @@
 //	if err := c.Sync(ctx); err != nil { ... } // everything is loaded
 //	node, ok := c.Get("/config/db")           // never asks a server
 //	for change, err := range c.Changes(ctx) { ... }
-//
-// [NewValues] decodes what the nodes hold.
 //
 // # How it works
 //
@@ -33,10 +31,9 @@
 // and one that must not meet a change in between needs a lock or a Multi with a version.
 //
 // ZooKeeper reports neither changes of ACLs nor, to a watch of the node itself, changes of its list of children. So the Aversion,
-// Cversion, Pzxid and NumChildren of a [Node] are those of the last time that it was read. And servers from 3.8.4 on report nothing about
-// a node to a client that may not read it at that moment. So a node that became unreadable stays in the copy as it was, also when it is
-// deleted, and one that became readable is missing until something happens to it. Neither Sync nor Current shows this. The next
-// reconnect corrects it.
+// Cversion, Pzxid and NumChildren of a [Node] are those of its last read. And servers from 3.8.4 on report nothing about a node to a
+// client that may not read it at that moment. So a node that became unreadable stays in the copy as it was, also when it is deleted, and
+// one that became readable is missing until something happens to it. Neither Sync nor Current shows this. The next reconnect corrects it.
 //
 // If an ensemble is restored from a backup, the copy may be newer than its nodes. A cache that finds that out in a new session drops
 // the copy, as if all nodes had been deleted, and loads it again. It cannot find out what has the same zxids as before.

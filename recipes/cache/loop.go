@@ -13,9 +13,8 @@ import (
 	"github.com/gocurator/curator/internal/wait"
 )
 
-// loop keeps the copy in step with the ensemble on one connection. Everything in it belongs to the cache's goroutine, which
-// calls the functions in the inbox one after the other: events and answers, in the order of the connection. This file has when
-// a path is read, changes.go what becomes of it.
+// loop keeps the copy in step with the ensemble on one connection. Everything in it belongs to the cache's goroutine, which calls the
+// functions in the inbox one after the other: events and answers, in the order of the connection.
 type loop struct {
 	c       *Cache
 	link    engine.Link
@@ -28,24 +27,22 @@ type loop struct {
 	inFlight int      // requests
 	groups   []*group // of marks, the oldest first; the last one is open
 
-	newSession bool  // until the load has ended
-	loaded     bool  // as it was last shown
-	current    bool  // as it was last shown
-	rootErr    error // why the root cannot be read
+	newSession      bool  // until the load has ended
+	loaded, current bool  // as they were last shown
+	rootErr         error // why the root cannot be read
 }
 
 // mark says that something is to be done with a path. There is one for a path at most, and so one read at a time.
 //
-//	           event, or in a list
-//	(no mark) ─────────────────────→ ready ──→ reading ──→ listing ──→ idle ──→ (no mark)
-//	idle ─── event ──→ paused ─────→ ready          ╰─── no children ──↗
-//	                                                ╰── fails: paused
+//	(no mark) ── event, or in a list ──→ ready ──→ reading ──→ listing ──→ idle ──→ (no mark)
+//	idle ─────── event ──→ paused ─────→ ready          ╰─── no children ──↗
+//	                                                    ╰── fails: paused
 type mark struct {
 	path  string
 	state state
 	pause time.Duration // the last one; 0: there was none
 	timer *time.Timer   // ends the pause
-	group *group        // of the read that is to come or under way; nil if there is none, or nobody waits since it must not be read
+	group *group        // of the read that is to come or under way; nil if there is none, and if nobody waits since it must not be read
 	later *group        // of the read after that, which an event asks for; nil if there is none
 }
 
@@ -59,8 +56,7 @@ const (
 	listing              // the second request of the same read: its children, or for a missing root an exists
 )
 
-// group is the marks that were made between one Sync and the next. A Sync waits for its group and those before it. The first group
-// is the load.
+// group is the marks that were made between one Sync and the next; the first is the load. A Sync waits for its group and those before it.
 type group struct {
 	number int          // in order
 	left   int          // reads that are to come or under way
@@ -70,8 +66,7 @@ type group struct {
 const (
 	maxInFlight = 64
 
-	// Pauses between two reads of a node, which double: after one that a server refuses, one that fails otherwise, and one that succeeds,
-	// while the node changes in each pause.
+	// Pauses between two reads of a node. They double while a server refuses it, while reads fail otherwise, and while it changes in each.
 	minRefused, maxRefused = time.Second, time.Minute
 	minFailed, maxFailed   = 50 * time.Millisecond, 5 * time.Second
 	minRest, maxRest       = time.Millisecond, 50 * time.Millisecond
@@ -217,13 +212,12 @@ func (l *loop) queue(m *mark) {
 
 // send sends as many requests as may be under way.
 func (l *loop) send() {
-	for l.inFlight < maxInFlight && len(l.ready) > 0 {
-		m := l.ready[0]
-		l.ready[0] = nil
-		l.ready = l.ready[1:]
+	now := l.ready[:min(maxInFlight-l.inFlight, len(l.ready))]
+	for _, m := range now {
 		l.read(m)
 	}
-	if len(l.ready) == 0 {
+	clear(now)
+	if l.ready = l.ready[len(now):]; len(l.ready) == 0 {
 		l.ready = nil
 	}
 }
@@ -264,14 +258,17 @@ func (l *loop) rest(m *mark, s state, first, last time.Duration) {
 	m.timer = timer
 }
 
-// done ends a read of m.
-func (l *loop) done(m *mark) {
+// done ends a read of m. If that must not be read, nobody waits for the next time.
+func (l *loop) done(m *mark, refused error) {
 	if m.path == l.c.Path() {
-		l.rootErr = nil
+		l.rootErr = refused
 	}
 	leave(&m.group)
 	m.group, m.later = m.later, nil
 	switch {
+	case refused != nil:
+		leave(&m.group)
+		l.rest(m, paused, minRefused, maxRefused)
 	case m.group == nil && l.loaded:
 		l.rest(m, idle, minRest, maxRest)
 	case m.group == nil:

@@ -32,6 +32,14 @@ type node[V any] struct {
 	loop     uint32              // for the goroutine that changes the store: the last loop that has reached the node
 }
 
+// orZero is what v refers to, if there is something.
+func orZero[V any](v *V) (none V) {
+	if v != nil {
+		return *v
+	}
+	return none
+}
+
 // find returns the node at path, or nil.
 func (s *store[V]) find(path string) *node[V] {
 	if path == s.path {
@@ -55,8 +63,7 @@ func (s *store[V]) get(path string) *V {
 	return nil
 }
 
-// list returns the node at path and those that are at most so many levels below it, each before its children, siblings in order
-// of their names.
+// list returns the node at path and those that are at most so many levels below it, in the order of [Cache.All].
 func (s *store[V]) list(path string, levels int) []item[V] {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

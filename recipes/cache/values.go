@@ -11,8 +11,7 @@ import (
 	"github.com/gocurator/curator/recipes/internal/follow"
 )
 
-// ErrNoValue is what a decoder returns for a node that holds no value, such as one that only has children. It is no fault: no earlier
-// value is kept.
+// ErrNoValue is what a decoder returns for a node that holds no value. It is no fault: no earlier value is kept.
 var ErrNoValue = errors.New("node holds no value")
 
 // Values is a cache whose nodes are decoded, on one goroutine that follows its changes. Data that cannot be decoded do not replace what
@@ -26,39 +25,27 @@ type Values[T any] struct {
 
 // Value is the value of a node.
 type Value[T any] struct {
-	// Value is decoded from Node or, if Err is not nil, from the last version of the node that was decoded well. If there is none it is
-	// zero.
-	Value T
+	Value T     // of Node or, if Err is not nil, of its last version that was decoded well; zero if there is none
 	Node  Node  // as the cache has it
 	Err   error // why Node could not be decoded: the decoder's error, or ErrNoValue
-
-	good bool // there is a value
+	good  bool  // there is a value
 }
 
 func (v *Value[T]) node(string) Node { return v.Node }
 
-// orZero is what v refers to, if there is something.
-func orZero[V any](v *V) (none V) {
-	if v != nil {
-		return *v
-	}
-	return none
-}
-
-// NewValues makes values of what a cache holds, and returns when that is decoded. decode is called with each version, unless it is
-// replaced by a newer one before, on one goroutine, and not under a lock. It must not change the node's data, and must not close the
-// cache. [JSON] is one. The error is [framework.ErrBadArgument] if an argument is nil or the cache is one [WithoutData], or that of
-// [Cache.Err]. Values ends with its cache.
+// NewValues makes values of what a cache holds, and returns when that is decoded. decode is called with each version, unless a newer one
+// replaces it before, on one goroutine, and not under a lock. It must neither change the node's data nor close the cache. The error is
+// [framework.ErrBadArgument] for a nil argument and for a cache [WithoutData], or that of [Cache.Err]. Values ends with its cache.
 func NewValues[T any](c *Cache, decode func(n Node) (T, error)) (*Values[T], error) {
 	if c == nil || decode == nil || c.cfg.withoutData {
 		return nil, follow.OpError("values", "", fmt.Errorf("%w: no cache, no decoder, or a cache without data", framework.ErrBadArgument))
 	}
 	v := &Values[T]{cache: c, decode: decode, source: c.nodes.subscribe(), known: store[Value[T]]{path: c.Path()}}
-	c.mu.Lock()
-	if c.Err() == nil {
-		c.wg.Go(v.run) // ends with the cache
-	}
-	c.mu.Unlock()
+	c.now.Set(func(*status) { // Close sets it, too: it waits for run, or comes before
+		if c.Err() == nil {
+			c.wg.Go(v.run) // ends with the cache
+		}
+	})
 	if err := v.wait(context.Background()); err != nil {
 		c.nodes.readers.Delete(v.source)
 		return nil, follow.OpError("values", c.Path(), err)
@@ -86,22 +73,22 @@ func (v *Values[T]) run() {
 		case i.new == nil:
 			v.known.put(i.path, nil, true)
 		default:
-			v.known.put(i.path, v.value(i.new.node(i.path), v.known.get(i.path)), true)
+			v.known.put(i.path, v.value(i.new.node(i.path), orZero(v.known.get(i.path))), true)
 		}
 	}
 }
 
-// value decodes a node, whose value was old before, or nil.
-func (v *Values[T]) value(n Node, old *Value[T]) *Value[T] {
+// value decodes a node, whose value was old before.
+func (v *Values[T]) value(n Node, old Value[T]) *Value[T] {
 	x, err := v.decode(n)
-	now := &Value[T]{Node: n, Err: err}
 	switch {
 	case err == nil:
-		now.Value, now.good = x, true
-	case old != nil && !errors.Is(err, ErrNoValue):
-		now.Value, now.good = old.Value, old.good
+		return &Value[T]{Node: n, Value: x, good: true}
+	case errors.Is(err, ErrNoValue):
+		return &Value[T]{Node: n, Err: err}
+	default:
+		return &Value[T]{Node: n, Err: err, Value: old.Value, good: old.good}
 	}
-	return now
 }
 
 // Sync is [Cache.Sync], and then waits until what the cache holds has been decoded.
@@ -143,15 +130,13 @@ func (v *Values[T]) All() iter.Seq[Value[T]] {
 	}
 }
 
-// ValueChange is a [Change] with the value of New, which is zero if Kind is Deleted or Loaded. Its Err reports data that could not be
-// decoded.
+// ValueChange is a [Change] with the value of New, which is zero if Kind is Deleted or Loaded.
 type ValueChange[T any] struct {
 	Change
 	Value Value[T]
 }
 
-// Changes is [Cache.Changes] with decoded values. Nodes without a value, and those that could not be decoded, come as well, with
-// Value.Err.
+// Changes is [Cache.Changes] with decoded values. Nodes that could not be decoded come as well, with Value.Err.
 func (v *Values[T]) Changes(ctx context.Context) iter.Seq2[ValueChange[T], error] {
 	return changes(ctx, v.cache, &v.known, func(i *item[Value[T]]) ValueChange[T] {
 		return ValueChange[T]{Change: change(i, (*Value[T]).node), Value: orZero(i.new)}
