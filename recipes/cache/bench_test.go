@@ -74,14 +74,18 @@ func BenchmarkDelay(b *testing.B) {
 			require.NoError(b, err)
 			defer c.Close()
 			require.NoError(b, c.Sync(b.Context()))
-			arrived := make(chan time.Time)
+			loaded, arrived := make(chan struct{}), make(chan time.Time)
 			go func() { // ends with the cache
 				for ch := range c.Changes(context.Background()) {
-					if ch.Kind == cache.Changed {
+					switch ch.Kind {
+					case cache.Loaded:
+						close(loaded)
+					case cache.Changed:
 						arrived <- time.Now()
 					}
 				}
 			}()
+			<-loaded // a write before it would come as Created
 			var delays []time.Duration
 			tick := time.NewTicker(time.Millisecond)
 			defer tick.Stop()
