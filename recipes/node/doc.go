@@ -1,6 +1,5 @@
-// Package node keeps a node in ZooKeeper until it is closed, and makes it again whenever it is lost: the
-// registration of a process, a flag, a member of a group. It is Curator's PersistentNode,
-// PersistentTtlNode and GroupMember.
+// Package node keeps a node in ZooKeeper until it is closed, and makes it again whenever it is lost: the registration of a process, a flag,
+// a member of a group. It is Curator's PersistentNode, PersistentTtlNode and GroupMember.
 //
 // # On the wire
 //
@@ -10,35 +9,33 @@
 //	<path>, <path>/touch         with WithTTL: both have the TTL, touch is written every half TTL
 //	<group>/<id>                 a member of a group; its data are the payload
 //
-// Missing parents are made as containers. These are the names and data of Java's Curator, so
-// Java and Go can share a group.
+// Missing parents are made as containers. These are the names and data of Java's Curator, so Java and Go can share a group.
 //
 // # What it promises
 //
-//   - The node is made again after the end of the session, a deletion and an outage of any
-//     length, under the path that it had first, with the data that were set last.
-//   - There is one node, whatever request fails and however. A node is taken for
-//     ours only if it belongs to our session. Of several Keeps of one client at one path, one has the path until it has failed or is
-//     closed, also while it waits; the others wait, or fail: see [WithIfTaken]. A node of an earlier session of ours is replaced. A node of
-//     somebody else is not changed unless that says so.
-//   - If our session ends, [Node.Present] is false before anybody else can have the node, and [Node.Err] says
-//     why. What a server refuses is tried again, with pauses.
-//   - After Close, or an error of Keep, we remove our node, also if the server carries out our create request only
-//     after that. (A node with a TTL is not deleted by Close.)
+//   - The node is made again after the end of the session, a deletion and an outage of any length, under the path that it had first,
+//     with the data that were set last.
+//   - There is one node, whatever request fails and however. It is taken for ours only if it belongs to our session. A node of an earlier
+//     session of ours is replaced. A node of somebody else is not changed, unless [WithIfTaken] says so.
+//   - Of several Keeps of one client at one path, one has the path until it has failed or is closed, also while it waits. The others wait,
+//     or fail: see [WithIfTaken].
+//   - If our session ends, [Node.Present] is false before anybody else can have the node, and [Node.Err] says why. What a server refuses
+//     is tried again, with pauses.
+//   - After Close, or an error of Keep, we remove our node, also if the server carries out our create request only after that. (A node
+//     with a TTL is not deleted by Close.)
 //
 // # What it cannot promise
 //
-// ZooKeeper can tie a write to the version of a node, but not to the node: each new node has version 0 again. So
-// if somebody deletes our node by hand and somebody else makes one while a Set of ours is under way, the Set may
-// overwrite the other's data. Then the node is not taken for ours, the Set does not succeed, and a line of
-// level Error is logged. A Keep with [Replace] gives its ephemeral node another version than that of the node that it replaces. In the same way, if an earlier
-// session of ours ends at the moment at which its node is deleted, a node that somebody else has made by then may be deleted; a Keep
-// makes it again.
+// ZooKeeper can tie a write to the version of a node, but not to the node: each new node has version 0 again. So if somebody deletes our
+// node by hand and somebody else makes one while a Set of ours is under way, the Set may overwrite the other's data. Then the node is not
+// taken for ours, the Set does not succeed, and a line of level Error is logged. A Keep with [Replace] gives its ephemeral node another
+// version than that of the node that it replaces. In the same way, if an earlier session of ours ends at the moment at which its node is
+// deleted, a node that somebody else has made by then may be deleted; a Keep makes it again.
 //
-// An ephemeral node that this client has made at the path without Keep is taken over: its owner is the same. A
-// persistent node has no owner. With [AsPersistent] and [WithTTL], a persistent node at the path is taken over,
-// whoever made it. What others write to a kept node stays until the next Set, or until the node has to be made again; and if the outcome of
-// a Set is not known, for two session timeouts, what they write is taken for that Set, and written over.
+// An ephemeral node that this client has made at the path without Keep is taken over: its owner is the same. A persistent node has no
+// owner: with [AsPersistent] and [WithTTL] one at the path is taken over, whoever made it. What others write to a kept node stays until
+// the next Set, or until the node has to be made again; and if the outcome of a Set is not known, for two session timeouts, what they
+// write is taken for that Set, and written over.
 //
 // # How it works
 //
@@ -56,7 +53,6 @@
 //	          there is none    it is ours    it is another's    a request fails
 //	look      absent           ours          taken              refused
 //
-// A session begins with absent: the answer to a create comes after all that was written before. The waits end when the watch
-// of the last look fires, at a Set, and with the session. The end of the session, and an event that the node was deleted, make
-// Present false at once, whatever the goroutine waits for.
+// A session begins with absent. The waits end when the watch of the last look fires, at a Set, and with the session. The end of the
+// session, and an event that the node was deleted, make Present false at once, whatever the goroutine waits for.
 package node

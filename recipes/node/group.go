@@ -2,13 +2,14 @@ package node
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/wait"
@@ -16,58 +17,53 @@ import (
 	"github.com/gocurator/curator/recipes/internal/follow"
 )
 
-// Member is our membership of a group: a kept node below the group's path, and a copy of all
-// nodes there. It is Curator's GroupMember. Path, Set, Present and Err are those of our node.
+// Member is our membership of a group: a kept node below the group's path, and a copy of all nodes there. It is Curator's GroupMember.
+// Path, Set, Present and Err are those of our node.
 //
 // All methods are safe for concurrent use.
 type Member struct {
 	*Node
-	id        string
-	group     *cache.Cache
-	seen      wait.Value[struct{}] // set at each change of the group, and at its end
-	following sync.WaitGroup       // whoever sets seen
+	id    string
+	group *cache.Cache
+	seen  wait.Value[struct{}] // set at each change of the group
 }
 
-// Join makes the node id below the group's path, with payload as its data, keeps it there as
-// [Keep] does, and follows the group. It returns when the node is there and the group has been
-// read. A nil payload means the client's default data.
+// Join makes the node id below the group's path, with payload as its data, keeps it there as [Keep] does, and follows the group. It returns
+// when the node is there and the group has been read. A nil payload means the client's default data.
 //
-// The options [WithIfTaken], [WithoutParents] and [WithErrorPolicy] can be given. If there is a member with the same
-// id, WithIfTaken decides: with [Fail], Join returns [ErrTaken]. Errors are those of [Keep], and zk.ErrNoAuth if the client may not
-// read the group. After an error no node of ours stays.
+// The options [WithIfTaken], [WithoutParents] and [WithErrorPolicy] can be given. If there is a member with the same id, WithIfTaken
+// decides: with [Fail], Join returns [ErrTaken]. Errors are those of [Keep], and zk.ErrNoAuth if the client may not read the group. After
+// an error no node of ours stays.
 func Join(ctx context.Context, client *framework.Client, path, id string, payload []byte, opts ...Option) (*Member, error) {
-	cfg, err := configureMember(client, path, id, opts)
-	if err != nil {
-		return nil, follow.OpError("join", path, err)
+	m, err := join(ctx, client, path, id, payload, opts)
+	return m, follow.OpError("join", path, err)
+}
+
+func join(ctx context.Context, client *framework.Client, path, id string, payload []byte, opts []Option) (*Member, error) {
+	own := framework.Join(path, id)
+	cfg, err := configure(client, own, opts)
+	switch {
+	case id == "" || strings.Contains(id, "/"):
+		err = fmt.Errorf("%w: id %q", framework.ErrBadArgument, id)
+	case cfg.protected || cfg.sequential || cfg.persistent:
+		err = fmt.Errorf("%w: a member is a plain ephemeral node", framework.ErrBadArgument)
 	}
-	n, err := keep(ctx, client, framework.Join(path, id), payload, cfg)
-	if err != nil {
-		return nil, follow.OpError("join", path, err)
+	if err = cmp.Or(framework.ValidatePath(path), err); err != nil {
+		return nil, err
 	}
-	m := &Member{Node: n, id: id}
-	if m.group, err = cache.New(client, path, cache.WithDepth(1)); err == nil {
-		m.following.Go(m.follow) // ends with the cache
+	m := &Member{id: id}
+	if m.Node, err = keep(ctx, client, own, payload, cfg); err != nil {
+		return nil, err
+	}
+	seen := cache.OnChange(func(cache.Change) { m.seen.Set(func(*struct{}) {}) })
+	if m.group, err = cache.New(client, path, cache.WithDepth(1), seen); err == nil {
 		if err = m.group.Sync(ctx); err == nil {
 			return m, nil
 		}
 		_ = m.group.Close()
 	}
-	n.shut() // deletes the node in the background
-	return nil, follow.OpError("join", path, err)
-}
-
-func configureMember(client *framework.Client, path, id string, opts []Option) (config, error) {
-	if id == "" || strings.Contains(id, "/") {
-		return config{}, fmt.Errorf("%w: id %q", framework.ErrBadArgument, id)
-	}
-	if err := framework.ValidatePath(path); err != nil {
-		return config{}, err
-	}
-	cfg, err := configure(client, framework.Join(path, id), opts)
-	if err == nil && (cfg.protected || cfg.sequential || cfg.persistent) {
-		err = fmt.Errorf("%w: a member is a plain ephemeral node", framework.ErrBadArgument)
-	}
-	return cfg, err
+	m.shut() // deletes the node in the background
+	return nil, err
 }
 
 // Members returns the payloads of all members by their ids, as they were read last. They must not be changed. We are in it exactly while
@@ -88,7 +84,7 @@ func (m *Member) Members() map[string][]byte {
 	switch {
 	case s.present() && own.Stat.Mzxid < s.shown.mzxid: // the copy follows
 		members[m.id] = s.shown.data
-	case !s.present() && slices.Contains(s.sessions, own.Stat.EphemeralOwner):
+	case !s.present() && slices.Contains(s.owners, own.Stat.EphemeralOwner):
 		delete(members, m.id) // it goes or is about to, or we do not know yet that it is there
 	}
 	return members
@@ -108,11 +104,11 @@ func (m *Member) Changes(ctx context.Context) iter.Seq2[map[string][]byte, error
 			_, theirs := m.seen.Get()
 			_, ours := m.get()
 			members := m.Members()
-			switch end := m.ended(ctx); {
-			case end != nil:
-				yield(nil, follow.OpError("changes", m.group.Path(), end))
+			if err := m.ended(ctx); err != nil {
+				yield(nil, follow.OpError("changes", m.group.Path(), err))
 				return
-			case last == nil || !maps.EqualFunc(last, members, bytes.Equal):
+			}
+			if last == nil || !maps.EqualFunc(last, members, bytes.Equal) {
 				last = maps.Clone(members)
 				if !yield(members, nil) {
 					return
@@ -130,33 +126,22 @@ func (m *Member) Changes(ctx context.Context) iter.Seq2[map[string][]byte, error
 
 // ended is why the group is not followed any more, or not by an iteration with ctx.
 func (m *Member) ended(ctx context.Context) error {
-	switch {
-	case m.ctx.Err() != nil:
-		return framework.ErrEnded
-	case m.group.Err() != nil:
-		return m.group.Err()
-	case ctx.Err() != nil:
+	if s := m.status(); m.ctx.Err() != nil || errors.Is(s.err, framework.ErrClosed) {
+		return s.err
+	}
+	if ctx.Err() != nil {
 		return wait.Err(ctx)
 	}
 	return nil
 }
 
-// follow sets seen.
-func (m *Member) follow() {
-	defer m.seen.Set(func(*struct{}) {})
-	for range m.group.Changes(context.Background()) {
-		m.seen.Set(func(*struct{}) {})
-	}
-}
-
 // ID is our id.
 func (m *Member) ID() string { return m.id }
 
-// Close leaves the group: it deletes our node, as [Node.Close] does, and ends what follows the group. It may
-// be called again, and returns the same.
+// Close leaves the group: it deletes our node, as [Node.Close] does, and ends what follows the group. It may be called again, and returns
+// the same.
 func (m *Member) Close() error {
 	err := m.Node.Close()
 	_ = m.group.Close() // it returns nil
-	m.following.Wait()
 	return err
 }

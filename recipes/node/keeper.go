@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -17,36 +18,25 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// state is what a keeper knows of its node. The package comment has the table of the states.
-type state int
-
-const (
-	absent state = iota
-	ours
-	taken
-	refused
-)
-
-// keeper is what the goroutine of a Node knows. Nobody else has it.
+// keeper is what the goroutine of a Node knows. Nobody else has it. Each state of the package comment's table is a function that takes
+// the step of that state: absent, ours, taken and refused.
 type keeper struct {
 	*Node
 	path    string // "" until it is chosen
 	pauses  wait.Pauses
 	session *framework.Session // the one that lives, or the last one; nil before the first
+	owner   int64              // of a node of ours: the session, and 0 if the node is persistent
 
 	stat  *zk.Stat         // as the node was seen last; nil: there is none
 	watch *framework.Watch // of that look; nil: look again
 
-	mine   record
-	sent   bool      // there may be a node of ours
-	late   lateWrite // that may still be carried out
-	logged string    // the last reason
-}
+	mine   content
+	sent   bool   // there may be a node of ours
+	logged string // the last reason
 
-// lateWrite is a write of ours that was not answered. It goes to a node with this version, also to one that was made meanwhile.
-type lateWrite struct {
-	version int32
-	until   time.Time
+	// Until then a write that was not answered may be carried out, also in a node that was made meanwhile, if it has this version.
+	lateUntil   time.Time
+	lateVersion int32
 }
 
 // errAgain means that the node has changed since it was looked at.
@@ -61,125 +51,97 @@ func (k *keeper) run() {
 		defer touching.Wait()
 		touching.Go(k.touch) // ends with the Node or the client
 	}
-	err := k.claim()
+	k.claim()
+	var err error
 	for k.ctx.Err() == nil && !errors.Is(err, framework.ErrClosed) {
 		var session *framework.Session
 		if session, err = k.client.Session(k.ctx); err == nil {
 			k.live(session)
-		} else {
-			k.report(err)
-			_ = engine.Sleep(k.ctx, engine.Of(k.client), k.pauses.Next())
+			continue
 		}
+		k.report(err)
+		_ = engine.Sleep(k.ctx, engine.Of(k.client), k.pauses.Next())
 	}
-	left := k.leave(errors.Is(err, framework.ErrClosed))
-	k.now.Set(func(s *status) { s.left = left })
+	k.now.Set(func(s *status) { s.gone(err) })
+	k.left = k.leave(errors.Is(err, framework.ErrClosed))
 }
 
 // live keeps the node in one session. It begins with a create: the answer to a write comes after all that was written before.
 func (k *keeper) live(session *framework.Session) {
-	k.session, k.watch = session, nil
-	k.now.Set(func(s *status) { s.sessions = append(s.sessions, session.ID()) })
-	ctx := framework.InSession(k.ctx, session)
-	for state := absent; k.ctx.Err() == nil && session.Err() == nil; {
-		err := k.step(ctx, state)
+	k.session = session
+	if !k.cfg.persistent {
+		k.owner = session.ID()
+	}
+	k.now.Set(func(s *status) { s.owners = append(s.owners, k.owner) })
+	// A request that was not answered is not repeated: the node is looked at before the next try.
+	ctx := engine.WithHints(framework.InSession(k.ctx, session), engine.Hints{Once: true})
+	for step := k.absent; k.ctx.Err() == nil && session.Err() == nil; {
+		err := step(ctx)
+		if err != nil {
+			k.watch = nil
+		}
 		if err == nil || errors.Is(err, errAgain) {
-			state, err = k.look(ctx)
+			step, err = k.look(ctx)
 		}
 		if err != nil {
 			k.report(err)
-			state = refused
+			step = k.refused
 		}
 	}
 	if err := session.Err(); err != nil {
-		k.missing(err)
+		k.now.Set(func(s *status) { s.gone(err) })
 	}
-}
-
-// step does what the state asks for. After it the node is looked at.
-func (k *keeper) step(ctx context.Context, state state) error {
-	switch state {
-	case absent:
-		return k.create(ctx)
-	case ours:
-		return k.hold(ctx)
-	case taken:
-		return k.waitOrReplace(ctx)
-	}
-	k.rest(k.pauses.Next())
-	return nil
 }
 
 // look looks at the node, unless nothing has happened since it was looked at, and says in which state it is.
-func (k *keeper) look(ctx context.Context) (state, error) {
+func (k *keeper) look(ctx context.Context) (state func(context.Context) error, err error) {
 	if k.path == "" {
-		return absent, nil
+		return k.absent, nil
 	}
 	if k.watch == nil || wait.Closed(k.watch.Done()) {
-		_, stat, watch, err := k.client.ExistsW(ctx, k.path)
-		k.stat, k.watch = stat, watch
-		if err != nil {
-			return refused, err
+		if _, k.stat, k.watch, err = k.client.ExistsW(ctx, k.path); err != nil {
+			return nil, err
 		}
-		if stat != nil && k.isOurs(stat) {
-			(*engine.Watch)(watch).OnFire(k.fired)
-		}
+		(*engine.Watch)(k.watch).OnFire(func(e zk.Event, _ *engine.Session) {
+			if e.Type == zk.EventNodeDeleted {
+				k.lost(ErrDeleted)
+			}
+		})
 	}
 	switch {
 	case k.stat == nil:
-		return absent, nil
+		return k.absent, nil
 	case k.isOurs(k.stat):
-		return ours, nil
+		return k.ours, nil
 	}
-	return taken, nil
-}
-
-// fired is called when the watch of a look fires, whatever the keeper waits for at that moment.
-func (k *keeper) fired(e zk.Event, _ *engine.Session) {
-	if e.Type == zk.EventNodeDeleted {
-		k.deleted()
-	}
+	return k.taken, nil
 }
 
 // isOurs reports whether a node is of our session. No other Keep of this client has made it: see claim.
-func (k *keeper) isOurs(stat *zk.Stat) bool {
-	if k.cfg.persistent {
-		return stat.EphemeralOwner == 0
-	}
-	return stat.EphemeralOwner == k.session.ID()
-}
+func (k *keeper) isOurs(stat *zk.Stat) bool { return stat.EphemeralOwner == k.owner }
 
 // wasOurs reports whether a node is of a session of ours, this one included.
 func (k *keeper) wasOurs(stat *zk.Stat) bool {
-	return !k.cfg.persistent && slices.Contains(k.status().sessions, stat.EphemeralOwner)
+	return slices.Contains(k.status().owners, stat.EphemeralOwner)
 }
 
-// create makes the node, at the path that it had before if there was one.
-func (k *keeper) create(ctx context.Context) error {
-	k.deleted()
-	k.mine, k.watch = record{}, nil
-	want, asked := k.status().want, k.path
-	options := []framework.CreateOption{framework.As(k.cfg.mode(k.path == ""))}
-	if k.path == "" {
-		asked = k.asked
-		options = append(options, framework.Protected()) // after an error none stays: the client sees to that
-	}
-	if k.cfg.ttl > 0 {
-		options = append(options, framework.TTL(k.cfg.ttl))
-	}
-	if !k.cfg.noParents {
-		options = append(options, framework.ContainerParents())
-	}
-	path, stat, err := k.make(ctx, asked, want.data, options)
+// absent creates the node, at the path that it had before if there was one.
+func (k *keeper) absent(ctx context.Context) error {
+	k.lost(ErrDeleted)
+	k.mine = content{}
+	want := k.status().want
+	path, czxid, err := k.create(ctx, want.data)
 	switch {
 	case err == nil:
-		k.mine, k.sent = record{want, stat.Czxid, stat.Czxid}, true
+		k.mine, k.sent = content{want.number, want.data, czxid, czxid}, true
 		if k.path == "" {
 			k.path = path
-			return k.claim() // at once: the name is new
+			k.claim() // at once: the name is new
 		}
+		return errAgain
 	case errors.Is(err, zk.ErrNodeExists):
 		return errAgain
-	case retry.Unknown(err) && k.path != "":
+	case retry.Unknown(err) && k.path != "": // without a path the client sees to it that none stays
 		if k.sent = true; k.cfg.persistent && k.cfg.ttl == 0 {
 			k.sweep(ctx)
 		}
@@ -187,44 +149,49 @@ func (k *keeper) create(ctx context.Context) error {
 	return err
 }
 
-// make creates the node. The stat says by its czxid which one is ours: a persistent node has no owner. The czxid is 0 if the node is
-// ephemeral, and if the server does not return one.
-func (k *keeper) make(ctx context.Context, path string, data []byte, options []framework.CreateOption) (created string, stat zk.Stat, err error) {
+// create makes the node. The czxid says which persistent node is ours, which has no owner. It is 0 if the node is ephemeral, and if the
+// server does not return it.
+func (k *keeper) create(ctx context.Context, data []byte) (path string, czxid int64, err error) {
+	if !k.cfg.persistent && time.Now().Before(k.lateUntil) {
+		if err = k.instead(ctx, k.lateVersion, data); !errors.Is(err, zk.ErrNoNode) { // or the parents are missing
+			return k.path, 0, err
+		}
+	}
+	ctx = engine.WithHints(ctx, engine.Hints{}) // it may be repeated: the node is known by its owner, or by its protection
+	asked, options := cmp.Or(k.path, k.asked), k.cfg.creation(k.path == "")
+	var stat zk.Stat
 	if k.cfg.persistent {
-		created, err = k.client.Create(ctx, path, data, append(options, framework.StatTo(&stat))...)
-		if k.cfg.ttl > 0 || !errors.Is(err, framework.ErrUnimplemented) {
-			return created, stat, err
-		}
+		path, err = k.client.Create(ctx, asked, data, append(options, framework.StatTo(&stat))...)
 	}
-	if k.path != "" && k.cfg.ttl == 0 && k.late.version == 0 && time.Now().Before(k.late.until) {
-		// The late write must not meet the new node, so that gets another version.
-		results, err := k.client.Multi(once(ctx), &zk.CreateRequest{Path: path, Flags: int32(k.cfg.mode(false))}, &zk.SetDataRequest{Path: path, Data: data})
-		if err == nil {
-			return path, *results[1].Stat, nil
-		}
-		if !errors.Is(err, zk.ErrNoNode) { // or the parents are missing
-			return "", stat, err
-		}
+	if !k.cfg.persistent || errors.Is(err, framework.ErrUnimplemented) {
+		path, err = k.client.Create(ctx, asked, data, options...)
 	}
-	created, err = k.client.Create(ctx, path, data, options...)
-	return created, stat, err
+	return path, stat.Czxid, err
 }
 
-// once returns a context for a request that is not repeated when it was not answered: the node is looked at before the next try.
-func once(ctx context.Context) context.Context {
-	return engine.WithHints(ctx, engine.Hints{Once: true})
+// instead makes an ephemeral node, in a transaction after ops, in place of one with a version. It has another version, so that a request
+// for the old one that is under way does not meet it.
+func (k *keeper) instead(ctx context.Context, version int32, data []byte, ops ...any) error {
+	create := &zk.CreateRequest{Path: k.path, Data: data, Flags: int32(framework.Ephemeral)}
+	ops = append(ops, create)
+	if version == 0 {
+		create.Data = nil
+		ops = append(ops, &zk.SetDataRequest{Path: k.path, Data: data})
+	}
+	_, err := k.client.Multi(ctx, ops...)
+	return err
 }
 
-// changed is errAgain if a write has failed since the node is not the one any more that was seen.
+// changed is errAgain after a write, and if one has failed since the node is not the one any more that was seen.
 func changed(err error) error {
-	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) {
+	if err == nil || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) {
 		return errAgain
 	}
 	return err
 }
 
-// hold is for the node that is there and ours. If a server refuses what is to be written, the node is kept with what it holds.
-func (k *keeper) hold(ctx context.Context) error {
+// ours writes to the node that is ours, shows it and waits. If a server refuses what is to be written, the node is kept with what it holds.
+func (k *keeper) ours(ctx context.Context) error {
 	k.sent = true
 	if k.stat.Czxid != k.mine.czxid {
 		if k.mine.czxid != 0 { // or it is the one that was made just now
@@ -232,7 +199,7 @@ func (k *keeper) hold(ctx context.Context) error {
 		}
 		k.mine.czxid, k.mine.mzxid = k.stat.Czxid, k.stat.Czxid
 	}
-	if k.stat.Mzxid != k.mine.mzxid && time.Now().Before(k.late.until) {
+	if k.stat.Mzxid != k.mine.mzxid && time.Now().Before(k.lateUntil) {
 		k.mine.number = 0 // perhaps it was a late write of ours, with older data
 	}
 	refusal := k.write(ctx)
@@ -244,7 +211,7 @@ func (k *keeper) hold(ctx context.Context) error {
 	}
 	k.pauses.Reset()
 	k.logged = ""
-	k.rest(0)
+	k.rest(nil)
 	return nil
 }
 
@@ -255,89 +222,135 @@ func (k *keeper) write(ctx context.Context) error {
 	if want.number == k.mine.number {
 		return nil
 	}
-	stat, err := k.client.Set(once(ctx), k.path, want.data, k.stat.Version)
+	stat, err := k.client.Set(ctx, k.path, want.data, k.stat.Version)
 	switch {
 	case err == nil && stat.Czxid == k.mine.czxid:
-		k.mine, k.stat = record{want, stat.Czxid, stat.Mzxid}, stat
+		k.mine, k.stat = content{want.number, want.data, stat.Czxid, stat.Mzxid}, stat
 		return nil
 	case err == nil && !k.isOurs(stat):
 		k.client.Logger().Error("another's node was overwritten, after ours was deleted", "path", k.path, "reason", takenBy(stat))
 	case errors.Is(err, zk.ErrNoNode):
-		k.deleted()
+		k.lost(ErrDeleted)
 	case retry.Unknown(err):
-		k.late = lateWrite{k.stat.Version, time.Now().Add(2 * k.session.Timeout())} // servers end a session once per tick, half a timeout late at most
-	case isAnswer(err) && !errors.Is(changed(err), errAgain):
+		// Servers end a session once per tick, half a timeout late at most.
+		k.lateUntil, k.lateVersion = time.Now().Add(2*k.session.Timeout()), k.stat.Version
+	case isAnswer(changed(err)):
 		k.now.Set(func(s *status) {
-			s.refused = refusal{want.number, follow.Bare(err)}
+			s.refused, s.refusal = want.number, follow.Bare(err)
 			if s.present() {
-				s.err = s.refused.err // before Set returns
+				s.err = s.refusal // before Set returns
 			}
 		})
-		return err
 	}
-	k.watch = nil // whatever has gone wrong is looked at
-	return cmp.Or(changed(err), errAgain)
+	return changed(err)
 }
 
-// show makes it known that the node is there, and what is refused nevertheless, if anything. It fails
-// if the session is in trouble, or if something has happened to a node that is not shown yet.
-func (k *keeper) show(ctx context.Context, refusal error) error {
+// show makes known that the node is there, and what is refused nevertheless, if anything. From then on the session reports when it is in
+// trouble. It fails if the session already is, or if something has happened to a node that is not shown yet.
+func (k *keeper) show(ctx context.Context, refusal error) (err error) {
 	if now := k.status(); now.present() && now.err == nil && refusal == nil && now.shown.mzxid == k.mine.mzxid {
 		return nil // nothing is new
 	}
-	err := k.tryShow(refusal)
-	if errors.Is(err, framework.ErrSessionLost) && k.session.Err() == nil {
-		// The last word of the leader is older than the session timeout: this process was slow. A write is its next
-		// word. Nobody asks for one as long as nobody depends on the session. If the connection has just come to life again
-		// the write proves nothing yet, and it is tried again after a pause.
-		if err = k.client.Sync(ctx); err == nil {
-			err = k.tryShow(refusal)
-		}
-	}
-	return err
-}
-
-// tryShow has the session report when it is in trouble, and shows the node, in one step: it is never shown without that.
-func (k *keeper) tryShow(refusal error) (err error) {
 	k.now.Set(func(s *status) {
 		if !s.present() {
 			if wait.Closed(k.watch.Done()) {
 				err = errAgain // perhaps it is another's by now
 				return
 			}
-			d := &dependency{}
-			if d.stop, err = k.session.Depend(k.cfg.policy, func(cause error) { k.trouble(d, cause) }); err != nil {
+			if s.depends, err = k.session.Depend(k.cfg.policy, k.lost); err != nil {
 				return
 			}
-			s.depends = d
 		}
 		s.path, s.shown, s.err = k.path, k.mine, follow.Bare(refusal)
 	})
+	if errors.Is(err, framework.ErrSessionLost) && k.session.Err() == nil {
+		// The last word of the leader is older than the session timeout: this process was slow. A write is its next word, for the next
+		// try. Nobody asks for one as long as nobody depends on the session.
+		_ = k.client.Sync(ctx)
+	}
 	return err
 }
 
-// trouble is called when nobody may depend on the session any more.
-func (k *keeper) trouble(d *dependency, cause error) {
-	k.now.Set(func(s *status) {
-		if s.depends == d {
-			s.gone(cause)
-		}
-	})
-	k.wake.Raise()
-}
-
-// missing notes that the node is not there.
-func (k *keeper) missing(reason error) {
-	k.now.Set(func(s *status) { s.gone(reason) })
-}
-
-// deleted notes that the node was deleted, if it was shown.
-func (k *keeper) deleted() {
+// lost makes known that the node is not there any more, or that nobody may depend on the session any more, if the node was shown.
+func (k *keeper) lost(reason error) {
 	k.now.Set(func(s *status) {
 		if s.present() {
-			s.gone(ErrDeleted)
+			s.gone(reason)
+			k.wake.Raise()
 		}
 	})
+}
+
+// taken waits until the node goes that is another's, or deletes it: if it is of an earlier session of ours, or to be replaced.
+func (k *keeper) taken(ctx context.Context) error {
+	k.mine = content{}
+	switch {
+	case k.wasOurs(k.stat):
+		return k.clear(ctx)
+	case k.cfg.taken == Replace && k.status().shown.number == 0:
+		return k.replace(ctx)
+	}
+	reason := takenBy(k.stat)
+	k.lost(reason)
+	k.report(reason)
+	k.sent = k.sent && !k.cfg.persistent // a persistent node is not known by its owner
+	k.rest(nil)
+	return nil
+}
+
+// takenBy is why a node that is not ours is in the way.
+func takenBy(stat *zk.Stat) error {
+	if stat.EphemeralOwner == 0 {
+		return fmt.Errorf("%w: a persistent node", ErrTaken)
+	}
+	return fmt.Errorf("%w: session %#x", ErrTaken, uint64(stat.EphemeralOwner))
+}
+
+// clear deletes the node of an earlier session of ours, by its version. That session may end at this moment, and another's node
+// come that has the same version: so the first operation says whose node it was.
+func (k *keeper) clear(ctx context.Context) error {
+	version := k.stat.Version
+	results, err := k.client.Multi(ctx, &zk.SetDataRequest{Path: k.path, Version: version}, &zk.DeleteRequest{Path: k.path, Version: version + 1})
+	if err == nil && !k.wasOurs(results[0].Stat) {
+		return takenBy(results[0].Stat) // its owner makes it again during the pause
+	}
+	return changed(err)
+}
+
+// replace deletes the node that was seen, by its version, and makes ours: an ephemeral one in the same transaction, in which not every
+// kind can be made.
+func (k *keeper) replace(ctx context.Context) error {
+	want, version := k.status().want, k.stat.Version
+	if k.cfg.persistent {
+		return changed(k.client.Delete(ctx, k.path, version))
+	}
+	err := k.instead(ctx, version, want.data, &zk.DeleteRequest{Path: k.path, Version: version})
+	k.sent = k.sent || err == nil || retry.Unknown(err)
+	if err == nil {
+		k.mine = want
+	}
+	return changed(err)
+}
+
+// refused pauses after a request that has failed.
+func (k *keeper) refused(context.Context) error {
+	k.rest(time.After(k.pauses.Next()))
+	return nil
+}
+
+// rest waits until there is something to do, or for timer.
+func (k *keeper) rest(timer <-chan time.Time) {
+	var fired <-chan struct{}
+	if k.watch != nil {
+		fired = k.watch.Done()
+	}
+	select {
+	case <-timer:
+	case <-fired:
+	case <-k.session.Done():
+	case <-k.wake.C():
+	case <-k.ctx.Done():
+	}
 }
 
 // report makes known what is in the way. What a server refuses is logged once.
@@ -355,25 +368,87 @@ func (k *keeper) report(err error) {
 }
 
 // isAnswer reports whether err is the answer of a server that was reached.
-func isAnswer(err error) bool {
-	return err != nil && !errors.Is(err, errAgain) && retry.Judge(err) == retry.Answered
+func isAnswer(err error) bool { return !errors.Is(err, errAgain) && retry.Judge(err) == retry.Answered }
+
+// pathKey is a path on the server. Among the values of a client it has the Node that has the path.
+type pathKey string
+
+func (k *keeper) key() pathKey { return pathKey(engine.Of(k.client).Real(k.path)) }
+
+// claim waits until no other Keep of this client has the path, or until the end: servers could not tell their nodes apart, which have one
+// owner.
+func (k *keeper) claim() {
+	client := engine.Of(k.client)
+	for k.path != "" && k.ctx.Err() == nil {
+		v, has := client.Values().LoadOrStore(k.key(), k.Node)
+		if !has {
+			return
+		}
+		other := v.(*Node)
+		if other.ctx.Err() == nil { // or soon the path is free
+			k.report(fmt.Errorf("%w: another Keep of this client", ErrTaken))
+		}
+		select {
+		case <-other.done:
+		case <-k.ctx.Done():
+		case <-client.Done():
+			return
+		}
+	}
 }
 
-// rest waits until there is something to do, for d at most unless it is 0.
-func (k *keeper) rest(d time.Duration) {
-	var timer <-chan time.Time
-	if d > 0 {
-		timer = time.After(d)
+// free gives the path to the next Keep of this client, if we have it.
+func (k *keeper) free() { engine.Of(k.client).Values().CompareAndDelete(k.key(), k.Node) }
+
+// leave deletes the node, unless the client is closed. The error is what the server refuses.
+func (k *keeper) leave(closed bool) error {
+	switch {
+	case k.cfg.ttl > 0 || !k.sent || closed && !k.cfg.persistent:
+		return nil // there is none, or it goes by itself, or with the session
+	case closed:
+		return framework.ErrClosed
 	}
-	var fired <-chan struct{}
-	if k.watch != nil {
-		fired = k.watch.Done()
+	// A session that is over takes its nodes along, whenever they were made. A persistent node is deleted in any session.
+	ctx := k.session.Context()
+	if k.cfg.persistent {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.Background(), k.session.Timeout())
+		defer cancel()
 	}
-	select {
-	case <-timer:
-	case <-fired:
-	case <-k.session.Done():
-	case <-k.wake.C():
-	case <-k.ctx.Done():
+	// A create of ours that was not answered is carried out before the write that this begins with, or never.
+	err := follow.Reads(ctx, k.client, k.remove)
+	if err == nil || ctx.Err() == nil {
+		return err
 	}
+	if k.cfg.persistent {
+		k.free() // or the node would be wanted
+		k.sweep(framework.InSession(context.Background(), k.session))
+	}
+	return nil
+}
+
+// remove deletes the node if it is ours, or that of an earlier session of ours. Nothing is deleted that came in place of our node, unless
+// it has the same version: after a deletion that may be done, and if the node is gone, the next one there may be another's.
+func (k *keeper) remove(ctx context.Context, _ *framework.Session) (again <-chan struct{}, err error) {
+	found, stat, err := k.client.Exists(ctx, k.path)
+	if err != nil || !found || !k.wasOurs(stat) {
+		return nil, err
+	}
+	switch err = k.client.Delete(ctx, k.path, stat.Version); {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, nil
+	case errors.Is(err, zk.ErrBadVersion):
+		return follow.Again, nil
+	}
+	return nil, err
+}
+
+// sweep has the client delete a persistent node, which no session takes along, when nothing of the context's session can come any more;
+// unless a Keep of this client has the path then.
+func (k *keeper) sweep(ctx context.Context) {
+	client, key := engine.Of(k.client), k.key()
+	client.MayStillCome(ctx, k.path, func() bool {
+		_, kept := client.Values().Load(key)
+		return kept
+	})
 }

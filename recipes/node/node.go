@@ -3,27 +3,29 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/internal/follow"
 )
 
 var (
-	// ErrTaken means that another session has a node at the path, or that another Keep of this
-	// client has. Nothing of it was changed.
+	// ErrTaken means that another session has a node at the path, or that another Keep of this client has. Nothing of it was changed.
 	ErrTaken = errors.New("taken by another")
 
-	// ErrDeleted is the reason why a node is not there while it is made again, after somebody
-	// has deleted it.
+	// ErrDeleted is the reason why a node is not there while it is made again, after somebody has deleted it.
 	ErrDeleted = errors.New("node was deleted")
 )
 
-// Node is a node that is kept: what [Keep] returns. One goroutine makes it again until [Node.Close], or
-// until the client is closed.
+// Node is a node that is kept: what [Keep] returns. One goroutine makes it again until [Node.Close], or until the client is closed.
 //
 // All methods are safe for concurrent use.
 type Node struct {
@@ -34,71 +36,47 @@ type Node struct {
 	stop   context.CancelCauseFunc
 	wake   wait.Signal   // there is something to do
 	done   chan struct{} // closed when the goroutine has ended
+	left   error         // why the node could not be deleted; set before done is closed
 	now    wait.Value[status]
 }
 
 // status is what others see of a Node, unless it is closed: see get.
 type status struct {
-	path     string // once the node has been made
-	want     content
-	depends  *dependency // on the session; nil: the node is not there
-	err      error
-	shown    record
-	sessions []int64 // ids of our sessions, this one included
-	refused  refusal // of the newest content that was refused
-	left     error   // why the node could not be deleted; once done is closed
+	path    string // once the node has been made
+	want    content
+	shown   content
+	depends func() bool // ends what depends on the session; nil: the node is not there
+	err     error
+	owners  []int64 // of nodes that are ours: our sessions, this one included; 0 if the node is persistent
+	refused int64   // the number of the newest content that was refused
+	refusal error   // why it was
 }
 
-// dependency is our interest in the session.
-type dependency struct{ stop func() bool }
+// content is what the node is to hold, or what we have last written to a node.
+type content struct {
+	number int64 // a later one has a higher number, from 1; 0: the node may hold something else
+	data   []byte
+	czxid  int64 // of the node; 0: it was not looked at yet
+	mzxid  int64 // of our write; others may have written since
+}
 
 func (s *status) present() bool { return s.depends != nil }
 
 // gone notes that the node is not there.
 func (s *status) gone(reason error) {
-	if s.depends != nil {
-		s.depends.stop()
+	if s.present() {
+		s.depends()
 	}
 	s.depends, s.err = nil, reason
 }
 
-// content is what the node is to hold. A later one has a higher number, from 1.
-type content struct {
-	number int64
-	data   []byte
-}
-
-// record is what was last written to a node. The number is 0 if it may hold something else.
-type record struct {
-	content
-	czxid int64 // of the node; 0: it was not looked at yet
-	mzxid int64 // of our write; others may have written since
-}
-
-// refusal is why a content cannot be written.
-type refusal struct {
-	number int64
-	err    error
-}
-
-// Pauses between tries of what a server refuses or cannot do.
-const (
-	firstPause = 50 * time.Millisecond
-	lastPause  = 5 * time.Second
-)
-
-// Keep makes a node and returns when it is there. From then on it is kept there, until
-// [Node.Close] or the end of the client. ctx is for the waiting only. nil data mean the client's
-// default data.
+// Keep makes a node and returns when it is there. From then on it is kept there, until [Node.Close] or the end of the client. ctx is for
+// the waiting only. nil data mean the client's default data.
 //
-// Keep waits as long as ctx allows: for a connection, for a permission, for a missing parent, for
-// the end of another's node (see [WithIfTaken]). When ctx is done the error is that of ctx, and also wraps the
-// reason: zk.ErrNoServer, zk.ErrNoAuth, zk.ErrNoNode, [ErrTaken] and so on. Other errors
-// are ErrTaken with [Fail], [framework.ErrTooLong], [framework.ErrUnimplemented] if the servers do not allow nodes with a
-// TTL, [framework.ErrClosed], [framework.ErrBadPath] and [framework.ErrBadArgument].
-//
-// After an error we remove our node in the background, also if the server carries out our create request only
-// after Keep has returned.
+// Keep waits as long as ctx allows: for a connection, for a permission, for a missing parent, for the end of another's node (see
+// [WithIfTaken]). When ctx is done the error is that of ctx, and also wraps the reason: zk.ErrNoServer, zk.ErrNoAuth, zk.ErrNoNode,
+// [ErrTaken] and so on. Other errors are ErrTaken with [Fail], [framework.ErrTooLong], [framework.ErrUnimplemented] if the servers do not
+// allow nodes with a TTL, [framework.ErrClosed], [framework.ErrBadPath] and [framework.ErrBadArgument].
 func Keep(ctx context.Context, client *framework.Client, path string, data []byte, opts ...Option) (*Node, error) {
 	cfg, err := configure(client, path, opts)
 	if err != nil {
@@ -113,33 +91,28 @@ func keep(ctx context.Context, client *framework.Client, path string, data []byt
 		return nil, wait.Err(ctx)
 	}
 	n := &Node{client: client, cfg: cfg, asked: path, done: make(chan struct{})}
-	n.now.Set(func(s *status) { s.want = content{1, n.dataOf(data)} })
+	n.now.Set(func(s *status) { s.want = content{number: 1, data: n.dataOf(data)} })
 	n.ctx, n.stop = context.WithCancelCause(context.Background())
-	k := &keeper{Node: n, pauses: wait.Pauses{First: firstPause, Last: lastPause}}
+	k := &keeper{Node: n, pauses: wait.Pauses{First: 50 * time.Millisecond, Last: 5 * time.Second}}
 	if !cfg.protected {
 		k.path = path
 	}
 	go k.run() // ends with n.ctx or the client
-	if err := n.awaitFirst(ctx); err != nil {
-		n.shut() // deletes the node in the background
-		return nil, err
-	}
-	return n, nil
-}
-
-// awaitFirst waits until the node is there for the first time.
-func (n *Node) awaitFirst(ctx context.Context) error {
 	s, err := n.now.Until(ctx, func(s status) bool {
 		return s.shown.number > 0 || errors.Is(s.err, framework.ErrClosed) || errors.Is(s.err, ErrTaken) && n.cfg.taken == Fail ||
 			errors.Is(s.err, framework.ErrTooLong) || errors.Is(s.err, framework.ErrUnimplemented)
 	})
 	switch {
 	case err != nil:
-		return engine.Of(n.client).GaveUp(ctx, s.err)
-	case s.shown.number > 0:
-		return nil
+		err = engine.Of(client).GaveUp(ctx, s.err)
+	case s.shown.number == 0:
+		err = s.err
 	}
-	return s.err
+	if err != nil {
+		n.shut() // deletes the node in the background
+		return nil, err
+	}
+	return n, nil
 }
 
 // get returns what others see at this moment, and a channel that is closed when that may have changed. From Close on nobody takes the
@@ -163,13 +136,13 @@ func (n *Node) status() status {
 // Path is the node's path. It does not change.
 func (n *Node) Path() string { return n.status().path }
 
-// Set changes the node's data, and returns when they are written. nil data mean the client's default
-// data. Of several calls at a time the last one wins.
+// Set changes the node's data, and returns when they are written. nil data mean the client's default data. Of several calls at a time the
+// last one wins.
 //
-// If Set fails the data are not lost: they are written when that becomes possible, also into a node that has to
-// be made again, unless a later Set replaces them. Errors are that of ctx, which also wraps the reason,
-// such as [ErrTaken]; what the server answered, such as zk.ErrNoAuth; [framework.ErrEnded] and
-// [framework.ErrClosed]. Only after [framework.ErrTooLong], which is returned at once, nothing has changed.
+// If Set fails the data are not lost: they are written when that becomes possible, also into a node that has to be made again, unless a
+// later Set replaces them. Errors are that of ctx, which also wraps the reason, such as [ErrTaken]; what the server answered, such as
+// zk.ErrNoAuth; [framework.ErrEnded] and [framework.ErrClosed]. Only after [framework.ErrTooLong], which is returned at once, nothing has
+// changed.
 func (n *Node) Set(ctx context.Context, data []byte) error {
 	data = n.dataOf(data)
 	path := n.Path()
@@ -179,54 +152,51 @@ func (n *Node) Set(ctx context.Context, data []byte) error {
 	var number int64
 	n.now.Set(func(s *status) {
 		number = s.want.number + 1
-		s.want = content{number, data}
+		s.want = content{number: number, data: data}
 	})
 	n.wake.Raise()
 	s, err := n.now.Until(ctx, func(s status) bool {
-		return s.shown.number >= number || s.refused.number >= number || n.ctx.Err() != nil || errors.Is(s.err, framework.ErrClosed)
+		return s.shown.number >= number || s.refused >= number || n.ctx.Err() != nil || errors.Is(s.err, framework.ErrClosed)
 	})
 	switch {
 	case err != nil:
 		err = engine.Of(n.client).GaveUp(ctx, s.err)
 	case s.shown.number >= number:
-	case s.refused.number >= number:
-		err = s.refused.err
+	case s.refused >= number:
+		err = s.refusal
 	default:
 		err = n.status().err // it is closed
 	}
 	return follow.OpError("set", path, err)
 }
 
-// Present reports whether the node is there and ours, and returns a channel that is closed when that, or
-// [Node.Err], may have changed. It becomes false
+// Present reports whether the node is there and ours, and returns a channel that is closed when that, or [Node.Err], may have changed. It
+// becomes false
 //   - when the connection is suspended, with the error policy [connstate.Standard];
 //   - when the session is lost, before anybody else can create the node;
 //   - when somebody has deleted the node, and the server has reported that;
 //   - when [Node.Close] is called.
-//
-// [connstate.Standard]: https://pkg.go.dev/github.com/gocurator/curator/connstate#Standard
 func (n *Node) Present() (there bool, changed <-chan struct{}) {
 	s, changed := n.get()
 	return s.present(), changed
 }
 
-// Err is nil while the node is there and holds what was set last. Otherwise it is the reason:
-// [ErrTaken], [ErrDeleted], [framework.ErrSuspended], [framework.ErrSessionLost], zk.ErrNoServer,
-// what a server refused (zk.ErrNoAuth, zk.ErrNoNode), and at the end [framework.ErrEnded] or [framework.ErrClosed]. Except after the last two, it is tried again until the node is there.
+// Err is nil while the node is there and holds what was set last. Otherwise it is the reason: [ErrTaken], [ErrDeleted],
+// [framework.ErrSuspended], [framework.ErrSessionLost], zk.ErrNoServer, what a server refused (zk.ErrNoAuth, zk.ErrNoNode), and at the end
+// [framework.ErrEnded] or [framework.ErrClosed]. Except after the last two, it is tried again until the node is there.
 func (n *Node) Err() error { return follow.OpError("keep", n.Path(), n.status().err) }
 
-// Close deletes the node and stops keeping it. It returns when the server has confirmed that, or
-// when the session is over, which deletes an ephemeral node as well; without a server that takes
-// as long as the session lasts. Like Release of a lock it takes no context.
+// Close deletes the node and stops keeping it. It returns when the server has confirmed that, or when the session is over, which deletes
+// an ephemeral node as well; without a server that takes as long as the session lasts. Like Release of a lock it takes no context.
 //
-// If no server can be reached, a persistent node is deleted later, in the background. A
-// node with a TTL is not deleted: the servers delete it when its time has passed.
+// If no server can be reached, a persistent node is deleted later, in the background. A node with a TTL is not deleted: the servers delete
+// it when its time has passed.
 //
 // Close may be called again, and returns the same: nil, or why the server refused.
 func (n *Node) Close() error {
 	n.shut()
 	<-n.done
-	return follow.OpError("close", n.Path(), n.status().left)
+	return follow.OpError("close", n.Path(), n.left)
 }
 
 // shut has the goroutine delete the node and end.
@@ -241,4 +211,143 @@ func (n *Node) dataOf(data []byte) []byte {
 		return n.client.DefaultData()
 	}
 	return slices.Clone(data)
+}
+
+// touchName is Curator's name of the child that keeps a node with a TTL.
+const touchName = "touch"
+
+// touch writes to the touch child every half TTL while the node is there, until the Node or the client is closed. What fails is tried
+// again, several times before the TTL has passed.
+func (n *Node) touch() {
+	path, logged := framework.Join(n.asked, touchName), ""
+	for pause := n.cfg.ttl / 2; ; {
+		_ = engine.Sleep(n.ctx, engine.Of(n.client), pause)
+		s, err := n.now.Until(n.ctx, func(s status) bool { return s.present() || errors.Is(s.err, framework.ErrClosed) })
+		if err != nil || !s.present() {
+			return
+		}
+		_, err = n.client.Set(n.ctx, path, n.client.DefaultData(), -1)
+		if errors.Is(err, zk.ErrNoNode) {
+			_, err = n.client.Create(n.ctx, path, nil, framework.TTL(n.cfg.ttl))
+		}
+		pause = n.cfg.ttl / 2
+		if errors.Is(changed(err), errAgain) { // the child is there, or the node is made again
+			continue
+		}
+		pause /= 4
+		if isAnswer(err) && err.Error() != logged {
+			logged = err.Error()
+			n.client.Logger().Warn("node with a TTL is not touched", "path", n.asked, "reason", err)
+		}
+	}
+}
+
+// Option configures a kept node or a member of a group. [Keep] and [Join] refuse bad values with [framework.ErrBadArgument].
+type Option func(*config) error
+
+type config struct {
+	taken      Taken
+	protected  bool
+	sequential bool
+	persistent bool
+	ttl        time.Duration
+	noParents  bool
+	policy     connstate.ErrorPolicy
+}
+
+// Taken says what to do when the path is taken by a node that is not ours: see [WithIfTaken].
+type Taken int
+
+const (
+	// Wait waits until the other's node is gone. It is the default.
+	Wait Taken = iota
+
+	// Replace deletes the other's node and makes ours, in one transaction if ours is ephemeral. For another Keep of this client it waits as
+	// Wait does. Replace ends when our node is there for the first time. If somebody replaces our node later, it waits as well, so two that
+	// replace do not delete each other's nodes again and again.
+	Replace
+
+	// Fail makes Keep return [ErrTaken]. If the path is taken after Keep has returned, it is like Wait.
+	Fail
+)
+
+// WithIfTaken says what to do when there is a node at the path that does not belong to our session, or when another Keep of this client has
+// the path. While that is so, [Node.Err] is [ErrTaken]. If another Keep of this client is closing, Keep first waits until its node is
+// deleted, whatever the option says.
+func WithIfTaken(taken Taken) Option {
+	return opt.Checked(taken >= Wait && taken <= Fail, func(c *config) { c.taken = taken }, "WithIfTaken(%d)", taken)
+}
+
+// AsProtected puts "_c_", an id and "-" before the node's name, as Curator does. The name is chosen once: a node that is made again has the
+// same name.
+func AsProtected() Option { return opt.Set(func(c *config) { c.protected = true }) }
+
+// AsSequential appends a number of ten digits to the node's name, as ZooKeeper does. It needs [AsProtected], by which the node is found
+// when the reply to its creation is lost. The number is part of the name that is chosen once.
+func AsSequential() Option { return opt.Set(func(c *config) { c.sequential = true }) }
+
+// AsPersistent makes a persistent node instead of an ephemeral one. It is made again when it is deleted, stays when the client is closed or
+// the process ends, and goes with [Node.Close].
+func AsPersistent() Option { return opt.Set(func(c *config) { c.persistent = true }) }
+
+// WithTTL makes a persistent node that the server deletes when nobody has kept it for ttl, which must be at least two milliseconds. It has
+// a child "touch", which is written every ttl/2. A server that refuses that is logged. [Node.Close] deletes neither. ZooKeeper allows it
+// only if extendedTypesEnabled is set, and a ClickHouse Keeper never: Keep returns [framework.ErrUnimplemented] then. It cannot be combined
+// with [AsProtected] and [AsSequential].
+func WithTTL(ttl time.Duration) Option {
+	return opt.Checked(ttl >= 2*time.Millisecond, func(c *config) { c.persistent, c.ttl = true, ttl }, "TTL %v", ttl)
+}
+
+// WithoutParents does not make missing parents. The default makes them, as containers. Without a parent [Node.Err] is zk.ErrNoNode, and the
+// node is made when the parent exists.
+func WithoutParents() Option { return opt.Set(func(c *config) { c.noParents = true }) }
+
+// WithErrorPolicy sets which states of the connection make [Node.Present] false. The default is the client's policy.
+func WithErrorPolicy(policy connstate.ErrorPolicy) Option {
+	known := policy == connstate.Standard || policy == connstate.Session
+	return opt.Checked(known, func(c *config) { c.policy = policy }, "error policy %v", policy)
+}
+
+// configure applies options to the defaults, and checks them with client and path.
+func configure(client *framework.Client, path string, opts []Option) (cfg config, err error) {
+	if client == nil {
+		return cfg, fmt.Errorf("%w: nil client", framework.ErrBadArgument)
+	}
+	cfg.policy = client.ErrorPolicy()
+	if err := opt.Apply(&cfg, opts); err != nil {
+		return cfg, err
+	}
+	switch {
+	case cfg.ttl > 0 && (cfg.protected || cfg.sequential):
+		return cfg, fmt.Errorf("%w: a TTL node cannot be protected or sequential", framework.ErrBadArgument)
+	case cfg.sequential && !cfg.protected:
+		return cfg, fmt.Errorf("%w: a sequential node must be protected", framework.ErrBadArgument)
+	case path == "/" && !cfg.sequential:
+		return cfg, fmt.Errorf("%w: the root cannot be kept", framework.ErrBadPath)
+	case cfg.sequential:
+		path += "0" // the name may be empty: the number is one
+	}
+	return cfg, framework.ValidatePath(path)
+}
+
+// creation is how the node is created. The id of a protected one and the number of a sequential one are chosen when it is created first.
+func (c config) creation(first bool) []framework.CreateOption {
+	mode := framework.Ephemeral
+	if c.persistent {
+		mode = framework.Persistent
+	}
+	if c.sequential && first {
+		mode |= framework.PersistentSequential // the modes are ZooKeeper's flags
+	}
+	options := []framework.CreateOption{framework.As(mode)}
+	if c.protected && first {
+		options = append(options, framework.Protected()) // after an error none stays: the client sees to that
+	}
+	if c.ttl > 0 {
+		options = append(options, framework.TTL(c.ttl))
+	}
+	if !c.noParents {
+		options = append(options, framework.ContainerParents())
+	}
+	return options
 }
