@@ -102,9 +102,15 @@ func (m *Member) Changes(ctx context.Context) iter.Seq2[map[string][]byte, error
 		var last map[string][]byte
 		for {
 			_, theirs := m.seen.Get()
-			_, ours := m.get()
-			members := m.Members()
-			if err := m.ended(ctx); err != nil {
+			s, ours := m.get()
+			members, err := m.Members(), error(nil)
+			switch {
+			case m.ctx.Err() != nil || errors.Is(s.err, framework.ErrClosed):
+				err = s.err
+			case ctx.Err() != nil:
+				err = wait.Err(ctx)
+			}
+			if err != nil {
 				yield(nil, follow.OpError("changes", m.group.Path(), err))
 				return
 			}
@@ -122,17 +128,6 @@ func (m *Member) Changes(ctx context.Context) iter.Seq2[map[string][]byte, error
 			}
 		}
 	}
-}
-
-// ended is why the group is not followed any more, or not by an iteration with ctx.
-func (m *Member) ended(ctx context.Context) error {
-	if s := m.status(); m.ctx.Err() != nil || errors.Is(s.err, framework.ErrClosed) {
-		return s.err
-	}
-	if ctx.Err() != nil {
-		return wait.Err(ctx)
-	}
-	return nil
 }
 
 // ID is our id.

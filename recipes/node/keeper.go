@@ -63,7 +63,7 @@ func (k *keeper) run() {
 		_ = engine.Sleep(k.ctx, engine.Of(k.client), k.pauses.Next())
 	}
 	k.now.Set(func(s *status) { s.gone(err) })
-	k.left = k.leave(errors.Is(err, framework.ErrClosed))
+	k.left = k.leave()
 }
 
 // live keeps the node in one session. It begins with a create: the answer to a write comes after all that was written before.
@@ -88,9 +88,7 @@ func (k *keeper) live(session *framework.Session) {
 			step = k.refused
 		}
 	}
-	if err := session.Err(); err != nil {
-		k.now.Set(func(s *status) { s.gone(err) })
-	}
+	k.now.Set(func(s *status) { s.gone(session.Err()) })
 }
 
 // look looks at the node, unless nothing has happened since it was looked at, and says in which state it is.
@@ -211,7 +209,7 @@ func (k *keeper) ours(ctx context.Context) error {
 	}
 	k.pauses.Reset()
 	k.logged = ""
-	k.rest(nil)
+	k.rest(k.watch.Done(), nil)
 	return nil
 }
 
@@ -229,8 +227,6 @@ func (k *keeper) write(ctx context.Context) error {
 		return nil
 	case err == nil && !k.isOurs(stat):
 		k.client.Logger().Error("another's node was overwritten, after ours was deleted", "path", k.path, "reason", takenBy(stat))
-	case errors.Is(err, zk.ErrNoNode):
-		k.lost(ErrDeleted)
 	case retry.Unknown(err):
 		// Servers end a session once per tick, half a timeout late at most.
 		k.lateUntil, k.lateVersion = time.Now().Add(2*k.session.Timeout()), k.stat.Version
@@ -294,7 +290,7 @@ func (k *keeper) taken(ctx context.Context) error {
 	k.lost(reason)
 	k.report(reason)
 	k.sent = k.sent && !k.cfg.persistent // a persistent node is not known by its owner
-	k.rest(nil)
+	k.rest(k.watch.Done(), nil)
 	return nil
 }
 
@@ -334,19 +330,15 @@ func (k *keeper) replace(ctx context.Context) error {
 
 // refused pauses after a request that has failed.
 func (k *keeper) refused(context.Context) error {
-	k.rest(time.After(k.pauses.Next()))
+	k.rest(nil, time.After(k.pauses.Next()))
 	return nil
 }
 
-// rest waits until there is something to do, or for timer.
-func (k *keeper) rest(timer <-chan time.Time) {
-	var fired <-chan struct{}
-	if k.watch != nil {
-		fired = k.watch.Done()
-	}
+// rest waits until there is something to do, or for one of these.
+func (k *keeper) rest(fired <-chan struct{}, timer <-chan time.Time) {
 	select {
-	case <-timer:
 	case <-fired:
+	case <-timer:
 	case <-k.session.Done():
 	case <-k.wake.C():
 	case <-k.ctx.Done():
@@ -400,13 +392,10 @@ func (k *keeper) claim() {
 // free gives the path to the next Keep of this client, if we have it.
 func (k *keeper) free() { engine.Of(k.client).Values().CompareAndDelete(k.key(), k.Node) }
 
-// leave deletes the node, unless the client is closed. The error is what the server refuses.
-func (k *keeper) leave(closed bool) error {
-	switch {
-	case k.cfg.ttl > 0 || !k.sent || closed && !k.cfg.persistent:
-		return nil // there is none, or it goes by itself, or with the session
-	case closed:
-		return framework.ErrClosed
+// leave deletes the node. The error is what the server refuses, and framework.ErrClosed if a persistent node stays.
+func (k *keeper) leave() error {
+	if k.cfg.ttl > 0 || !k.sent {
+		return nil // it goes by itself, or there is none
 	}
 	// A session that is over takes its nodes along, whenever they were made. A persistent node is deleted in any session.
 	ctx := k.session.Context()
@@ -417,14 +406,15 @@ func (k *keeper) leave(closed bool) error {
 	}
 	// A create of ours that was not answered is carried out before the write that this begins with, or never.
 	err := follow.Reads(ctx, k.client, k.remove)
-	if err == nil || ctx.Err() == nil {
-		return err
-	}
-	if k.cfg.persistent {
+	switch over := ctx.Err() != nil; {
+	case err != nil && over && k.cfg.persistent:
 		k.free() // or the node would be wanted
 		k.sweep(framework.InSession(context.Background(), k.session))
+		return nil
+	case !k.cfg.persistent && (over || errors.Is(err, framework.ErrClosed)):
+		return nil
 	}
-	return nil
+	return err
 }
 
 // remove deletes the node if it is ours, or that of an earlier session of ours. Nothing is deleted that came in place of our node, unless

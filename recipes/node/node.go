@@ -76,7 +76,7 @@ func (s *status) gone(reason error) {
 // Keep waits as long as ctx allows: for a connection, for a permission, for a missing parent, for the end of another's node (see
 // [WithIfTaken]). When ctx is done the error is that of ctx, and also wraps the reason: zk.ErrNoServer, zk.ErrNoAuth, zk.ErrNoNode,
 // [ErrTaken] and so on. Other errors are ErrTaken with [Fail], [framework.ErrTooLong], [framework.ErrUnimplemented] if the servers do not
-// allow nodes with a TTL, [framework.ErrClosed], [framework.ErrBadPath] and [framework.ErrBadArgument].
+// allow nodes with a TTL, [framework.ErrClosed], [framework.ErrBadPath] and [framework.ErrBadArgument]. After an error none of ours stays.
 func Keep(ctx context.Context, client *framework.Client, path string, data []byte, opts ...Option) (*Node, error) {
 	cfg, err := configure(client, path, opts)
 	if err != nil {
