@@ -30,7 +30,7 @@ var nodeBugs = []mutation{
 	{
 		name:  "a kept node seems to be there after its session",
 		file:  "recipes/node/keeper.go",
-		edits: []edit{{old: "Depend(k.cfg.policy, k.lost)", new: "Depend(k.cfg.policy, func(cause error) { k.now.Set(func(s *status) { s.err = cause }) })"}},
+		edits: []edit{{old: "Depend(k.cfg.policy, k.lost)", new: "Depend(k.cfg.policy, func(cause error) { k.now.Set(func(s *status) { s.err = cause }); k.wake.Raise() })"}},
 		pkg:   "recipes/node", test: "TestPresentIsFalseAfterTheSessionWhateverTheKeeperWaitsFor",
 		worlds: keepers, seed: 34,
 	},

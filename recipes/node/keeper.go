@@ -68,17 +68,16 @@ func (k *keeper) run() {
 
 // live keeps the node in one session. It begins with a create: the answer to a write comes after all that was written before.
 func (k *keeper) live(session *framework.Session) {
-	k.session = session
+	k.session, k.watch = session, nil
 	if !k.cfg.persistent {
 		k.owner = session.ID()
 	}
 	k.now.Set(func(s *status) { s.owners = append(s.owners, k.owner) })
-	// A request that was not answered is not repeated: the node is looked at before the next try.
-	ctx := engine.WithHints(framework.InSession(k.ctx, session), engine.Hints{Once: true})
+	ctx := framework.InSession(k.ctx, session)
 	for step := k.absent; k.ctx.Err() == nil && session.Err() == nil; {
 		err := step(ctx)
-		if err != nil {
-			k.watch = nil
+		if err != nil && !isAnswer(err) {
+			k.watch = nil // whatever has happened is looked at before the next request
 		}
 		if err == nil || errors.Is(err, errAgain) {
 			step, err = k.look(ctx)
@@ -155,7 +154,6 @@ func (k *keeper) create(ctx context.Context, data []byte) (path string, czxid in
 			return k.path, 0, err
 		}
 	}
-	ctx = engine.WithHints(ctx, engine.Hints{}) // it may be repeated: the node is known by its owner, or by its protection
 	asked, options := cmp.Or(k.path, k.asked), k.cfg.creation(k.path == "")
 	var stat zk.Stat
 	if k.cfg.persistent {
@@ -176,8 +174,13 @@ func (k *keeper) instead(ctx context.Context, version int32, data []byte, ops ..
 		create.Data = nil
 		ops = append(ops, &zk.SetDataRequest{Path: k.path, Data: data})
 	}
-	_, err := k.client.Multi(ctx, ops...)
+	_, err := k.client.Multi(once(ctx), ops...)
 	return err
+}
+
+// once returns a context for a request that is not repeated when it was not answered: the node is looked at before the next try.
+func once(ctx context.Context) context.Context {
+	return engine.WithHints(ctx, engine.Hints{Once: true})
 }
 
 // changed is errAgain after a write, and if one has failed since the node is not the one any more that was seen.
@@ -220,7 +223,7 @@ func (k *keeper) write(ctx context.Context) error {
 	if want.number == k.mine.number {
 		return nil
 	}
-	stat, err := k.client.Set(ctx, k.path, want.data, k.stat.Version)
+	stat, err := k.client.Set(once(ctx), k.path, want.data, k.stat.Version)
 	switch {
 	case err == nil && stat.Czxid == k.mine.czxid:
 		k.mine, k.stat = content{want.number, want.data, stat.Czxid, stat.Mzxid}, stat
@@ -306,7 +309,8 @@ func takenBy(stat *zk.Stat) error {
 // come that has the same version: so the first operation says whose node it was.
 func (k *keeper) clear(ctx context.Context) error {
 	version := k.stat.Version
-	results, err := k.client.Multi(ctx, &zk.SetDataRequest{Path: k.path, Version: version}, &zk.DeleteRequest{Path: k.path, Version: version + 1})
+	results, err := k.client.Multi(once(ctx),
+		&zk.SetDataRequest{Path: k.path, Version: version}, &zk.DeleteRequest{Path: k.path, Version: version + 1})
 	if err == nil && !k.wasOurs(results[0].Stat) {
 		return takenBy(results[0].Stat) // its owner makes it again during the pause
 	}
@@ -318,7 +322,7 @@ func (k *keeper) clear(ctx context.Context) error {
 func (k *keeper) replace(ctx context.Context) error {
 	want, version := k.status().want, k.stat.Version
 	if k.cfg.persistent {
-		return changed(k.client.Delete(ctx, k.path, version))
+		return changed(k.client.Delete(once(ctx), k.path, version))
 	}
 	err := k.instead(ctx, version, want.data, &zk.DeleteRequest{Path: k.path, Version: version})
 	k.sent = k.sent || err == nil || retry.Unknown(err)

@@ -609,6 +609,21 @@ func TestAWriteIsNotRepeatedWithoutALook(t *testing.T) {
 	}
 }
 
+// TestARefusedWriteIsTriedAgainWithoutALook: nothing has happened to the node. Each look would also stay with the client until its watch fires.
+func TestARefusedWriteIsTriedAgainWithoutALook(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		n := keep(t, w.client(), "/group/a", "a")
+		_, err := w.client().SetACL(t.Context(), "/group/a", perms(zk.PermAll&^zk.PermWrite), -1)
+		require.NoError(t, err)
+		require.ErrorIs(t, n.Set(t.Context(), []byte("b")), zk.ErrNoAuth)
+		w.ResetCounts()
+		time.Sleep(time.Hour) // virtual time
+		requests := w.Requests().Requests
+		require.Greater(t, requests[zktest.OpSetData], 600)
+		require.Zero(t, requests[zktest.OpExists])
+	})
+}
+
 // TestAnEventThatTheNodeWasDeletedIsBelieved has another client replace a node, and its owner's next look at it be held up. The
 // owner has been told of the deletion by then.
 func TestAnEventThatTheNodeWasDeletedIsBelieved(t *testing.T) {
