@@ -32,7 +32,7 @@ var nodeBugs = []mutation{
 		file:  "recipes/node/keeper.go",
 		edits: []edit{{old: "Depend(k.cfg.policy, k.lost)", new: "Depend(k.cfg.policy, func(cause error) { k.now.Set(func(s *status) { s.err = cause }); k.wake.Raise() })"}},
 		pkg:   "recipes/node", test: "TestPresentIsFalseAfterTheSessionWhateverTheKeeperWaitsFor",
-		worlds: keepers, seed: 34,
+		worlds: keepers, seed: 529,
 	},
 	{
 		name:  "a kept node has the data of its beginning when it is made again",

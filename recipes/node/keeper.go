@@ -317,8 +317,7 @@ func (k *keeper) clear(ctx context.Context) error {
 	return changed(err)
 }
 
-// replace deletes the node that was seen, by its version, and makes ours: an ephemeral one in the same transaction, in which not every
-// kind can be made.
+// replace deletes the node that was seen, by its version, and makes ours in the same transaction if it is ephemeral.
 func (k *keeper) replace(ctx context.Context) error {
 	want, version := k.status().want, k.stat.Version
 	if k.cfg.persistent {
@@ -371,8 +370,7 @@ type pathKey string
 
 func (k *keeper) key() pathKey { return pathKey(engine.Of(k.client).Real(k.path)) }
 
-// claim waits until no other Keep of this client has the path, or until the end: servers could not tell their nodes apart, which have one
-// owner.
+// claim waits until no other Keep of this client has the path, or until the end. The owner of their nodes would be the same.
 func (k *keeper) claim() {
 	client := engine.Of(k.client)
 	for k.path != "" && k.ctx.Err() == nil {
