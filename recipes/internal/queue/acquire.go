@@ -302,20 +302,14 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, v *view.Vi
 		hints.Sent = send
 		creating = engine.WithHints(creating, hints)
 	}
-	admitted := func(bool) {}
-	if v != nil {
-		admitted = v.Expect()
-	}
 	path, err := q.driver.Create(creating, q.client, q.base, q.name, q.cfg.Data)
 	if err != nil {
-		admitted(false)
 		return nil, err
 	}
 	w.created(path)
 	switch {
 	case v != nil:
 		err = w.enterView(ctx, v)
-		admitted(w.inView() == v)
 	case list != nil:
 		w.known = list()
 	}
@@ -360,11 +354,7 @@ func (q *Queue) view(session *framework.Session) *view.View {
 	q.used = now
 	own := len(q.nodes)
 	q.mu.Unlock()
-	v := q.views.Get(q.client, session, q.base, begin, own)
-	if v != nil {
-		v.Use(now)
-	}
-	return v
+	return q.views.Get(q.client, session, q.base, begin, own)
 }
 
 // isLong reports whether so many others are in the queue that a view costs more than lists.

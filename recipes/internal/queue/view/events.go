@@ -27,11 +27,11 @@ func (v *View) list(names []string, stat *zk.Stat, err error) {
 	}
 }
 
-// first returns the names of the children, and how many nodes of ours may be among them that were not admitted yet.
+// first returns the names of the children, and how many nodes of ours at most were created since the view was asked for.
 func (v *View) first() (names []string, expected int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return slices.Collect(maps.Keys(v.children)), v.load.expected
+	return slices.Collect(maps.Keys(v.children)), v.load.cycles
 }
 
 // take takes the answer to the read of a child of the first list. A child that is missing is fine if its event came before.
@@ -121,7 +121,6 @@ func (v *View) add(name string) (alone []Member, ok bool) {
 	}
 	v.children[name] = &child{number: v.next}
 	v.next++
-	v.load.events++
 	for _, r := range v.rankings {
 		if only := r.insert(name); only != "" && v.members[only] != nil {
 			alone = append(alone, v.members[only])
@@ -132,11 +131,14 @@ func (v *View) add(name string) (alone []Member, ok bool) {
 
 // drop removes a child that was deleted, wakes its waiters, and returns the member whose node it is, if there is one.
 func (v *View) drop(name string) Member {
-	if _, found := v.children[name]; !found {
+	c := v.children[name]
+	if c == nil {
 		return nil
 	}
 	delete(v.children, name)
-	v.load.events++
+	if !c.ours {
+		v.load.events += 2 // it was created, too
+	}
 	for _, r := range v.rankings {
 		r.remove(name)
 	}

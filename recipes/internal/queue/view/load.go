@@ -17,44 +17,23 @@ const MaxOthers = 12
 
 // load counts what a view costs and how often it is used. It is guarded by View.mu.
 type load struct {
-	used     time.Time // when a lock last asked for the view
-	cycles   int       // how often that was
-	events   int       // about nodes of others; for nodes of ours they are taken off when they are admitted
-	expected int       // nodes of ours that are not admitted yet
+	used   time.Time // when a lock last asked for the view
+	cycles int       // how often that was; each time at most one node of ours is created
+	events int       // about nodes of others that have been deleted
 }
 
 // use notes that a lock is about to acquire with the view.
-func (l *load) use(now time.Time) {
+func (v *View) use(now time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	l := &v.load
 	l.used = now
 	l.cycles++
-	if l.cycles == 64 { // what was long ago does not count
+	if l.cycles >= 64 && v.listed { // what was long ago does not count
 		l.cycles /= 2
 		l.events /= 2
 	}
 }
 
 // heavy reports whether the view costs more than lists do.
-func (l *load) heavy() bool { return l.events-2*l.expected > maxEvents*l.cycles+slack }
-
-// Use notes that a lock is about to acquire with the view.
-func (v *View) Use(now time.Time) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.load.use(now)
-}
-
-// Expect notes that a node of ours is about to be created. done is to be called when it was admitted, or when there is
-// nothing to admit.
-func (v *View) Expect() (done func(admitted bool)) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.load.expected++
-	return func(admitted bool) {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		v.load.expected--
-		if admitted {
-			v.load.events -= 2
-		}
-	}
-}
+func (l *load) heavy() bool { return l.events > maxEvents*l.cycles+slack }

@@ -41,6 +41,8 @@ type child struct {
 	// children created before. It is -1 if the child was in the first list.
 	number int64
 
+	ours bool // it was admitted
+
 	changes int   // how often the data have changed
 	node    *Node // nil: not read since they changed
 }
@@ -100,6 +102,7 @@ func (v *View) Admit(m Member) bool {
 	gap := c != nil && c.number >= 0 && c.number < number // children were created of which no event came
 	ok := c != nil && !v.over && v.listed && (c.number < 0 || c.number == number)
 	if ok {
+		c.ours = true
 		v.members[m.Name()] = m
 		v.join(m.Order())
 	}

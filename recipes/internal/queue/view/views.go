@@ -40,14 +40,15 @@ func Of(client *framework.Client) *Views {
 	return v.(*Views)
 }
 
-// Get returns the view of a path, or nil. If there is none, one may begin, if the caller wants that: see View.Await. own is
-// how many nodes of the caller may be in the queue.
+// Get returns the view of a path for an acquire, or nil. If there is none, one may begin, if the caller wants that: see View.Await. own
+// is how many nodes of the caller may be in the queue.
 func (vs *Views) Get(client *framework.Client, session *framework.Session, path string, begin bool, own int) *View {
 	real := engine.Of(client).Real(path)
 	now := time.Now()
 	vs.mu.Lock()
 	defer vs.mu.Unlock()
 	if v := vs.byPath[real]; v != nil {
+		v.use(now)
 		return v
 	}
 	if !begin || vs.without == session || now.Before(vs.rests[real].until) {
@@ -61,7 +62,7 @@ func (vs *Views) Get(client *framework.Client, session *framework.Session, path 
 		rankings: make(map[Order]*ranking),
 		waiters:  make(map[string][]*Waiter),
 		members:  make(map[string]Member),
-		load:     load{used: now},
+		load:     load{used: now, cycles: 1},
 		ended:    func(v *View, why ending) { vs.ended(session, real, v, why) },
 	}
 	vs.byPath[real] = v
@@ -123,8 +124,8 @@ var errLong = errors.New("too many nodes")
 // read reads the nodes of the first list. Servers report the end of a node only to those who may read it, so the view cannot
 // be asked if one of them may not be read.
 func (v *View) read(l engine.Link, most int) error {
-	names, expected := v.first()
-	if len(names) > most+expected {
+	names, creating := v.first()
+	if len(names) > most+creating {
 		return errLong
 	}
 	answers := make(chan error, len(names))
