@@ -16,7 +16,10 @@ import (
 func (v *View) list(names []string, stat *zk.Stat, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.based = true
+	if v.state != unlisted {
+		return
+	}
+	v.state = listed
 	if err != nil {
 		return // a missing path has no children
 	}
@@ -48,19 +51,13 @@ func (v *View) take(name string, data []byte, stat *zk.Stat, err error) error {
 	return err
 }
 
-// begin makes the view one that can be asked: after list and take, when the watch is known to be set. remove ends the watch.
-func (v *View) begin(remove func()) {
+// begin makes the view one that can be asked, unless it has ended: after list and take, when the watch is known to be set.
+func (v *View) begin() {
 	v.mu.Lock()
-	v.remove = remove
-	over := v.over
-	if !over {
-		v.listed = true
+	defer v.mu.Unlock()
+	if v.state == listed {
+		v.state = ready
 		close(v.ready)
-		v.endIdleIn(idle)
-	}
-	v.mu.Unlock()
-	if over {
-		remove()
 	}
 }
 
@@ -72,7 +69,7 @@ func (v *View) event(e zk.Event) {
 	var gone Member
 	var alone []Member
 	switch {
-	case v.over || !v.based:
+	case v.state != listed && v.state != ready:
 	case e.Path == v.path:
 		complete = v.pathEvent(e.Type)
 	case parent != v.path: // further below
@@ -93,9 +90,9 @@ func (v *View) event(e zk.Event) {
 	}
 	switch {
 	case !complete:
-		v.end(missed)
+		v.end(errMissed)
 	case tooHeavy:
-		v.end(heavy)
+		v.end(errHeavy)
 	}
 }
 
@@ -177,18 +174,19 @@ func (v *View) forget(w *Waiter) {
 	w.names = nil
 }
 
-// end ends the view: the connection has ended, the view is not complete, or it costs more than lists. All that use it
+// end ends the view: because of why, or if that is nil because its connection has ended or nobody uses it. All that use it
 // are notified, and list from then on.
-func (v *View) end(why ending) {
+func (v *View) end(why error) {
 	v.mu.Lock()
-	if v.over {
+	if v.state == over {
 		v.mu.Unlock()
 		return
 	}
-	v.over = true
-	if !v.listed {
+	if v.state != ready {
 		close(v.ready)
 	}
+	v.state = over
+	close(v.done)
 	for _, waiting := range v.waiters {
 		for _, w := range slices.Clone(waiting) {
 			v.wake(w)
@@ -196,15 +194,8 @@ func (v *View) end(why ending) {
 	}
 	left := v.members
 	v.members = nil
-	remove := v.remove
-	if v.timer != nil {
-		v.timer.Stop()
-	}
 	v.mu.Unlock()
 	v.ended(v, why)
-	if remove != nil {
-		remove()
-	}
 	for _, m := range left {
 		m.ViewEnded()
 	}

@@ -29,7 +29,7 @@ func (v *View) use(now time.Time) {
 	l := &v.load
 	l.used = now
 	l.cycles++
-	if l.cycles >= 64 && v.listed { // what was long ago does not count
+	if l.cycles >= 64 && v.state == ready { // what was long ago does not count
 		l.cycles /= 2
 		l.events /= 2
 	}

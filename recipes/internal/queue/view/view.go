@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -18,22 +17,29 @@ import (
 // the state of the path at one instant that the client's server has reached.
 type View struct {
 	path  string
-	ready chan struct{} // closed when the first list is there, or the view has ended
+	ready chan struct{} // closed when the view can be asked, or has ended
+	done  chan struct{} // closed when it has ended
 
-	mu       sync.Mutex        // guards what follows; under it only SortKey, Name and Order of others are called
-	remove   func()            // ends the watch; nil until it is set
-	based    bool              // the first list is there
-	listed   bool              // and the view can be asked
+	mu       sync.Mutex // guards what follows; under it only SortKey, Name and Order of others are called
+	state    state
 	next     int64             // number that the server gives to the next child; -1: unknown, or there is no path
 	children map[string]*child // by name
 	rankings map[Order]*ranking
 	waiters  map[string][]*Waiter // by the name of the child that they wait for
 	members  map[string]Member    // by the name of their node
 	load     load
-	timer    *time.Timer // calls endIdle; nil before the first list
-	over     bool
-	ended    func(*View, ending) // called once, when the view is over
+	ended    func(*View, error) // called once, when the view is over
 }
+
+// state is that of a view. It only rises.
+type state int8
+
+const (
+	unlisted state = iota // events are not taken: the first list will contain them
+	listed                // the nodes of the first list are being read
+	ready                 // it can be asked
+	over
+)
 
 // child is one child in a view.
 type child struct {
@@ -91,7 +97,7 @@ func (v *View) Await(ctx context.Context) error {
 func (v *View) Ready() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.listed && !v.over
+	return v.state == ready
 }
 
 // Admit adds a member whose create has been answered. It reports whether the view has every node that
@@ -100,7 +106,7 @@ func (v *View) Admit(m Member) bool {
 	v.mu.Lock()
 	c, number := v.children[m.Name()], Number(m.Name())
 	gap := c != nil && c.number >= 0 && c.number < number // children were created of which no event came
-	ok := c != nil && !v.over && v.listed && (c.number < 0 || c.number == number)
+	ok := c != nil && v.state == ready && (c.number < 0 || c.number == number)
 	if ok {
 		c.ours = true
 		v.members[m.Name()] = m
@@ -108,7 +114,7 @@ func (v *View) Admit(m Member) bool {
 	}
 	v.mu.Unlock()
 	if gap {
-		v.end(missed)
+		v.end(errMissed)
 	}
 	return ok
 }
@@ -144,14 +150,14 @@ func (v *View) Alone(m Member) bool {
 
 // has reports whether a member and its node are there. v.mu is held.
 func (v *View) has(m Member) bool {
-	return !v.over && v.members[m.Name()] == m && v.children[m.Name()] != nil
+	return v.members[m.Name()] == m && v.children[m.Name()] != nil
 }
 
 // Names is Queue for somebody without a node, at any instant.
 func (v *View) Names(o Order) (names []string, ok bool, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.over || !v.listed {
+	if v.state != ready {
 		return nil, false, nil
 	}
 	names, err = v.join(o).names()
@@ -165,7 +171,7 @@ func (v *View) Node(name string, get func() (*Node, error)) (*Node, error) {
 	c := v.children[name]
 	var known *Node
 	var changes int
-	if c != nil && !v.over {
+	if c != nil && v.state != over {
 		known, changes = c.node, c.changes
 	}
 	v.mu.Unlock()
@@ -178,7 +184,7 @@ func (v *View) Node(name string, get func() (*Node, error)) (*Node, error) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if c != nil && !v.over && c.changes == changes {
+	if c != nil && v.state != over && c.changes == changes {
 		c.node = n
 	}
 	return n, nil
@@ -189,7 +195,7 @@ func (v *View) Node(name string, get func() (*Node, error)) (*Node, error) {
 func (v *View) Wait(names []string) (w *Waiter, known bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.over {
+	if v.state == over {
 		return nil, false
 	}
 	for _, name := range names {

@@ -13,15 +13,16 @@ func newView(listed ...string) *View {
 	v := &View{
 		path:     "/lock",
 		ready:    make(chan struct{}),
+		done:     make(chan struct{}),
 		children: make(map[string]*child),
 		rankings: make(map[Order]*ranking),
 		waiters:  make(map[string][]*Waiter),
 		members:  make(map[string]Member),
-		ended:    func(*View, ending) {},
+		ended:    func(*View, error) {},
 	}
 	n := int32(len(listed))
 	v.list(listed, &zk.Stat{Cversion: n, NumChildren: n}, nil)
-	v.begin(func() {})
+	v.begin()
 	return v
 }
 
@@ -63,7 +64,7 @@ func TestNodeIsReadAgainAfterAWrite(t *testing.T) {
 	require.Equal(t, "4", read("a-0000000000", nothing))
 	require.Equal(t, "4", read("a-0000000000", nothing), "who may read a node of the first list is told of writes to it")
 
-	v.end(unused)
+	v.end(nil)
 	require.Equal(t, "5", read("b-0000000001", nothing), "nobody tells an ended view")
 }
 
@@ -87,7 +88,7 @@ func TestNamesFollowTheEvents(t *testing.T) {
 	v.event(zk.Event{Type: zk.EventNodeDeleted, Path: "/lock/z-2147483647"})
 	require.Equal(t, []string{"a-0000000001", "b-0000000002"}, names())
 
-	v.end(unused)
+	v.end(nil)
 	_, ok, _ = v.Names(byName{})
 	require.False(t, ok, "an ended view says nothing")
 }
@@ -124,15 +125,14 @@ func TestViewThatIsNotCompleteEnds(t *testing.T) {
 		"a child comes after the path's end": {nil, func(v *View) { path(zk.EventNodeDeleted)(v); v.created("a-0000000000") }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var why []ending
+			var why []error
 			v := newView(c.listed...)
-			v.ended = func(_ *View, e ending) { why = append(why, e) }
+			v.ended = func(_ *View, e error) { why = append(why, e) }
 			c.what(v)
 			if c.ends {
-				require.Equal(t, []ending{missed}, why)
+				require.Equal(t, []error{errMissed}, why)
 			} else {
 				require.Empty(t, why)
-				v.end(unused) // stops its timer
 			}
 		})
 	}

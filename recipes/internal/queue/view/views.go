@@ -57,13 +57,14 @@ func (vs *Views) Get(client *framework.Client, session *framework.Session, path 
 	v := &View{
 		path:     path,
 		ready:    make(chan struct{}),
+		done:     make(chan struct{}),
 		next:     -1,
 		children: make(map[string]*child),
 		rankings: make(map[Order]*ranking),
 		waiters:  make(map[string][]*Waiter),
 		members:  make(map[string]Member),
 		load:     load{used: now, cycles: 1},
-		ended:    func(v *View, why ending) { vs.ended(session, real, v, why) },
+		ended:    func(v *View, why error) { vs.ended(session, real, v, why) },
 	}
 	vs.byPath[real] = v
 	go v.watch(client, session, MaxOthers+own) // ends with the view, or with its connection
@@ -82,11 +83,12 @@ func (vs *Views) Lookup(client *framework.Client, path string) *View {
 func (v *View) watch(client *framework.Client, session *framework.Session, most int) {
 	l, err := engine.Of(client).Link(framework.InSession(session.Context(), session))
 	if err != nil {
-		v.end(disconnected)
+		v.end(nil)
 		return
 	}
-	watched, listed, gone := make(chan error, 1), make(chan error, 1), make(chan struct{})
+	watched, listed := make(chan error, 1), make(chan error, 1)
 	remove := l.Watch(v.path, engine.Tree, v.event, func(err error) { watched <- err })
+	defer remove()
 	l.Children(v.path, func(names []string, stat *zk.Stat, err error) {
 		v.list(names, stat, err)
 		listed <- err
@@ -98,35 +100,35 @@ func (v *View) watch(client *framework.Client, session *framework.Session, most 
 	if err == nil {
 		err = v.read(l, most)
 	}
-	switch {
-	case errors.Is(err, framework.ErrWatchUnsupported):
-		v.end(unsupported)
-		return
-	case err != nil:
-		remove()
-		v.end(whyNot(err))
+	if err != nil {
+		v.end(err)
 		return
 	}
-	v.begin(func() {
-		remove()
-		close(gone)
-	})
-	select {
-	case <-l.Down():
-		v.end(disconnected)
-	case <-gone:
+	v.begin()
+	timer := time.NewTimer(idle)
+	defer timer.Stop()
+	for {
+		select {
+		case <-l.Down():
+			v.end(nil)
+		case <-timer.C:
+			if left := v.untilIdle(); left > 0 {
+				timer.Reset(left)
+			} else {
+				v.end(nil)
+			}
+		case <-v.done:
+			return
+		}
 	}
 }
-
-// errLong means that the first list has more nodes than a view is worth.
-var errLong = errors.New("too many nodes")
 
 // read reads the nodes of the first list. Servers report the end of a node only to those who may read it, so the view cannot
 // be asked if one of them may not be read.
 func (v *View) read(l engine.Link, most int) error {
 	names, creating := v.first()
 	if len(names) > most+creating {
-		return errLong
+		return errHeavy
 	}
 	answers := make(chan error, len(names))
 	for _, name := range names {
@@ -143,68 +145,34 @@ func (v *View) read(l engine.Link, most int) error {
 	return failed
 }
 
-// whyNot is why a view does not begin.
-func whyNot(err error) ending {
-	switch {
-	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrNoNode):
-		return missed
-	case errors.Is(err, errLong):
-		return heavy
-	}
-	return disconnected
-}
-
-// ending is why a view has ended.
-type ending int
-
-const (
-	disconnected ending = iota
-	unused
-	heavy       // it costs more than lists do
-	missed      // no event came for a node
-	unsupported // by the server
+// Why a view is not worth having. zk.ErrNoAuth and zk.ErrNoNode, for a node of the first list, say that, too.
+var (
+	errHeavy  = errors.New("it costs more than lists do")
+	errMissed = errors.New("no event came for a node")
 )
 
-// endIdle ends the view if nobody has used it for a while, and looks again later otherwise.
-func (v *View) endIdle() {
+// untilIdle is how long the view stays if nobody uses it.
+func (v *View) untilIdle() time.Duration {
 	v.mu.Lock()
-	left := idle
-	if len(v.members) == 0 {
-		left = idle - time.Since(v.load.used)
+	defer v.mu.Unlock()
+	if len(v.members) > 0 {
+		return idle
 	}
-	if left > 0 {
-		v.endIdleIn(left)
-	}
-	v.mu.Unlock()
-	if left <= 0 {
-		v.end(unused)
-	}
+	return idle - time.Since(v.load.used)
 }
 
-// endIdleIn has endIdle called once, after d. v.mu is held.
-func (v *View) endIdleIn(d time.Duration) {
-	switch {
-	case v.over:
-	case v.timer == nil:
-		v.timer = time.AfterFunc(d, v.endIdle)
-	default:
-		v.timer.Reset(d)
-	}
-}
-
-// ended removes a view that has ended.
-func (vs *Views) ended(session *framework.Session, path string, v *View, why ending) {
+// ended removes a view that has ended: see View.end.
+func (vs *Views) ended(session *framework.Session, path string, v *View, why error) {
 	vs.mu.Lock()
 	defer vs.mu.Unlock()
 	if vs.byPath[path] == v {
 		delete(vs.byPath, path)
 	}
-	switch why {
-	case unsupported:
+	switch {
+	case errors.Is(why, framework.ErrWatchUnsupported):
 		vs.without = session
-	case heavy, missed:
+	case errors.Is(why, errHeavy), errors.Is(why, errMissed), errors.Is(why, zk.ErrNoAuth), errors.Is(why, zk.ErrNoNode):
 		vs.rest(path)
-	case disconnected, unused:
 	}
 }
 
