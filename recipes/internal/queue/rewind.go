@@ -6,7 +6,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/recipes/internal/queue/view"
 )
@@ -28,8 +27,8 @@ func (q *Queue) rewind(ctx context.Context, path string) {
 
 // nearEnd reports whether the number of our node is so high that the path's numbers should begin again.
 func nearEnd(path string) bool {
-	_, own := framework.Split(path)
-	return view.Number(own) >= rewindAt || view.Exhausted(own)
+	n := view.Number(path)
+	return n >= rewindAt || n < 0
 }
 
 // sameACL reports whether a node has the ACL that it was to be created with. A server replaces the scheme "auth" by

@@ -27,7 +27,6 @@ func Sort(o Order, children []string) ([]string, error) {
 // ranking is the children that belong to one kind of lock, sorted.
 type ranking struct {
 	order     Order
-	users     int // members of the view
 	ranks     []rank
 	exhausted int // children whose number gives no order
 }
@@ -100,10 +99,6 @@ func (r *ranking) count(name string, n int) {
 // Exhausted reports whether a node's number gives no order any more. The server's counter becomes negative
 // after the largest number, which it uses more than once.
 func Exhausted(child string) bool {
-	// Nearly all are far from it, and need not be parsed.
-	if digits := child[max(0, len(child)-10):]; digits != "" && digits[0] != '-' && digits < "2147483647" {
-		return false
-	}
 	n := Number(child)
 	return n < 0 || n >= math.MaxInt32
 }

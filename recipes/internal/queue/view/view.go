@@ -110,7 +110,7 @@ func (v *View) Admit(m Member) bool {
 	if ok {
 		c.ours = true
 		v.members[m.Name()] = m
-		v.join(m.Order())
+		v.ranking(m.Order()) // for Joined
 	}
 	v.mu.Unlock()
 	if gap {
@@ -125,7 +125,6 @@ func (v *View) Dismiss(m Member) {
 	defer v.mu.Unlock()
 	if v.members[m.Name()] == m {
 		delete(v.members, m.Name())
-		v.part(m.Order())
 	}
 }
 
@@ -137,7 +136,7 @@ func (v *View) Queue(m Member) (names []string, ok bool, err error) {
 	if !v.has(m) {
 		return nil, false, nil
 	}
-	names, err = v.rankings[m.Order()].names()
+	names, err = v.ranking(m.Order()).names()
 	return names, true, err
 }
 
@@ -145,7 +144,7 @@ func (v *View) Queue(m Member) (names []string, ok bool, err error) {
 func (v *View) Alone(m Member) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.has(m) && len(v.rankings[m.Order()].ranks) == 1
+	return v.has(m) && len(v.ranking(m.Order()).ranks) == 1
 }
 
 // has reports whether a member and its node are there. v.mu is held.
@@ -160,8 +159,7 @@ func (v *View) Names(o Order) (names []string, ok bool, err error) {
 	if v.state != ready {
 		return nil, false, nil
 	}
-	names, err = v.join(o).names()
-	v.part(o)
+	names, err = v.ranking(o).names()
 	return names, true, err
 }
 
@@ -217,24 +215,22 @@ func (v *View) Cancel(w *Waiter) {
 	v.forget(w)
 }
 
-// join begins to keep the ranking of a lock. v.mu is held.
-func (v *View) join(o Order) *ranking {
-	r := v.rankings[o]
-	if r == nil {
-		r = newRanking(o, maps.Keys(v.children), len(v.children))
-		v.rankings[o] = r
+// ranking returns the children that belong to a lock. Rankings that no member has are kept for the next acquire, unless they are
+// many: most paths have one or two drivers. v.mu is held.
+func (v *View) ranking(o Order) *ranking {
+	if r := v.rankings[o]; r != nil {
+		return r
 	}
-	r.users++
+	if len(v.rankings) > keptRankings {
+		used := make(map[Order]bool)
+		for _, m := range v.members {
+			used[m.Order()] = true
+		}
+		maps.DeleteFunc(v.rankings, func(o Order, _ *ranking) bool { return !used[o] })
+	}
+	r := newRanking(o, maps.Keys(v.children), len(v.children))
+	v.rankings[o] = r
 	return r
 }
 
-// part ends what join began. A few rankings that nobody uses are kept for the next acquire. v.mu is held.
-func (v *View) part(o Order) {
-	r := v.rankings[o]
-	if r.users--; r.users == 0 && len(v.rankings) > keptRankings {
-		delete(v.rankings, o)
-	}
-}
-
-// keptRankings is how many rankings of a view are kept while nobody uses them. Most paths have one or two drivers.
 const keptRankings = 4
