@@ -169,7 +169,7 @@ func (q *Queue) look(ctx context.Context, v *view.View) error {
 	if !q.cfg.Sequential {
 		return nil
 	}
-	leases, _ := q.leases()
+	leases := q.MaxLeases()
 	return q.refuse(ctx, v, func(children []string) bool {
 		last := q.name + lastNumber
 		turn, err := q.driver.Decide(append(slices.Clone(children), last), last, leases)
@@ -347,9 +347,9 @@ const soon = time.Second
 // view returns the view to acquire with, which may have to be waited for. It is nil if the path is to be listed. A view that
 // is there is used by all; a new one begins if the Queue is worth it.
 func (q *Queue) view(session *framework.Session) *view.View {
-	now := time.Now()
+	now, leases := time.Now(), q.MaxLeases()
 	q.mu.Lock()
-	worth := q.local != nil || q.maxLeases > maxWatched || now.Sub(q.used) < soon
+	worth := q.local != nil || leases > maxWatched || now.Sub(q.used) < soon
 	begin := worth && q.others <= view.MaxOthers
 	q.used = now
 	own := len(q.nodes)

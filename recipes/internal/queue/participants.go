@@ -34,7 +34,7 @@ func (q *Queue) participants(ctx context.Context) ([]Participant, error) {
 	if err != nil {
 		return nil, err
 	}
-	leases, _ := q.leases()
+	leases := q.MaxLeases()
 	var ps []Participant
 	for _, child := range children {
 		path := framework.Join(q.base, child)

@@ -12,6 +12,7 @@ import (
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/opt"
+	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/internal/follow"
 	"github.com/gocurator/curator/recipes/internal/queue/view"
 )
@@ -27,12 +28,12 @@ type Queue struct {
 	local  *localQueue // nil: no local hand-off and no retention
 	order  view.Order
 
-	mu        sync.Mutex // guards what follows
-	maxLeases int
-	changed   chan struct{}   // closed and replaced when maxLeases changes
-	used      time.Time       // when the last acquire began
-	nodes     map[string]bool // names of the nodes of this Queue
-	others    int             // nodes of others, when the queue was last looked at
+	leases wait.Value[int] // how many can hold at a time
+
+	mu     sync.Mutex      // guards what follows
+	used   time.Time       // when the last acquire began
+	nodes  map[string]bool // names of the nodes of this Queue
+	others int             // nodes of others, when the queue was last looked at
 }
 
 // Option is a lock.Option.
@@ -84,19 +85,19 @@ func New(client *framework.Client, path, name string, driver Driver, opts ...Opt
 	if local != nil && (cfg.Plain || !standard || cfg.MaxLeases > 1) {
 		return nil, fmt.Errorf("%w: local hand-off and retention are for one lease, the Standard driver and re-entry", framework.ErrBadArgument)
 	}
-	return &Queue{
-		client:    client,
-		base:      path,
-		name:      name,
-		driver:    driver,
-		cfg:       cfg,
-		views:     view.Of(client),
-		local:     local,
-		order:     newOrder(driver, name),
-		maxLeases: cfg.MaxLeases,
-		changed:   make(chan struct{}),
-		nodes:     make(map[string]bool),
-	}, nil
+	q := &Queue{
+		client: client,
+		base:   path,
+		name:   name,
+		driver: driver,
+		cfg:    cfg,
+		views:  view.Of(client),
+		local:  local,
+		order:  newOrder(driver, name),
+		nodes:  make(map[string]bool),
+	}
+	q.SetMaxLeases(cfg.MaxLeases)
+	return q, nil
 }
 
 // Path is the parent path of the queue's nodes.
@@ -104,7 +105,7 @@ func (q *Queue) Path() string { return q.base }
 
 // MaxLeases is how many can hold at a time.
 func (q *Queue) MaxLeases() int {
-	n, _ := q.leases()
+	n, _ := q.leases.Get()
 	return n
 }
 
@@ -112,20 +113,9 @@ func (q *Queue) MaxLeases() int {
 // changed. A higher number wakes waiters. With a lower number no holder loses its lease; with 0 nobody acquires until the
 // number is higher. n must not be negative, and the Queue must have neither local hand-off nor retention.
 func (q *Queue) SetMaxLeases(n int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if n != q.maxLeases {
-		q.maxLeases = n
-		close(q.changed)
-		q.changed = make(chan struct{})
+	if n != q.MaxLeases() {
+		q.leases.Set(func(leases *int) { *leases = n })
 	}
-}
-
-// leases returns the number of leases, and what is closed when it changes.
-func (q *Queue) leases() (int, <-chan struct{}) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.maxLeases, q.changed
 }
 
 // order is how the nodes of a Queue are found and sorted.

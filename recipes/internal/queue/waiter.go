@@ -34,7 +34,7 @@ func (w *waiter) hold(ctx context.Context, wait bool) (*Hold, error) {
 	}
 	confirmed := false // just now
 	for {
-		leases, changed := w.queue.leases()
+		leases, changed := w.queue.leases.Get()
 		children, err := w.look(ctx) // 2
 		if err != nil {
 			return nil, err
