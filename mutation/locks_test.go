@@ -74,7 +74,7 @@ var lockBugs = []mutation{
 	{
 		name:  "a loss deletes a node that was handed off",
 		file:  "recipes/internal/queue/lease.go",
-		edits: []edit{{old: "\tif l.cause != nil {\n\t\tl.mu.Unlock()", new: "\tif l.cause != nil && !errors.Is(l.cause, errLent) {\n\t\tl.mu.Unlock()"}},
+		edits: []edit{{old: "\tif l.cause != nil {\n\t\tl.mu.Unlock()", new: "\tif l.cause != nil && !l.lent {\n\t\tl.mu.Unlock()"}},
 		pkg:   "recipes/internal/queue", test: "TestLossThatComesTooLate",
 	},
 	{
@@ -148,7 +148,7 @@ var lockBugs = []mutation{
 	{
 		name:  "a requeue that fails leaves its node",
 		file:  "recipes/internal/queue/acquire.go",
-		edits: []edit{{old: "\t\told.leave()\n", new: "\t\told.removed()\n"}},
+		edits: []edit{{old: "\t\told.leave()\n", new: "\t\tn.end()\n"}},
 		pkg:   "recipes/internal/queue", test: "TestRequeueOfAloneHolder",
 	},
 	{
@@ -161,7 +161,7 @@ var lockBugs = []mutation{
 	{
 		name:  "a release with a transaction that fails leaves its node",
 		file:  "recipes/internal/queue/hold.go",
-		edits: []edit{{old: "\t\tl.leave()\n\t\treturn responses, err", new: "\t\tl.removed()\n\t\treturn responses, err"}},
+		edits: []edit{{old: "\t\tl.leave()\n\t\treturn responses, err", new: "\t\tn.end()\n\t\treturn responses, err"}},
 		pkg:   "recipes/internal/queue", test: "TestReleaseWithAnyRequestFailing",
 		worlds: all, seed: 276,
 	},
@@ -170,7 +170,7 @@ var lockBugs = []mutation{
 		file: "recipes/internal/queue/hold.go",
 		edits: []edit{
 			{old: "&zk.DeleteRequest{Path: n.path, Version: -1})\n\tonce", new: "&zk.CheckVersionRequest{Path: \"/\", Version: -1})\n\tonce"},
-			{old: "\tl.removed()\n\treturn responses[:len(ops)], nil", new: "\t_ = l.remove(n.session.Context())\n\treturn responses[:len(ops)], nil"},
+			{old: "\tn.end()\n\treturn responses[:len(ops)], nil", new: "\t_ = l.remove(n.session.Context())\n\treturn responses[:len(ops)], nil"},
 		},
 		pkg: "recipes/internal/queue", test: "TestReleaseWithoutANodeWritesNothing",
 	},

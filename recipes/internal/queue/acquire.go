@@ -233,7 +233,7 @@ func (q *Queue) replace(ctx context.Context, old *lease) (*Hold, error) {
 		}
 		return nil, err
 	}
-	old.removed()
+	n.end()
 	return q.resume(ctx, w, true)
 }
 

@@ -119,7 +119,7 @@ func (h *Hold) releaseWith(ctx context.Context, ops []any) ([]zk.MultiResponse, 
 		return responses, err
 	}
 	n.queue.rewind(ctx, n.path)
-	l.removed()
+	n.end()
 	return responses[:len(ops)], nil
 }
 

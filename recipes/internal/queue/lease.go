@@ -20,13 +20,12 @@ import (
 // end, by one of these causes. First the contexts of its holds end, and then:
 //
 //	cause                        what becomes of the node
-//	ErrReleased                  it is lent to the next goroutine, kept for the next Acquire, or deleted
+//	ErrReleased                  it is lent to the next goroutine, kept for the next Acquire, or deleted; a kept one is taken over
 //	ErrSuspended                 it stays until Release, and is watched
 //	ErrSessionLost, ErrClosed    it stays until Release, if the servers do not delete it before: the work may still run
 //	ErrMaxHold, zk.ErrNoAuth     it is deleted in the background
 //	ErrNodeDeleted and the like  it is gone
 //	errUnused                    it is deleted in the background, as after each loss of a lease that has no hold
-//	errLent                      it is the next goroutine's
 type lease struct {
 	node  *node
 	began time.Time
@@ -34,18 +33,18 @@ type lease struct {
 	mu      sync.Mutex // guards what follows
 	holds   []*Hold    // not released yet; none: the node is kept for the next Acquire
 	cause   error      // nil: the lease has not ended
+	lent    bool       // and its node is another's
 	ended   func()     // ends the dependence on the session, and notifies the observer
 	timer   *time.Timer
 	deleted error // what a deletion by somebody else means
 	shown   bool  // the holder has, or may have, passed on its path, token or guard
-	removal *removal
+
+	removing sync.Mutex // held while the node is being deleted
+	failed   error      // why that failed the last time
 }
 
-// Causes of an end that no holder sees.
-var (
-	errLent   = errors.New("lent to another goroutine")
-	errUnused = errors.New("not used")
-)
+// errUnused ends a lease that has no hold.
+var errUnused = errors.New("not used")
 
 // newLease begins a lease of a node that may hold, without a hold. It fails if the session is suspended or lost, or if no
 // server has confirmed it in time. l.mu is held when it returns a lease.
@@ -95,7 +94,7 @@ func (h *Hold) hasValues(ctx context.Context) {
 	h.ctx = context.WithValue(wait.Join(h.own, ctx), heldKey{h.lease.node.queue}, h)
 }
 
-// end ends the lease because it was lost or lent, unless it has ended. It does not block.
+// end ends the lease because it was lost or taken over, unless it has ended. It does not block.
 func (l *lease) end(cause error) bool {
 	l.mu.Lock()
 	if l.cause != nil {
@@ -107,11 +106,15 @@ func (l *lease) end(cause error) bool {
 	for _, h := range l.holds {
 		h.end(cause)
 	}
+	ended := l.ended
+	if l.timer != nil && !errors.Is(cause, framework.ErrSuspended) {
+		l.timer.Stop()
+	}
 	l.mu.Unlock()
-	l.finish()
+	ended()
 	n := l.node
 	switch {
-	case errors.Is(cause, errLent):
+	case errors.Is(cause, ErrReleased):
 	case unused:
 		go n.leaveSoon() // ends at once; this may be the connection's goroutine, which must not send
 	case errors.Is(cause, ErrMaxHold), errors.Is(cause, zk.ErrNoAuth):
@@ -122,17 +125,6 @@ func (l *lease) end(cause error) bool {
 		n.end()
 	}
 	return true
-}
-
-// finish ends what runs for the lease.
-func (l *lease) finish() {
-	l.mu.Lock()
-	ended, cause := l.ended, l.cause
-	if l.timer != nil && !errors.Is(cause, framework.ErrSuspended) {
-		l.timer.Stop()
-	}
-	l.mu.Unlock()
-	ended()
 }
 
 // lose ends the lease because it was lost.
@@ -168,7 +160,7 @@ func (l *lease) unused() bool {
 // has lost it by ErrSuspended and has not released.
 func (l *lease) endMaxHold() {
 	l.mu.Lock()
-	stuck := errors.Is(l.cause, framework.ErrSuspended) && l.removal == nil
+	stuck := errors.Is(l.cause, framework.ErrSuspended) && len(l.holds) > 0
 	if stuck {
 		l.deleted = ErrMaxHold
 	}
@@ -192,17 +184,18 @@ func (l *lease) drop(h *Hold, alone bool) (d dropped) {
 	}
 	l.holds = slices.Delete(l.holds, i, i+1)
 	d.last = len(l.holds) == 0
+	ended := func() {}
+	if d.last && l.timer != nil {
+		l.timer.Stop() // after ErrSuspended it was still needed
+	}
 	if d.last && l.cause == nil {
-		l.cause = ErrReleased
-		if d.lend = l.lend(); d.lend != nil {
-			l.cause = errLent
-		}
+		d.lend = l.lend()
+		l.cause, l.lent = ErrReleased, d.lend != nil
+		ended = l.ended
 	}
 	h.end(ErrReleased)
 	l.mu.Unlock()
-	if d.last && d.lost == nil {
-		l.finish()
-	}
+	ended()
 	return d
 }
 
@@ -216,7 +209,7 @@ type dropped struct {
 
 // lost is why the lease was lost, or nil. l.mu is held.
 func (l *lease) lost() error {
-	if errors.Is(l.cause, ErrReleased) || errors.Is(l.cause, errLent) {
+	if errors.Is(l.cause, ErrReleased) {
 		return nil
 	}
 	return l.cause
@@ -234,8 +227,11 @@ func (l *lease) give(ctx context.Context, d dropped) error {
 		d.lend()
 		return nil
 	case d.lost == nil && l.node.queue.cfg.Async:
-		r, _ := l.newRemoval() // nobody has begun one
-		l.node.send(r.end)
+		l.removing.Lock() // until the answer
+		l.node.send(func(found bool, err error) {
+			_ = l.removed(found, err)
+			l.removing.Unlock()
+		})
 		return nil
 	}
 	return l.remove(ctx)
@@ -248,12 +244,15 @@ func lostForGood(lost error) bool { return lost != nil && !errors.Is(lost, frame
 // failed, and waits for one that is running.
 func (l *lease) releasedAlready(ctx context.Context) error {
 	l.mu.Lock()
-	lost, removal := l.lost(), l.removal
+	lost := l.lost()
 	l.mu.Unlock()
-	switch {
-	case lostForGood(lost):
+	if lostForGood(lost) {
 		return lost
-	case removal != nil && removal.result() != nil:
+	}
+	l.removing.Lock()
+	failed := l.failed != nil
+	l.removing.Unlock()
+	if failed {
 		// That the node is missing now says nothing: what was tried before may have deleted it.
 		if err := l.remove(ctx); !errors.Is(err, ErrNodeDeleted) {
 			return err
@@ -262,54 +261,25 @@ func (l *lease) releasedAlready(ctx context.Context) error {
 	return ErrReleased
 }
 
-// removal is one try to delete the node.
-type removal struct {
-	lease *lease
-	done  chan struct{}
-	err   error // once done is closed
+// remove deletes the node.
+func (l *lease) remove(ctx context.Context) error {
+	l.removing.Lock()
+	defer l.removing.Unlock()
+	if l.wasLost() { // somebody else may have deleted the node, and then others have held
+		ctx = engine.WithHints(ctx, engine.Hints{Certain: true})
+	}
+	return l.removed(l.node.remove(ctx))
 }
 
-// newRemoval begins a try, unless one has succeeded or is running, which it returns.
-func (l *lease) newRemoval() (r *removal, mine bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.timer != nil {
-		l.timer.Stop() // after ErrSuspended it was still needed
-	}
-	if r = l.removal; r != nil && (!wait.Closed(r.done) || r.err == nil) {
-		return r, false
-	}
-	l.removal = &removal{lease: l, done: make(chan struct{})}
-	return l.removal, true
-}
-
-// end notes how a try has ended.
-func (r *removal) end(found bool, err error) {
-	if over := r.lease.node.session.Err(); over != nil && (err != nil || !found) {
+// removed notes how a try to delete the node has ended. l.removing is held.
+func (l *lease) removed(found bool, err error) error {
+	if over := l.node.session.Err(); over != nil && (err != nil || !found) {
 		err = over
 	} else if err == nil && !found {
-		err = r.lease.deletion()
+		err = l.deletion()
 	}
-	r.err = err
-	close(r.done)
-}
-
-// result waits for the end of a try.
-func (r *removal) result() error {
-	<-r.done
-	return r.err
-}
-
-// remove deletes the node. If a try is running, it waits for that one. A try that failed is repeated.
-func (l *lease) remove(ctx context.Context) error {
-	r, mine := l.newRemoval()
-	if mine {
-		if l.wasLost() { // somebody else may have deleted the node, and then others have held
-			ctx = engine.WithHints(ctx, engine.Hints{Certain: true})
-		}
-		r.end(l.node.remove(ctx))
-	}
-	return r.result()
+	l.failed = err
+	return err
 }
 
 // leave is remove for somebody who has another error to return. It takes no longer than giving a node up.
@@ -317,14 +287,6 @@ func (l *lease) leave() {
 	ctx, cancel := l.node.leavingIn(context.Background())
 	defer cancel()
 	_ = l.remove(ctx)
-}
-
-// removed notes that we have deleted the node.
-func (l *lease) removed() {
-	if r, mine := l.newRemoval(); mine {
-		r.end(true, nil)
-	}
-	l.node.end()
 }
 
 func (l *lease) wasLost() bool {
@@ -350,15 +312,12 @@ func (l *lease) show() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.shown = true
-	return !errors.Is(l.cause, errLent)
+	return !l.lent
 }
 
-// endedBy is why the lease has ended, as its holders see it.
+// endedBy is why the lease has ended.
 func (l *lease) endedBy() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if errors.Is(l.cause, errLent) {
-		return ErrReleased
-	}
 	return l.cause
 }

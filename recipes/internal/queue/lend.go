@@ -241,7 +241,7 @@ func (l *localQueue) takeOver() *node {
 	}
 	n, kept := l.node, l.kept
 	l.kept = nil
-	if !kept.end(errLent) { // it is being given back
+	if !kept.end(ErrReleased) { // it is being given back
 		return nil
 	}
 	l.forget()
