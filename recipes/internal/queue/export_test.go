@@ -8,7 +8,7 @@ import (
 func (q *Queue) InLine() int {
 	q.local.mu.Lock()
 	defer q.local.mu.Unlock()
-	return q.local.waiting.Len()
+	return len(q.local.waiting)
 }
 
 // ReleaseDuring is Release, with a call of f just after it was decided that the node is lent. It reports whether it was.

@@ -120,7 +120,7 @@ func (l *lease) end(cause error) bool {
 	case errors.Is(cause, ErrMaxHold), errors.Is(cause, zk.ErrNoAuth):
 		n.leaveSoon()
 	case errors.Is(cause, framework.ErrSuspended):
-		n.watch(0, nil) // waiters in memory must know when it is deleted
+		n.watch(0, nil) // waiters in memory must know when it is deleted, or its session ends
 	default:
 		n.end()
 	}

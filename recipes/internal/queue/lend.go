@@ -2,9 +2,9 @@ package queue
 
 import (
 	"cmp"
-	"container/list"
 	"context"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,26 +27,11 @@ type Lending struct {
 type localQueue struct {
 	Lending
 
-	mu      sync.Mutex // guards what follows
-	taken   bool       // a goroutine has a node, or the turn to make one, or a node is kept
-	node    *node      // whose end passes the turn on; nil while a goroutine acquires
-	kept    *lease     // of node, without a hold; nil: it is not kept
-	lent    lent
-	unwatch func() bool // ends the watch on the session of node
-	waiting list.List   // of *localWaiter
-}
-
-// lent is how often a node was lent, and since when.
-type lent struct {
-	node  *node
-	since time.Time
-	times int
-}
-
-// localWaiter is a goroutine that waits.
-type localWaiter struct {
-	turn   chan *node // capacity 1; nil is the turn to make a node
-	called bool       // turn has or will have something; guarded by the queue's mu
+	mu      sync.Mutex   // guards what follows
+	taken   bool         // a goroutine has a node, or the turn to make one, or a node is kept
+	node    *node        // whose end passes the turn on; nil while a goroutine acquires
+	kept    *lease       // of node, without a hold; nil: it is not kept
+	waiting []chan *node // one for each goroutine, of capacity 1; nil is the turn to make a node
 }
 
 // newLocalQueue returns nil for a Queue that does not lend.
@@ -80,18 +65,18 @@ func (l *localQueue) enter(ctx context.Context, q *Queue, mayWait bool) (*node, 
 		_, err := q.client.Session(ctx) // without a connection nobody can say whether the lock is held
 		return nil, cmp.Or(err, notFree)
 	}
-	w := &localWaiter{turn: make(chan *node, 1)}
-	place := l.waiting.PushBack(w)
+	turn := make(chan *node, 1)
+	l.waiting = append(l.waiting, turn)
 	l.mu.Unlock()
 
 	select {
-	case n := <-w.turn:
+	case n := <-turn:
 		if n != nil || ctx.Err() == nil {
 			return n, nil
 		}
 		l.next()
 	case <-ctx.Done():
-		l.leave(w, place)
+		l.leave(turn)
 	}
 	return nil, givenUp(ctx, notFree)
 }
@@ -105,29 +90,30 @@ func (l *localQueue) entered(h *Hold) {
 	}
 }
 
-// leave removes a waiter. If it was given a node or the turn meanwhile, it gives that up.
-func (l *localQueue) leave(w *localWaiter, place *list.Element) {
+// leave removes a waiter. If it is one no more, it has or will have a node or the turn, and gives that up.
+func (l *localQueue) leave(turn chan *node) {
 	l.mu.Lock()
-	l.waiting.Remove(place)
-	called := w.called
+	i := slices.Index(l.waiting, turn)
+	if i >= 0 {
+		l.waiting = slices.Delete(l.waiting, i, i+1)
+	}
 	l.mu.Unlock()
-	if !called {
+	if i >= 0 {
 		return
 	}
-	if n := <-w.turn; n != nil {
+	if n := <-turn; n != nil {
 		n.leave()
 	}
 	l.next()
 }
 
-// keep has the turn pass on when a node that holds, or its session, has ended. A holder that was notified of ErrSuspended may
-// keep its node for longer than the session lasts.
+// keep has the turn pass on when a node that holds has ended.
 func (l *localQueue) keep(n *node) {
 	l.mu.Lock()
-	if l.lent.node != n {
-		l.lent = lent{node: n, since: time.Now()}
+	if n.since.IsZero() {
+		n.since = time.Now()
 	}
-	l.node, l.unwatch = n, context.AfterFunc(n.session.Context(), func() { l.over(n) })
+	l.node = n
 	l.mu.Unlock()
 	if n.isOver() {
 		l.over(n)
@@ -139,15 +125,9 @@ func (l *localQueue) over(n *node) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.node == n {
-		l.forget()
+		l.node, l.kept = nil, nil
 		l.pass()
 	}
-}
-
-// forget ends what keep began. l.mu is held.
-func (l *localQueue) forget() {
-	l.unwatch()
-	l.node, l.kept = nil, nil
 }
 
 // next passes the turn on after an acquire that failed.
@@ -168,14 +148,12 @@ func (l *localQueue) pass() {
 
 // pop removes the first waiter and returns its channel, on which the caller must send. It is nil if nobody
 // waits. l.mu is held.
-func (l *localQueue) pop() chan *node {
-	first := l.waiting.Front()
-	if first == nil {
-		return nil
+func (l *localQueue) pop() (turn chan *node) {
+	if len(l.waiting) > 0 {
+		turn = l.waiting[0]
+		l.waiting = slices.Delete(l.waiting, 0, 1)
 	}
-	w := l.waiting.Remove(first).(*localWaiter)
-	w.called = true
-	return w.turn
+	return turn
 }
 
 // lend decides whether the node of a lease is lent when the last holder releases it, and returns what does that. From then on the
@@ -190,12 +168,12 @@ func (l *lease) lend() func() {
 	if local.node != n { // its session has ended, and another has the turn
 		return nil
 	}
-	if local.lent.times >= local.Times || time.Since(local.lent.since) > local.Within || !n.pause() {
+	if n.lends >= local.Times || time.Since(n.since) > local.Within || !n.pause() {
 		return nil
 	}
 	if next := local.pop(); next != nil {
-		local.forget()
-		local.lent.times++
+		local.node = nil
+		n.lends++
 		return func() { next <- n }
 	}
 	if local.Lending.Keep == 0 {
@@ -218,12 +196,12 @@ func (l *localQueue) retain(n *node) {
 		return
 	}
 	l.mu.Lock()
-	kept.timer = time.AfterFunc(min(l.Lending.Keep, l.Within-time.Since(l.lent.since)), func() { kept.end(errUnused) })
+	kept.timer = time.AfterFunc(min(l.Lending.Keep, l.Within-time.Since(n.since)), func() { kept.end(errUnused) })
 	kept.mu.Unlock()
 	over := l.node != n
 	if !over {
 		l.kept = kept
-		if l.waiting.Len() > 0 && l.takeOver() != nil { // it came after the release
+		if len(l.waiting) > 0 && l.takeOver() != nil { // it came after the release
 			l.pop() <- n
 		}
 	}
@@ -244,6 +222,6 @@ func (l *localQueue) takeOver() *node {
 	if !kept.end(ErrReleased) { // it is being given back
 		return nil
 	}
-	l.forget()
+	l.node = nil
 	return n
 }

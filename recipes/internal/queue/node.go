@@ -40,6 +40,9 @@ type node struct {
 	name    string        // the last part of path
 	gone    chan struct{} // closed when somebody else has deleted the node
 
+	since time.Time // when it first held; this and lends are guarded by localQueue.mu
+	lends int       // how often it was lent
+
 	mu      sync.Mutex // guards what follows
 	state   state
 	token   int64      // 0: not known, or the fencing token

@@ -30,7 +30,7 @@ func (n *node) watch(after time.Duration, own *framework.Watch) {
 	if own != nil {
 		after = 0 // it costs nothing
 	}
-	ctx, cancel := context.WithCancel(framework.InSession(context.Background(), n.session))
+	ctx, cancel := context.WithCancel(framework.InSession(n.session.Context(), n.session))
 	timer := time.AfterFunc(after, func() { n.watchNode(ctx, own) }) // ends with ctx
 	n.unwatch = func() {
 		timer.Stop()
@@ -38,8 +38,13 @@ func (n *node) watch(after time.Duration, own *framework.Watch) {
 	}
 }
 
-// watchNode returns when our node is deleted or ctx is done.
+// watchNode returns when our node is deleted or ctx is done, as that of the session is in the end.
 func (n *node) watchNode(ctx context.Context, watch *framework.Watch) {
+	defer func() {
+		if n.session.Err() != nil {
+			n.end() // a holder that was notified of ErrSuspended may work for longer
+		}
+	}()
 	for ; ; watch = nil {
 		var err error
 		if watch == nil {
@@ -63,7 +68,8 @@ func (n *node) watchNode(ctx context.Context, watch *framework.Watch) {
 			l.lose(fmt.Errorf("%w: its node: %w", framework.ErrLost, err))
 			return
 		case err != nil:
-			return // it is over
+			<-ctx.Done() // nothing more will be known
+			return
 		}
 		select {
 		case <-watch.Done():
