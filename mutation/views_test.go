@@ -5,14 +5,14 @@ var viewBugs = []mutation{
 	{
 		name:  "whoever waits for the one ahead takes it for the only one",
 		file:  "recipes/internal/queue/listed.go",
-		edits: []edit{{old: "if w.ahead == 1 && !wait.Closed(w.own.Done()) {", new: "if !wait.Closed(w.own.Done()) {"}},
+		edits: []edit{{old: "lookAhead && w.ahead == 1 && !wait", new: "lookAhead && !wait"}},
 		pkg:   "recipes/internal/queue", test: "TestWhoThinksThatItIsNextWaits",
 		worlds: all, seed: 3,
 	},
 	{
 		name:  "whoever waits for the only one ahead does not look whether its own node is there",
 		file:  "recipes/internal/queue/listed.go",
-		edits: []edit{{old: "if w.ahead == 1 && !wait.Closed(w.own.Done()) {", new: "if w.ahead == 1 {"}},
+		edits: []edit{{old: " && w.ahead == 1 && !wait.Closed(own) {", new: " && w.ahead == 1 {"}},
 		pkg:   "recipes/internal/queue", test: "TestTheNextWhoseNodeIsDeletedQueuesAgain",
 	},
 	{

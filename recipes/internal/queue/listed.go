@@ -30,63 +30,54 @@ func (w *waiter) lookListed(ctx context.Context) (children []string, err error) 
 }
 
 // awaitListed is await without a view.
-func (w *waiter) awaitListed(ctx context.Context, children, names []string, changed <-chan struct{}) error {
-	if w.mayLookAhead(names) {
-		return w.lookAhead(ctx, children, changed)
-	}
-	for {
-		set, err := w.queue.watchAll(ctx, names)
-		if err != nil {
-			return err
-		}
-		if set == nil {
-			return w.missing(children, names)
-		}
-		deleted, err := w.sleepUntil(ctx, set, nil, changed)
-		if err != nil || deleted || wait.Closed(changed) {
-			return err
-		}
-		// The connection was lost, or somebody wrote to the node: watch the nodes again. The queue ahead of us
-		// has not changed.
-	}
-}
-
-// mayLookAhead reports whether nodes ahead of ours can only be deleted, and our predecessor is the only one that we wait
-// for. A driver other than Standard may let others get ahead, as a writer does with its reader, and so does the server when
-// the numbers overflow. See "The only one ahead" in docs/PROTOCOL.md.
-func (w *waiter) mayLookAhead(names []string) bool {
-	_, standard := w.queue.driver.(Standard)
-	return standard && len(names) == 1 && !nearEnd(w.path)
-}
-
-// lookAhead is for a waiter in a queue that was listed after our create. If one node is ahead, it waits for that one. When
-// that is deleted, and our node is still there, we are first, and w.known is what a list would show. If more are ahead, it
-// waits for the one before our predecessor: then the next list, while the predecessor holds, shows that one alone.
 //
-// It returns when the queue must be looked at again.
-func (w *waiter) lookAhead(ctx context.Context, children []string, changed <-chan struct{}) error {
-	i := max(w.ahead-2, 0)
+// If nodes ahead can only be deleted, and one is, it waits for that one. When that is deleted, and our node is still there, we are
+// first, and w.known is what a list would show. If more are ahead, it waits for the one before our predecessor: then the next list,
+// while the predecessor holds, shows that one alone.
+func (w *waiter) awaitListed(ctx context.Context, children, names []string, changed <-chan struct{}) error {
+	lookAhead := w.mayLookAhead(names)
+	if lookAhead {
+		names = children[max(w.ahead-2, 0):][:1]
+	}
+	var own <-chan struct{} // nil: we need not know of our node
 	for !wait.Closed(changed) {
-		// Our node first: an event about it comes before that of a later deletion.
-		if err := w.watchOwn(ctx); err != nil {
+		if lookAhead {
+			// Our node first: an event about it comes before that of a later deletion.
+			if err := w.watchOwn(ctx); err != nil {
+				return err
+			}
+			own = w.own.Done()
+		}
+		watches, err := w.queue.watchAll(ctx, names)
+		if err != nil {
 			return err
 		}
-		set, err := w.queue.watchAll(ctx, children[i:i+1])
-		deleted := set == nil
-		if err == nil && !deleted {
-			deleted, err = w.sleepUntil(ctx, set, w.own.Done(), changed)
+		if watches == nil {
+			err = w.missing(children, names)
+		} else {
+			err = w.sleepUntil(ctx, watches, own, changed)
 		}
 		if err != nil {
 			return err
 		}
-		if deleted {
-			if w.ahead == 1 && !wait.Closed(w.own.Done()) {
+		if watches == nil || slices.ContainsFunc(watches, deleted) {
+			if lookAhead && w.ahead == 1 && !wait.Closed(own) {
 				w.known = children[1:]
 			}
 			return nil
 		}
+		// The connection was lost, or somebody wrote to the node: watch the nodes again. The queue ahead of us
+		// has not changed.
 	}
 	return nil
+}
+
+// mayLookAhead reports whether nodes ahead of ours can only be deleted, and our predecessor is the only one that we wait for. A driver
+// other than Standard may let others get ahead, as a writer does with its reader, and so does the server when the numbers
+// overflow. See "The only one ahead" in docs/PROTOCOL.md.
+func (w *waiter) mayLookAhead(names []string) bool {
+	_, standard := w.queue.driver.(Standard)
+	return standard && len(names) == 1 && !nearEnd(w.path)
 }
 
 // watchOwn watches our node, unless a watch is there. The error is a nodeLost if the node was deleted.
@@ -113,35 +104,16 @@ func (w *waiter) checkReadable(ctx context.Context) error {
 	return w.watchOwn(ctx)
 }
 
-// sleepUntil is sleep until a watch of set fires. It reports whether one of the nodes is deleted, or may be.
-func (w *waiter) sleepUntil(ctx context.Context, set *watchSet, also, changed <-chan struct{}) (deleted bool, err error) {
-	awake := make(chan struct{})
-	defer close(awake)
-	if err := w.sleep(ctx, set.fired(awake), also, changed); err != nil {
-		return false, err
-	}
-	return set.gone(), nil
-}
-
-// watchSet are watches on several nodes.
-type watchSet struct {
-	watches []*framework.Watch
-}
-
 // maxWatched is how many nodes are watched one by one. To wait for one of more nodes, one watch on their parent
 // is cheaper, although it fires for new nodes too.
 const maxWatched = 4
 
 // watchAll watches nodes. It returns nil if one of them is deleted already.
-func (q *Queue) watchAll(ctx context.Context, names []string) (*watchSet, error) {
+func (q *Queue) watchAll(ctx context.Context, names []string) ([]*framework.Watch, error) {
 	if len(names) > maxWatched {
-		watch, err := q.watchList(ctx, names)
-		if watch == nil {
-			return nil, err
-		}
-		return &watchSet{[]*framework.Watch{watch}}, nil
+		return q.watchList(ctx, names)
 	}
-	set := &watchSet{}
+	var watches []*framework.Watch
 	for _, name := range names {
 		// Not exists: that would leave a watch behind on a node that is gone.
 		_, _, watch, err := q.client.GetW(ctx, framework.Join(q.base, name))
@@ -151,13 +123,13 @@ func (q *Queue) watchAll(ctx context.Context, names []string) (*watchSet, error)
 		if err != nil {
 			return nil, err
 		}
-		set.watches = append(set.watches, watch)
+		watches = append(watches, watch)
 	}
-	return set, nil
+	return watches, nil
 }
 
 // watchList watches the list of children. It returns nil if one of names is not in it.
-func (q *Queue) watchList(ctx context.Context, names []string) (*framework.Watch, error) {
+func (q *Queue) watchList(ctx context.Context, names []string) ([]*framework.Watch, error) {
 	children, _, watch, err := q.client.ChildrenW(ctx, q.base)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, err
@@ -169,32 +141,30 @@ func (q *Queue) watchList(ctx context.Context, names []string) (*framework.Watch
 	if slices.ContainsFunc(names, func(name string) bool { return !there[name] }) {
 		return nil, nil
 	}
-	return watch, nil
+	return []*framework.Watch{watch}, nil
 }
 
-// fired is closed when one of the watches fires, unless stop is closed before.
-func (s *watchSet) fired(stop <-chan struct{}) <-chan struct{} {
-	if len(s.watches) == 1 {
-		return s.watches[0].Done()
+// sleepUntil is sleep until one of the watches fires.
+func (w *waiter) sleepUntil(ctx context.Context, watches []*framework.Watch, also, changed <-chan struct{}) error {
+	if len(watches) == 1 {
+		return w.sleep(ctx, watches[0].Done(), also, changed)
 	}
-	fired := make(chan struct{})
+	awake, fired := make(chan struct{}), make(chan struct{})
+	defer close(awake)
 	var once sync.Once
-	for _, w := range s.watches {
-		go func() { // ends with the first watch that fires, or with stop
+	for _, watch := range watches {
+		go func() { // ends with the first watch that fires, or when nobody waits any more
 			select {
-			case <-w.Done():
+			case <-watch.Done():
 				once.Do(func() { close(fired) })
-			case <-fired:
-			case <-stop:
+			case <-awake:
 			}
 		}()
 	}
-	return fired
+	return w.sleep(ctx, fired, also, changed)
 }
 
-// gone reports whether one of the nodes is deleted, or may be.
-func (s *watchSet) gone() bool {
-	return slices.ContainsFunc(s.watches, func(w *framework.Watch) bool {
-		return w.Event().Type == zk.EventNodeDeleted || w.Event().Type == zk.EventNodeChildrenChanged
-	})
+// deleted reports whether the node that is watched is deleted, or one of its children may be.
+func deleted(w *framework.Watch) bool {
+	return w.Event().Type == zk.EventNodeDeleted || w.Event().Type == zk.EventNodeChildrenChanged
 }
