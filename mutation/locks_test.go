@@ -190,7 +190,7 @@ var lockBugs = []mutation{
 	{
 		name:  "a kept node stays when somebody joins",
 		file:  "recipes/internal/queue/node.go",
-		edits: []edit{{old: "if holds {\n\t\tl.giveBack()", new: "if holds {\n\t\t_ = l.giveBack"}},
+		edits: []edit{{old: "l != nil {\n\t\tl.giveBack()", new: "l != nil {\n\t\t_ = l.giveBack"}},
 		pkg:   "recipes/internal/queue", test: "TestKeptNodeGoes",
 	},
 	{
@@ -203,7 +203,7 @@ var lockBugs = []mutation{
 		name: "a kept node stays when the connection is lost",
 		file: "recipes/internal/queue/node.go",
 		edits: []edit{
-			{old: "if holds && !l.giveBack() {", new: "if holds && l != nil {"},
+			{old: "l != nil && !l.giveBack() {", new: "l != nil {"},
 			{in: "recipes/internal/queue/lend.go", old: "newLease(n, connstate.Standard)", new: "newLease(n, connstate.Session)"},
 		},
 		pkg: "recipes/internal/queue", test: "TestKeptNodeGoes",

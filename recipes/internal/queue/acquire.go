@@ -219,8 +219,7 @@ func (q *Queue) acquire(ctx context.Context, session *framework.Session, v *view
 func (q *Queue) replace(ctx context.Context, old *lease) (*Hold, error) {
 	n := old.node
 	v := q.view(n.session)
-	n.set(leaving)
-	n.rest()
+	n.depart()
 	creating := engine.WithHints(framework.InSession(ctx, n.session), engine.Hints{Replaces: n.path})
 	w, err := q.join(creating, n.session, v, true)
 	if err != nil {

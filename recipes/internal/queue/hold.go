@@ -10,6 +10,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/recipes/internal/follow"
 )
 
 // Leave gives holds back that nobody needs any more, in this order. Unlike Release it does not wait for servers that are out of
@@ -89,10 +90,7 @@ func (h *Hold) release(ctx context.Context) error {
 	case d.last:
 		err = l.give(ctx, d)
 	}
-	if err != nil {
-		return &framework.OpError{Op: "release", Path: l.node.path, Err: err}
-	}
-	return nil
+	return follow.OpError("release", l.node.path, err)
 }
 
 // ReleaseWith is that of lock.Hold.
@@ -132,9 +130,7 @@ func (h *Hold) endAlone(lend bool) (dropped, error) {
 	d := l.drop(h, true)
 	switch {
 	case d.lost != nil:
-		ctx, cancel := l.node.leavingIn(context.Background())
-		defer cancel()
-		_ = h.release(ctx) // the node may still be there, after ErrSuspended
+		Leave([]*Hold{h}) // the node may still be there, after ErrSuspended
 		return d, d.lost
 	case !d.first:
 		return d, ErrReleased
@@ -179,14 +175,8 @@ func do(ctx, held context.Context, path string, release func() error, f func(ctx
 
 // FencingToken is that of lock.Hold.
 func (h *Hold) FencingToken(ctx context.Context) (int64, error) {
-	if !h.lease.show() {
-		return 0, &framework.OpError{Op: "fencing token", Path: h.lease.node.path, Err: ErrReleased}
-	}
 	token, err := h.lease.node.fencingToken(ctx, h.lease)
-	if err != nil {
-		return 0, &framework.OpError{Op: "fencing token", Path: h.lease.node.path, Err: err}
-	}
-	return token, nil
+	return token, follow.OpError("fencing token", h.lease.node.path, err)
 }
 
 // Guard is that of lock.Hold.

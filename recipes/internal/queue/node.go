@@ -17,7 +17,6 @@ import (
 // state is that of a node of ours:
 //
 //	from       to        when
-//	joining    waiting   the create is answered
 //	waiting    holding   a lease begins
 //	holding    waiting   it is lent to another goroutine, or to the next Acquire
 //	any        leaving   we begin to delete it
@@ -25,8 +24,7 @@ import (
 type state int8
 
 const (
-	joining state = iota
-	waiting
+	waiting state = iota
 	holding
 	leaving
 	ended
@@ -64,16 +62,9 @@ func (n *node) withToken(ctx context.Context) context.Context {
 func (n *node) created(path string) {
 	_, n.name = framework.Split(path)
 	n.path = path
-	n.set(waiting)
 	n.queue.mu.Lock()
 	n.queue.nodes[n.Name()] = true
 	n.queue.mu.Unlock()
-}
-
-func (n *node) set(s state) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.state = s
 }
 
 // enterView makes the node use the view, if the view has it. Otherwise the queue is listed.
@@ -118,21 +109,27 @@ func (n *node) Order() view.Order { return n.queue.order }
 func (n *node) ViewEnded() {
 	n.mu.Lock()
 	n.view = nil
-	holds, l := n.state == holding, n.lease
 	n.mu.Unlock()
-	if holds && !l.giveBack() {
+	if l := n.held(); l != nil && !l.giveBack() {
 		n.watch(0, nil)
 	}
 }
 
 // Joined is called when another node has joined the queue in which ours was alone.
 func (n *node) Joined() {
-	n.mu.Lock()
-	holds, l := n.state == holding, n.lease
-	n.mu.Unlock()
-	if holds {
+	if l := n.held(); l != nil {
 		l.giveBack()
 	}
+}
+
+// held returns the lease of a node that holds, or nil.
+func (n *node) held() *lease {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.state != holding {
+		return nil
+	}
+	return n.lease
 }
 
 // Deleted is called when somebody else has deleted the node.
@@ -210,6 +207,14 @@ func (n *node) end() {
 	}
 }
 
+// depart ends what is reported of a node that we begin to delete.
+func (n *node) depart() {
+	n.mu.Lock()
+	n.state = leaving
+	n.mu.Unlock()
+	n.rest()
+}
+
 // rest ends what is reported of the node.
 func (n *node) rest() {
 	n.leaveView()
@@ -254,8 +259,7 @@ func (n *node) leavingIn(ctx context.Context) (context.Context, context.CancelFu
 
 // remove deletes our node, in the background if ctx ends first.
 func (n *node) remove(ctx context.Context) (found bool, err error) {
-	n.set(leaving)
-	n.rest()
+	n.depart()
 	found, err = n.queue.client.DeleteGuaranteed(ctx, n.path)
 	if err == nil {
 		n.queue.rewind(ctx, n.path)
@@ -266,8 +270,7 @@ func (n *node) remove(ctx context.Context) (found bool, err error) {
 
 // send is remove that does not wait for the answer: done is called with it.
 func (n *node) send(done func(found bool, err error)) {
-	n.set(leaving)
-	n.rest()
+	n.depart()
 	ctx := framework.InSession(n.session.Context(), n.session)
 	engine.Of(n.queue.client).DeleteSoon(ctx, n.path, func(found bool, err error) { // must not block
 		done(found, err)
@@ -290,6 +293,9 @@ func (n *node) staysBehind(reason error) {
 
 // fencingToken asks for the czxid of our node, once.
 func (n *node) fencingToken(ctx context.Context, l *lease) (int64, error) {
+	if !l.show() {
+		return 0, ErrReleased
+	}
 	n.mu.Lock()
 	token := n.token
 	n.mu.Unlock()
