@@ -34,7 +34,11 @@ func (h *Hold) Alone() bool {
 // Viewed reports whether the Queue's path has a view that can be asked.
 func (q *Queue) Viewed() bool {
 	v := q.views.Lookup(q.client, q.base)
-	return v != nil && v.Ready()
+	if v == nil {
+		return false
+	}
+	_, ready, _ := v.Names(q.order)
+	return ready
 }
 
 // HoldAgainWhileLost begins a second lease of h's node, as for a hand-off. When it depends on the session already, suspend

@@ -93,13 +93,6 @@ func (v *View) Await(ctx context.Context) error {
 	}
 }
 
-// Ready reports whether the view can be asked.
-func (v *View) Ready() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.state == ready
-}
-
 // Admit adds a member whose create has been answered. It reports whether the view has every node that
 // was created before: only then it can say who is ahead. See docs/PROTOCOL.md.
 func (v *View) Admit(m Member) bool {

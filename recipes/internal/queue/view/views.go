@@ -2,6 +2,7 @@ package view
 
 import (
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 type Views struct {
 	mu     sync.Mutex // guards what follows
 	byPath map[string]*View
-	rests  map[string]rest // paths whose view was given up
+	rests  map[string]time.Time // until when a path has no view
 
 	without *framework.Session // its server has no recursive watches
 }
@@ -24,9 +25,8 @@ const (
 	// idle: a view that nobody has used for this time is given up.
 	idle = 10 * time.Second
 
-	// firstRest and maxRest are for how long there is no new view of a path after one was given up.
-	firstRest = time.Second
-	maxRest   = time.Minute
+	// rest is for how long there is no new view of a path after one was not worth having.
+	rest = time.Minute
 )
 
 type viewsKey struct{}
@@ -35,7 +35,7 @@ type viewsKey struct{}
 func Of(client *framework.Client) *Views {
 	v, _ := engine.Of(client).Values().LoadOrStore(viewsKey{}, &Views{
 		byPath: make(map[string]*View),
-		rests:  make(map[string]rest),
+		rests:  make(map[string]time.Time),
 	})
 	return v.(*Views)
 }
@@ -51,7 +51,7 @@ func (vs *Views) Get(client *framework.Client, session *framework.Session, path 
 		v.use(now)
 		return v
 	}
-	if !begin || vs.without == session || now.Before(vs.rests[real].until) {
+	if !begin || vs.without == session || now.Before(vs.rests[real]) {
 		return nil
 	}
 	v := &View{
@@ -172,24 +172,8 @@ func (vs *Views) ended(session *framework.Session, path string, v *View, why err
 	case errors.Is(why, framework.ErrWatchUnsupported):
 		vs.without = session
 	case errors.Is(why, errHeavy), errors.Is(why, errMissed), errors.Is(why, zk.ErrNoAuth), errors.Is(why, zk.ErrNoNode):
-		vs.rest(path)
+		now := time.Now()
+		maps.DeleteFunc(vs.rests, func(_ string, until time.Time) bool { return now.After(until) })
+		vs.rests[path] = now.Add(rest)
 	}
-}
-
-// rest is the time for which there is no new view of a path.
-type rest struct {
-	until time.Time
-	last  time.Duration
-}
-
-// rest keeps a path without a view for a while, longer each time. vs.mu is held.
-func (vs *Views) rest(path string) {
-	now := time.Now()
-	for path, r := range vs.rests {
-		if now.Sub(r.until) > maxRest {
-			delete(vs.rests, path)
-		}
-	}
-	last := min(max(2*vs.rests[path].last, firstRest), maxRest)
-	vs.rests[path] = rest{now.Add(last), last}
 }
