@@ -41,7 +41,8 @@ func (q *Queue) Do(ctx context.Context, f func(ctx context.Context) error) error
 // Requeue is that of lock.Hold. A Queue with [Config.Ahead] refuses it.
 func (h *Hold) Requeue(ctx context.Context) (*Hold, error) {
 	q := h.lease.node.queue
-	next, err := q.enterAgain(outside{ctx, q}, h)
+	// It does not re-enter this Queue. Holds of other Queues are there, so that the next hold's context re-enters them.
+	next, err := q.enterAgain(context.WithValue(ctx, heldKey{q}, (*Hold)(nil)), h)
 	return next, q.opError("requeue", err)
 }
 
@@ -75,20 +76,6 @@ func (q *Queue) enterAgain(ctx context.Context, h *Hold) (*Hold, error) {
 		next, err := q.replace(ctx, h.lease)
 		return next, q.unreachable(ctx, err)
 	})
-}
-
-// outside is a context without its hold of one Queue: an acquire with it does not re-enter. Holds of other Queues are
-// there, so that the next hold's context re-enters them.
-type outside struct {
-	context.Context
-	queue *Queue
-}
-
-func (o outside) Value(key any) any {
-	if key == (heldKey{o.queue}) {
-		return nil
-	}
-	return o.Context.Value(key)
 }
 
 // obtain acquires a new hold: with a node that another goroutine lends or has left, or in the servers' queue.
