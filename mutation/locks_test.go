@@ -25,7 +25,7 @@ var lockBugs = []mutation{
 	{
 		name:  "a view alone refuses TryAcquire",
 		file:  "recipes/internal/queue/acquire.go",
-		edits: []edit{{old: "ok && err == nil && !inTheWay(children) {\n\t\t\treturn nil", new: "ok && err == nil {\n\t\t\tif inTheWay(children) {\n\t\t\t\treturn ErrNotAcquired\n\t\t\t}\n\t\t\treturn nil"}},
+		edits: []edit{{old: "v != nil && (err != nil || inTheWay(children)) {", new: "v != nil && err != nil {"}},
 		pkg:   "recipes/internal/queue", test: "TestTryAcquireAfterAReleaseElsewhere",
 	},
 	{

@@ -170,15 +170,10 @@ const lastNumber = "2147483646"
 // refuse returns ErrNotAcquired if the children that belong to this lock are in the way. The view may be behind a release
 // elsewhere that has returned, so only a list may say so.
 func (q *Queue) refuse(ctx context.Context, v *view.View, inTheWay func(children []string) bool) error {
-	if v != nil {
-		if err := v.Await(ctx); err != nil {
-			return err
-		}
-		if children, ok, err := v.Names(q.order); ok && err == nil && !inTheWay(children) {
-			return nil
-		}
+	children, err := q.children(ctx, v)
+	if v != nil && (err != nil || inTheWay(children)) {
+		children, err = q.list(ctx)
 	}
-	children, err := q.list(ctx)
 	if err == nil && inTheWay(children) {
 		err = q.notFree(children)
 	}
@@ -315,6 +310,20 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, v *view.Vi
 // empty returns ErrNotAcquired if anybody is in the queue.
 func (q *Queue) empty(ctx context.Context, v *view.View) error {
 	return q.refuse(ctx, v, func(children []string) bool { return len(children) > 0 })
+}
+
+// children returns the children that belong to this lock, in the driver's order: from the view if it can say, or from a list.
+// Some of them may be gone.
+func (q *Queue) children(ctx context.Context, v *view.View) ([]string, error) {
+	if v != nil {
+		if err := v.Await(ctx); err != nil {
+			return nil, err
+		}
+		if children, ok, err := v.Names(q.order); ok {
+			return children, err
+		}
+	}
+	return q.list(ctx)
 }
 
 // list returns the children that belong to this lock, in the driver's order. A path that does not exist has none.

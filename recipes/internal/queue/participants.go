@@ -61,20 +61,6 @@ func (q *Queue) participants(ctx context.Context) ([]Participant, error) {
 	return ps, nil
 }
 
-// children returns the children that belong to this lock, in the driver's order: from the view if it can say, or from a list.
-// Some of them may be gone.
-func (q *Queue) children(ctx context.Context, v *view.View) ([]string, error) {
-	if v != nil {
-		if err := v.Await(ctx); err != nil {
-			return nil, err
-		}
-		if children, ok, err := v.Names(q.order); ok {
-			return children, err
-		}
-	}
-	return q.list(ctx)
-}
-
 // node returns the data of a child: as the view knows them, if it does.
 func (q *Queue) node(ctx context.Context, v *view.View, child string) (*view.Node, error) {
 	get := func() (*view.Node, error) {
