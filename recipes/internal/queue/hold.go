@@ -135,7 +135,7 @@ func (h *Hold) endAlone(lend bool) (dropped, error) {
 	case !d.first:
 		return d, ErrReleased
 	case !d.last:
-		return d, fmt.Errorf("%w: the lease has %d holds", framework.ErrBadArgument, d.holds)
+		return d, fmt.Errorf("%w: the lease has other holds", framework.ErrBadArgument)
 	}
 	return d, nil
 }

@@ -177,8 +177,8 @@ func (l *lease) endMaxHold() {
 func (l *lease) drop(h *Hold, alone bool) (d dropped) {
 	l.mu.Lock()
 	i := slices.Index(l.holds, h)
-	d = dropped{first: i >= 0, lost: l.lost(), holds: len(l.holds)}
-	if !d.first || alone && (d.holds > 1 || d.lost != nil) {
+	d = dropped{first: i >= 0, lost: l.lost()}
+	if !d.first || alone && (len(l.holds) > 1 || d.lost != nil) {
 		l.mu.Unlock()
 		return d
 	}
@@ -202,7 +202,6 @@ func (l *lease) drop(h *Hold, alone bool) (d dropped) {
 // dropped is what drop has done.
 type dropped struct {
 	first, last bool
-	holds       int // there were
 	lost        error
 	lend        func()
 }
