@@ -259,11 +259,6 @@ func (q *Queue) whyNot(ctx context.Context, session *framework.Session, err erro
 func (q *Queue) join(ctx context.Context, session *framework.Session, v *view.View, wait bool) (*waiter, error) {
 	w := &waiter{node: newNode(q, session)}
 	var list func() []string // sends the list unless that was done, and waits for it
-	ahead := q.cfg.Ahead
-	var aheadView *view.View
-	if ahead != nil && !wait {
-		aheadView = ahead.view(session)
-	}
 	creating := w.withToken(ctx)
 	if v == nil && !q.isLong() {
 		listing, cancel := context.WithCancel(ctx)
@@ -297,19 +292,14 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, v *view.Vi
 	if err == nil && w.inView() == nil {
 		err = w.checkReadable(ctx)
 	}
-	if err == nil && ahead != nil && !wait {
-		err = ahead.empty(ctx, aheadView)
+	if ahead := q.cfg.Ahead; err == nil && ahead != nil && !wait {
+		err = ahead.refuse(ctx, ahead.view(session), func(children []string) bool { return len(children) > 0 })
 	}
 	if err != nil {
 		w.leave()
 		return nil, err
 	}
 	return w, nil
-}
-
-// empty returns ErrNotAcquired if anybody is in the queue.
-func (q *Queue) empty(ctx context.Context, v *view.View) error {
-	return q.refuse(ctx, v, func(children []string) bool { return len(children) > 0 })
 }
 
 // children returns the children that belong to this lock, in the driver's order: from the view if it can say, or from a list.
