@@ -152,10 +152,13 @@ var lockBugs = []mutation{
 		pkg:   "recipes/internal/queue", test: "TestRequeueOfAloneHolder",
 	},
 	{
-		name:  "a requeue with a local hand-off takes a suspended lease for a good one",
-		file:  "recipes/internal/queue/hold.go",
-		edits: []edit{{old: "\t\treturn d, d.lost\n", new: "\t\treturn d, nil\n"}},
-		pkg:   "recipes/internal/queue", test: "TestRequeueOfASuspendedHoldIsRefused",
+		name: "a requeue with a local hand-off takes a suspended lease for a good one",
+		file: "recipes/internal/queue/hold.go",
+		edits: []edit{
+			{old: "\t\treturn d, d.lost\n", new: "\t\treturn d, nil\n"},
+			{in: "recipes/internal/queue/acquire.go", old: "give(h.Session().Context(), d); err != nil {", new: "give(h.Session().Context(), d); err != nil && d.lost == nil {"},
+		},
+		pkg: "recipes/internal/queue", test: "TestRequeueOfASuspendedHoldIsRefused",
 		worlds: all, seed: 489,
 	},
 	{
