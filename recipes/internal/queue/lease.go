@@ -39,8 +39,8 @@ type lease struct {
 	deleted error // what a deletion by somebody else means
 	shown   bool  // the holder has, or may have, passed on its path, token or guard
 
-	removing sync.Mutex // held while the node is being deleted
-	failed   error      // why that failed the last time
+	removing chan struct{} // has something while the node is being deleted; whoever has put it there guards what follows
+	failed   error         // why the last try failed
 }
 
 // errUnused ends a lease that has no hold.
@@ -49,7 +49,7 @@ var errUnused = errors.New("not used")
 // newLease begins a lease of a node that may hold, without a hold. It fails if the session is suspended or lost, or if no
 // server has confirmed it in time. l.mu is held when it returns a lease.
 func newLease(n *node, policy connstate.ErrorPolicy) (l *lease, err error) {
-	l = &lease{node: n, deleted: ErrNodeDeleted, began: time.Now()}
+	l = &lease{node: n, deleted: ErrNodeDeleted, began: time.Now(), removing: make(chan struct{}, 1)}
 	l.mu.Lock()
 	undepend, err := n.depend(policy, l.lose)
 	if err == nil {
@@ -226,10 +226,10 @@ func (l *lease) give(ctx context.Context, d dropped) error {
 		d.lend()
 		return nil
 	case d.lost == nil && l.node.queue.cfg.Async:
-		l.removing.Lock() // until the answer
+		l.removing <- struct{}{} // until the answer
 		l.node.send(func(found bool, err error) {
 			_ = l.removed(found, err)
-			l.removing.Unlock()
+			<-l.removing
 		})
 		return nil
 	}
@@ -248,9 +248,9 @@ func (l *lease) releasedAlready(ctx context.Context) error {
 	if lostForGood(lost) {
 		return lost
 	}
-	l.removing.Lock()
+	l.removing <- struct{}{}
 	failed := l.failed != nil
-	l.removing.Unlock()
+	<-l.removing
 	if failed {
 		// That the node is missing now says nothing: what was tried before may have deleted it.
 		if err := l.remove(ctx); !errors.Is(err, ErrNodeDeleted) {
@@ -262,15 +262,15 @@ func (l *lease) releasedAlready(ctx context.Context) error {
 
 // remove deletes the node.
 func (l *lease) remove(ctx context.Context) error {
-	l.removing.Lock()
-	defer l.removing.Unlock()
+	l.removing <- struct{}{}
+	defer func() { <-l.removing }()
 	if l.wasLost() { // somebody else may have deleted the node, and then others have held
 		ctx = engine.WithHints(ctx, engine.Hints{Certain: true})
 	}
 	return l.removed(l.node.remove(ctx))
 }
 
-// removed notes how a try to delete the node has ended. l.removing is held.
+// removed notes how a try to delete the node has ended. The caller has filled l.removing.
 func (l *lease) removed(found bool, err error) error {
 	if over := l.node.session.Err(); over != nil && (err != nil || !found) {
 		err = over
