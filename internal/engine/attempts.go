@@ -14,44 +14,59 @@ import (
 // context of [InSession] it stays in that session. op and path are what the caller
 // asked for.
 func (c *core) Do(ctx context.Context, op, path string, attempt func(l *Connection) error) error {
-	if c.cfg.Operation == nil {
-		return c.repeat(ctx, attempt, nil)
+	began := time.Now()
+	tries, err := c.repeat(ctx, false, attempt)
+	c.report(ctx, Operation{Op: op, Path: path, Began: began, Attempts: tries, Err: err})
+	return err
+}
+
+// report reports an operation that has ended, if somebody observes.
+func (c *core) report(ctx context.Context, e Operation) {
+	if c.cfg.Operation != nil {
+		e.Duration = time.Since(e.Began)
+		c.cfg.Operation(ctx, e)
 	}
-	return c.observed(ctx, op, path, func(attempts *int) error { return c.repeat(ctx, attempt, attempts) })
 }
 
 // Session is the session of the connection, for which it waits as an operation does, and is not observed.
 func (c *core) Session(ctx context.Context) (s *Session, err error) {
-	err = c.repeat(ctx, func(l *Connection) error {
+	_, err = c.repeat(ctx, false, func(l *Connection) error {
 		s = l.session
 		return nil
-	}, nil)
+	})
 	return s, err
 }
 
-// repeat is Do, and counts the attempts unless attempts is nil.
-func (c *core) repeat(ctx context.Context, attempt func(l *Connection) error, attempts *int) error {
+// repeat tries as the policy says, or, with persist, until attempt succeeds or fails for good, ctx is done or the client is
+// closed. It returns the number of tries. If one before the last may have been carried out, [retry.Unknown] is true of an error.
+func (c *core) repeat(ctx context.Context, persist bool, attempt func(l *Connection) error) (tries int, err error) {
 	pinned := c.pinned(ctx)
-	var used *Connection // by the last attempt
+	limit, mayPass := c.cfg.ConnectionTimeout, retry.Retryable
+	if persist {
+		limit, mayPass = 0, retry.MayPass
+	}
+	var used *Connection // by the last try
 	try := func() error {
-		if attempts != nil {
-			*attempts++
-		}
+		tries++
 		var err error
-		if used, err = c.awaitLink(ctx, pinned, c.cfg.ConnectionTimeout); err != nil {
+		if used, err = c.awaitLink(ctx, pinned, limit); err != nil {
 			return err
 		}
 		return attempt(used)
 	}
-	err := try()
-	if !retry.Retryable(err) || HintsOf(ctx).Once {
-		return err
+	err = try()
+	if !mayPass(err) || HintsOf(ctx).Once && !persist {
+		return tries, err
 	}
-	pauses := c.cfg.Policy.NewBackOff()
-	unknown := false // an attempt before the last one was lost
-	for tries := 1; retry.Retryable(err); tries++ {
+	next := c.cfg.Policy.NewBackOff().NextBackOff
+	if persist {
+		pauses := connectPauses()
+		next = pauses.Next
+	}
+	unknown := false // a try before the last one was lost
+	for mayPass(err) {
 		unknown = unknown || retry.Unknown(err)
-		d := pauses.NextBackOff()
+		d := next()
 		if d < 0 && ctx.Err() == nil && c.ctx.Err() == nil {
 			if tries > 1 {
 				err = fmt.Errorf("%w after %d calls: %w", retry.ErrExhausted, tries, err)
@@ -70,7 +85,7 @@ func (c *core) repeat(ctx context.Context, attempt func(l *Connection) error, at
 	if err != nil && unknown {
 		err = doubtful{err}
 	}
-	return err
+	return tries, err
 }
 
 // pause waits for d, or until there is another connection than the one that was used. An error means that ctx has
@@ -95,25 +110,6 @@ func (c *core) pause(ctx context.Context, d time.Duration, used *Connection) err
 			return nil
 		case <-ctx.Done():
 		case <-c.ctx.Done():
-		}
-	}
-}
-
-// persist repeats attempt, whatever the policy says, until it succeeds, fails for
-// good, ctx is done or the client is closed.
-func (c *core) persist(ctx context.Context, attempt func(l *Connection) error) error {
-	pinned := c.pinned(ctx)
-	pauses := connectPauses()
-	for {
-		l, err := c.awaitLink(ctx, pinned, 0)
-		if err == nil {
-			err = attempt(l)
-		}
-		if err == nil || !retry.MayPass(err) {
-			return err
-		}
-		if ended := c.pause(ctx, pauses.Next(), l); ended != nil {
-			return fmt.Errorf("%w: %w", ended, err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -13,27 +14,25 @@ import (
 // Delete deletes a node if its version is the one given; -1 is any. If a try was not answered, and the node is missing then, the error
 // wraps zk.ErrNoNode, and [retry.Unknown] is true.
 func (c Client) Delete(ctx context.Context, path string, version int32) error {
-	real, maybe := c.Real(path), false
-	return c.Do(ctx, "delete", path, func(l *Connection) error {
-		found, err := c.deleteOn(ctx, l, real, version, &maybe)
-		if err == nil && !found {
-			return doubtful{zk.ErrNoNode}
-		}
+	return c.Do(ctx, "delete", path, deletion(ctx, c.Real(path), version))
+}
+
+// deletion is a try to delete a node.
+func deletion(ctx context.Context, path string, version int32) func(l *Connection) error {
+	return func(l *Connection) error {
+		_, err := Call(ctx, l, askDelete(path, version))
 		return err
-	})
+	}
 }
 
 // DeleteGuaranteed deletes a node, however long it takes. When ctx is done first, it goes on in the background, and with
 // a context of [InSession] while the session lives.
 func (c Client) DeleteGuaranteed(ctx context.Context, path string) (found bool, err error) {
-	real := c.Real(path)
-	if c.cfg.Operation == nil || ctx.Err() != nil { // with a context that is done, only the background does anything
-		return c.remove(ctx, real, nil)
+	began, done := time.Now(), ctx.Err() != nil
+	found, tries, err := c.remove(ctx, c.Real(path))
+	if !done { // otherwise only the background does anything
+		c.report(ctx, Operation{Op: "delete", Path: path, Began: began, Attempts: tries, Err: err})
 	}
-	err = c.observed(ctx, "delete", path, func(attempts *int) error {
-		found, err = c.remove(ctx, real, attempts)
-		return err
-	})
 	return found, err
 }
 
@@ -75,44 +74,16 @@ func (c Client) DeleteSoon(ctx context.Context, path string, f func(found bool, 
 	post(l, q)
 }
 
-// remove is DeleteGuaranteed on a server's path. It counts the attempts unless attempts is nil.
-func (c *core) remove(ctx context.Context, path string, attempts *int) (found bool, err error) {
-	maybe := false
-	err = c.persist(ctx, func(l *Connection) error {
-		if attempts != nil {
-			*attempts++
-		}
-		removed, err := c.deleteOn(ctx, l, path, -1, &maybe)
-		found = err == nil && (removed || !HintsOf(ctx).Certain)
-		return err
-	})
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return false, nil
-	case c.ctx.Err() != nil && err != nil:
-		err = ErrClosed
-	case ctx.Err() != nil && err != nil:
+// remove is DeleteGuaranteed on a server's path, and returns the number of tries.
+func (c *core) remove(ctx context.Context, path string) (found bool, tries int, err error) {
+	tries, err = c.repeat(ctx, true, deletion(ctx, path, -1))
+	if errors.Is(err, zk.ErrNoNode) {
+		return retry.Unknown(err) && !HintsOf(ctx).Certain, tries, nil
+	}
+	if err != nil && ctx.Err() != nil {
 		c.removeInBackground(path, sessionOf(ctx))
 	}
-	if err != nil && maybe {
-		err = doubtful{err} // one try was not answered, whatever has ended the others
-	}
-	return found, err
-}
-
-// deleteOn makes one try. maybe is what the tries of one operation know of each other: one of them may have
-// removed the node. If so, and it is missing now, deleteOn returns false and no error.
-func (c *core) deleteOn(ctx context.Context, l *Connection, path string, version int32, maybe *bool) (found bool, err error) {
-	q := askDelete(path, version)
-	q.written = HintsOf(ctx).Sent
-	_, err = Call(ctx, l, q)
-	if retry.Unknown(err) {
-		*maybe = true
-	}
-	if errors.Is(err, zk.ErrNoNode) && *maybe {
-		return false, nil
-	}
-	return err == nil, err
+	return err == nil, tries, err
 }
 
 // removeInBackground removes a node that nobody waits for; with a session, only while it lives.
@@ -122,7 +93,7 @@ func (c *core) removeInBackground(path string, session *Session) {
 		ctx = InSession(ctx, session)
 	}
 	c.background(func() { // ends with the client
-		_, err := c.remove(ctx, path, nil)
+		_, _, err := c.remove(ctx, path)
 		if err != nil && c.ctx.Err() == nil && !errors.Is(err, ErrSessionLost) {
 			c.cfg.Log.Warn("node stays behind", "path", path, "reason", err)
 		}

@@ -4,7 +4,7 @@ import "context"
 
 // Hints are how a single operation is to be carried out.
 type Hints struct {
-	// Sent is called when a create or delete has been written to the network, before its answer, and again if the
+	// Sent is called when a create has been written to the network, before its answer, and again if the
 	// request is repeated: for a request that is to follow at once. ZooKeeper answers the requests of a
 	// session in order. It must not block.
 	Sent func()

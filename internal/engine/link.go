@@ -65,8 +65,8 @@ func sendTo[T any](l Link, op, path string, q Request[T], done func(T, error)) {
 		e := Operation{Op: op, Path: path, Began: time.Now(), Attempts: 1}
 		q.done = func(value T, err error) {
 			done(value, err)
-			e.Err = err
-			l.client.report(e)
+			e.Duration, e.Err = time.Since(e.Began), err
+			l.client.background(func() { l.client.cfg.Operation(l.client.ctx, e) }) // ends with the observer; after Close nothing is reported
 		}
 	}
 	post(l.Connection, q)

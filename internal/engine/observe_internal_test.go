@@ -13,11 +13,13 @@ func TestObservingCostsNothingWhenUnset(t *testing.T) {
 	c.now.Set(func(n *inUse) { n.link = &Connection{} })
 	ctx := context.Background()
 	attempt := func(*Connection) error { return nil }
-	bare := testing.AllocsPerRun(1000, func() { _ = c.repeat(ctx, attempt, nil) })
+	bare := testing.AllocsPerRun(1000, func() { _, _ = c.repeat(ctx, false, attempt) })
 	unset := testing.AllocsPerRun(1000, func() { _ = c.Do(ctx, "get", "/a", attempt) })
 	assert.Equal(t, bare, unset)
 
-	c.cfg.Operation = func(context.Context, Operation) {}
+	var last *Operation
+	c.cfg.Operation = func(_ context.Context, e Operation) { last = &e }
 	set := testing.AllocsPerRun(1000, func() { _ = c.Do(ctx, "get", "/a", attempt) })
 	assert.Greater(t, set, unset, "this test can tell")
+	assert.Equal(t, "/a", last.Path)
 }

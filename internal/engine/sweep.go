@@ -181,7 +181,7 @@ func (s *sweeper) look(dir string) {
 	s.mu.Unlock()
 	c := s.core
 	var names []string
-	err := c.persist(c.ctx, func(l *Connection) error {
+	_, err := c.repeat(c.ctx, true, func(l *Connection) error {
 		var err error
 		names, err = c.freshChildren(c.ctx, l, dir)
 		return err
@@ -210,7 +210,7 @@ func (s *sweeper) look(dir string) {
 func (s *sweeper) lookAt(u *unwanted) {
 	c, began := s.core, time.Now()
 	var session *Session // that was asked
-	err := c.persist(c.ctx, func(l *Connection) error {
+	_, err := c.repeat(c.ctx, true, func(l *Connection) error {
 		session = l.session
 		// What was asked in this session before has been carried out by now, or is not any more.
 		if _, err := Call(c.ctx, l, askNothing()); retry.MayPass(err) {
@@ -260,7 +260,7 @@ func (u *unwanted) done(now time.Time) bool {
 
 func (s *sweeper) remove(path string) {
 	c := s.core
-	if _, err := c.remove(c.ctx, path, nil); err != nil && c.ctx.Err() == nil {
+	if _, _, err := c.remove(c.ctx, path); err != nil && c.ctx.Err() == nil {
 		c.cfg.Log.Warn("node stays behind", "path", path, "reason", err)
 	}
 }
