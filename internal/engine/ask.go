@@ -54,10 +54,10 @@ func readFrame(path string, watch bool) []byte {
 
 // AskGet reads a node's data, and sets a standard watch if watch is true.
 func AskGet(path string, watch bool) Request[WithStat[[]byte]] {
-	return Request[WithStat[[]byte]]{Op: proto.OpGetData, Frame: readFrame(path, watch), Parse: func(d *proto.Decoder) WithStat[[]byte] {
-		return WithStat[[]byte]{d.Bytes(), ParseStat(d)}
-	}}
+	return Request[WithStat[[]byte]]{Op: proto.OpGetData, Frame: readFrame(path, watch), Parse: parseData}
 }
+
+func parseData(d *proto.Decoder) WithStat[[]byte] { return WithStat[[]byte]{d.Bytes(), ParseStat(d)} }
 
 // AskChildren reads the names of its children, and sets a standard watch if watch is true.
 func AskChildren(path string, watch bool) Request[WithStat[[]string]] {
@@ -88,7 +88,7 @@ func askDelete(path string, version int32) Request[None] {
 // AskSync has the server catch up with the leader, nearly always.
 func AskSync(path string) Request[string] {
 	r := proto.PathRequest{Path: path}
-	return Request[string]{Op: proto.OpSync, Frame: r.Append(conn.Begin(4 + len(path))), Parse: func(d *proto.Decoder) string { return d.String() }}
+	return Request[string]{Op: proto.OpSync, Frame: r.Append(conn.Begin(4 + len(path))), Parse: (*proto.Decoder).String}
 }
 
 // ProtoACL is an ACL as it is sent.

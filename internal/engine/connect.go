@@ -270,7 +270,8 @@ func (c *core) open(ctx context.Context, t target, session *Session, limit time.
 	if session != nil {
 		hello = session.ask()
 	}
-	hello.Timeout, hello.Auths = c.cfg.SessionTimeout, c.auths.all()
+	hello.Timeout = c.cfg.SessionTimeout
+	hello.Auths, _ = c.auths.Get()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var err error

@@ -102,13 +102,11 @@ func (l *Connection) Down() <-chan struct{} { return l.down }
 // Supports returns nil, or why op is not sent: the server does not know it, as far as the client knows. The error wraps
 // [ErrUnimplemented].
 func (l *Connection) Supports(op proto.Op) error {
-	if !slices.Contains(optional, op) {
-		return nil
+	_, unknown := l.session.core.unknownOps.Load(op)
+	if unknown || l.ByKeeper() && slices.Contains(optional, op) {
+		return unimplemented(op)
 	}
-	if !l.ByKeeper() && !l.session.core.unknownOps.has(op) {
-		return nil
-	}
-	return unimplemented(op)
+	return nil
 }
 
 // ByKeeper reports whether a ClickHouse Keeper has granted the session: its password is all zeros, since a Keeper restores no

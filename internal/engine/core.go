@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/internal/conn"
 	"github.com/gocurator/curator/internal/session"
 	"github.com/gocurator/curator/internal/wait"
 )
@@ -21,11 +22,12 @@ type core struct {
 	values sync.Map // what recipes keep: see Client.Values
 
 	now     wait.Value[inUse]
-	reached chan struct{} // closed by the first connection
-	auths   auths
+	reached chan struct{}           // closed by the first connection
+	auths   wait.Value[[]conn.Auth] // for each connection; a list is replaced, never changed
 
-	unknownOps unknownOps
+	unknownOps sync.Map // keys are operations: see noteUnknown
 	sweeper    *sweeper
+	reports    reports
 }
 
 // inUse is the session and the connection that a client uses.
@@ -129,17 +131,6 @@ func (c *core) awaitLink(ctx context.Context, pinned *Session, limit time.Durati
 // unreachable is why there is no connection. given is the error of the caller's context, or nil.
 func (c *core) unreachable(given error) error {
 	return &unreachable{given, c.current().why}
-}
-
-// sessionOver is called when a session is over, perhaps more than once.
-func (c *core) sessionOver() { c.sweeper.wake.Raise() }
-
-// confirm sends a heartbeat. It does not wait: what counts is that it is answered, and the connection notes when. If it is
-// not, the deadline says so.
-func (c *core) confirm(s *Session) {
-	if l := c.current().link; l != nil && l.session == s {
-		post(l, askNothing())
-	}
 }
 
 // everybody is the ACL of nodes that are created without one. It is not changed.

@@ -210,26 +210,18 @@ func (c *core) makeParent(ctx context.Context, l *Connection, dir string, mode i
 	if dir == "/" {
 		return zk.ErrNoNode // the root is always there: chroot is not supported here
 	}
-	if !c.cfg.Containers {
-		mode = zk.FlagPersistent
-	}
-	for try := 1; ; try++ {
-		if mode == zk.FlagContainer && l.Supports(proto.OpCreateContainer) != nil {
+	for {
+		if !c.cfg.Containers || mode == zk.FlagContainer && l.Supports(proto.OpCreateContainer) != nil {
 			mode = zk.FlagPersistent
 		}
-		_, err := c.createOn(ctx, l, dir, []byte{}, Creation{Mode: mode, ACL: c.ACLAt(dir)}, nil)
+		_, err := c.createOn(ctx, l, dir, []byte{}, Creation{Mode: mode, ACL: c.ACLAt(dir), Parents: true, ParentMode: mode}, nil)
 		switch {
 		case errors.Is(err, zk.ErrNodeExists):
 			return nil
-		case mode == zk.FlagContainer && errors.Is(err, ErrUnimplemented): // it is known now
-		case errors.Is(err, zk.ErrNoNode) && try < parentTries:
-			above, _ := Split(dir)
-			if err := c.makeParent(ctx, l, above, mode); err != nil {
-				return err
-			}
-		default:
+		case mode == zk.FlagPersistent || !errors.Is(err, ErrUnimplemented):
 			return err
 		}
+		// It is known now that the server makes no containers.
 	}
 }
 

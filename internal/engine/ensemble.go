@@ -11,8 +11,9 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/wait"
-	"github.com/gocurator/curator/retry"
 )
 
 // tracker follows the configuration of the ensemble.
@@ -58,26 +59,27 @@ const (
 func (t *tracker) run() {
 	c := t.core
 	for c.ctx.Err() == nil {
-		l, err := c.awaitLink(c.ctx, nil, 0)
-		if err != nil {
-			_ = wait.Sleep(c.ctx, maxConnectPause)
-			continue
-		}
+		var watch *Watch
 		path := ConfigPath
-		data, watch, err := askWatched(c.ctx, l, path, WatchData, AskGet)
-		if errors.Is(err, zk.ErrNoNode) {
-			path = keeperConfigPath
-			data, watch, err = askWatched(c.ctx, l, path, WatchData, AskGet)
-		}
+		_, err := c.repeat(c.ctx, true, func(l *Connection) (err error) {
+			var r WithStat[[]byte]
+			path = ConfigPath
+			r, watch, err = Watched(c.ctx, Client{core: c}, l, path, WatchData, AskGet)
+			if errors.Is(err, zk.ErrNoNode) {
+				path = keeperConfigPath
+				r, watch, err = Watched(c.ctx, Client{core: c}, l, path, WatchData, AskGet)
+			}
+			if err == nil {
+				t.adopt(string(r.Value), path == ConfigPath && c.cfg.TLS == nil)
+			}
+			return err
+		})
 		switch {
 		case err == nil:
-			t.adopt(string(data.Value), path == ConfigPath && c.cfg.TLS == nil)
 			select {
-			case <-watch.done:
+			case <-watch.Done():
 			case <-c.ctx.Done():
 			}
-		case retry.Retryable(err):
-			_ = wait.Sleep(c.ctx, minConnectPause)
 		case c.ctx.Err() == nil:
 			c.cfg.Log.Warn("the ensemble's configuration cannot be read", "path", path, "reason", err)
 			_ = wait.Sleep(c.ctx, trackPause)
@@ -173,4 +175,13 @@ func clientAddress(host, client, port string) string {
 		return ""
 	}
 	return address
+}
+
+// Reconfig changes the members of the ensemble. It returns the new configuration and its stat.
+func (c Client) Reconfig(ctx context.Context, change *proto.ReconfigRequest) (r WithStat[[]byte], err error) {
+	err = c.Do(ctx, "reconfig", ConfigPath, func(l *Connection) (err error) {
+		r, err = Call(ctx, l, Request[WithStat[[]byte]]{Op: proto.OpReconfig, Frame: change.Append(conn.Begin(256)), Parse: parseData})
+		return err
+	})
+	return r, err
 }

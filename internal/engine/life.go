@@ -7,32 +7,21 @@ import (
 
 // life is that of a client, from New to Close. It owns all goroutines.
 type life struct {
-	ctx  context.Context // ends with Close, cause ErrClosed
-	stop context.CancelCauseFunc
-	wg   sync.WaitGroup // every goroutine of the client
-	over chan struct{}  // closed when Close has done its work
+	ctx   context.Context // ends with Close, cause ErrClosed
+	stop  context.CancelCauseFunc
+	wg    sync.WaitGroup // every goroutine of the client
+	close sync.Once
 
-	mu      sync.Mutex // guards closing
-	closing bool
+	mu sync.Mutex // held while ctx is ended, and while a goroutine begins
 }
 
-func (l *life) begin() {
-	l.over = make(chan struct{})
-	l.ctx, l.stop = context.WithCancelCause(context.Background())
-}
+func (l *life) begin() { l.ctx, l.stop = context.WithCancelCause(context.Background()) }
 
-// end reports whether this is the first call, which has to end everything. Any other waits until that is done.
-func (l *life) end() (first bool) {
+// end ends ctx. No goroutine begins after it.
+func (l *life) end() {
 	l.mu.Lock()
-	first = !l.closing
-	l.closing = true
-	l.mu.Unlock()
-	if !first {
-		<-l.over
-		return false
-	}
+	defer l.mu.Unlock()
 	l.stop(ErrClosed)
-	return true
 }
 
 // background runs f on a goroutine that Close waits for; f must end with the life.
@@ -40,7 +29,7 @@ func (l *life) end() (first bool) {
 func (l *life) background(f func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closing {
+	if l.ctx.Err() != nil {
 		return false
 	}
 	l.wg.Go(f)

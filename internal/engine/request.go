@@ -19,7 +19,7 @@ func Call[T any](ctx context.Context, l *Connection, q Request[T]) (T, error) {
 		return none, err
 	}
 	value, err := send(l, q).wait(ctx, l)
-	if err != nil && l.session.core.unknownOps.note(q.Op, err) {
+	if err != nil && l.session.core.noteUnknown(q.Op, err) {
 		err = unimplemented(q.Op)
 	}
 	return value, err
@@ -74,6 +74,9 @@ func (x *exchange[T]) Reply(body *proto.Decoder, err error) {
 // wait returns the answer, or at once when ctx is done or the client closed.
 func (x *exchange[T]) wait(ctx context.Context, l *Connection) (T, error) {
 	closed := l.session.core.ctx
+	if x.last {
+		closed = context.Background()
+	}
 	select {
 	case <-x.answered:
 		return x.value, x.err
@@ -103,12 +106,5 @@ var errNotRead = errors.New("the server does not read what is sent")
 // lastCall is Call for what the client does while it closes: also on a connection that drains.
 func lastCall[T any](ctx context.Context, l *Connection, q Request[T]) (T, error) {
 	q.last = true
-	x := send(l, q)
-	select {
-	case <-x.answered:
-		return x.value, x.err
-	case <-ctx.Done():
-		var none T
-		return none, givenUp(wait.Err(ctx))
-	}
+	return Call(ctx, l, q)
 }

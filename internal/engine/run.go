@@ -21,7 +21,7 @@ func New(cfg Config) Client {
 		reached: make(chan struct{}),
 	}
 	for _, auth := range cfg.Auths {
-		c.auths.add(auth)
+		c.addAuth(auth)
 	}
 	c.sweeper = newSweeper(c)
 	c.begin()
@@ -127,17 +127,16 @@ func (c *core) detach(l *Connection) {
 	l.close()
 }
 
-// Close ends the session, and waits for every goroutine of the client. It may be called any number of times.
+// Close ends the session, and waits for every goroutine of the client. It may be called any number of times; each call waits.
 func (c *core) Close() {
-	if !c.end() {
-		return
-	}
-	if session := c.current().session; session != nil {
-		session.over(ErrClosed) // holders notice before the servers do
-	}
-	c.wg.Wait()
-	c.states.Close()
-	close(c.over)
+	c.close.Do(func() {
+		c.end()
+		if session := c.current().session; session != nil {
+			session.over(ErrClosed) // holders notice before the servers do
+		}
+		c.wg.Wait()
+		c.states.Close()
+	})
 }
 
 // finish is the end of run.

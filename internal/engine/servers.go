@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -41,23 +40,16 @@ func resolve(ctx context.Context, lookup func(context.Context, string) ([]string
 	if err != nil {
 		return nil, fmt.Errorf("resolve: %w", err)
 	}
-	targets := make([]target, len(ips))
-	for i, j := range rand.Perm(len(ips)) {
-		targets[i] = target{server, host, net.JoinHostPort(ips[j], port)}
+	var targets, others []target
+	for _, i := range rand.Perm(len(ips)) {
+		t := target{server, host, net.JoinHostPort(ips[i], port)}
+		if strings.Contains(ips[i], ":") == strings.Contains(ips[0], ":") {
+			targets = append(targets, t)
+		} else {
+			others = append(others, t)
+		}
 	}
-	preferred := strings.Contains(ips[0], ":")
-	slices.SortStableFunc(targets, func(a, b target) int {
-		return rank(a, preferred) - rank(b, preferred)
-	})
-	return targets, nil
-}
-
-// rank is 0 for a target of the preferred family, which is IPv6 or not, and 1 for others.
-func rank(t target, v6 bool) int {
-	if strings.HasPrefix(t.address, "[") == v6 {
-		return 0
-	}
-	return 1
+	return append(targets, others...), nil
 }
 
 // WithPort completes an address with ZooKeeper's default port.

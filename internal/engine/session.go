@@ -247,7 +247,7 @@ func (s *Session) over(cause error) {
 	if first {
 		close(s.notified)
 	}
-	s.core.sessionOver()
+	s.core.sweeper.wake.Raise()
 }
 
 // watch ends the session at its deadline and, while somebody depends on it, has it
@@ -276,8 +276,10 @@ func (s *Session) watch() {
 			s.over(fmt.Errorf("%w: no server has confirmed it in time", ErrSessionLost))
 			return
 		}
-		if beat {
-			s.core.confirm(s)
+		if beat { // nobody waits for the answer: if none comes, the deadline says so
+			if l := s.core.current().link; l != nil && l.session == s {
+				post(l, askNothing())
+			}
 		}
 		timer.Reset(look.Sub(now))
 		select {

@@ -4,19 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/internal/proto"
 )
-
-// unknownOps are the operations of which a ZooKeeper server has answered that it does not know them. It closes the
-// connection then, so the client does not ask again.
-type unknownOps struct {
-	mu  sync.Mutex // guards ops
-	ops map[proto.Op]bool
-}
 
 // optional are the operations that a server may not know. A ClickHouse Keeper is not asked for them: older ones close the
 // connection without an answer, and the session is lost with it.
@@ -25,14 +17,9 @@ var optional = []proto.Op{
 	proto.OpGetEphemerals, proto.OpGetChildrenNumber, proto.OpWhoAmI,
 }
 
-func (u *unknownOps) has(op proto.Op) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.ops[op]
-}
-
-// note looks at how op has ended, and reports whether the server has answered that it does not know it.
-func (u *unknownOps) note(op proto.Op, err error) bool {
+// noteUnknown looks at how op has ended, and reports whether the server has answered that it does not know it. ZooKeeper closes
+// the connection then, so the client does not ask again.
+func (c *core) noteUnknown(op proto.Op, err error) bool {
 	if !slices.Contains(optional, op) {
 		return false
 	}
@@ -43,12 +30,7 @@ func (u *unknownOps) note(op proto.Op, err error) bool {
 	// A server that is not configured to have TTL nodes, or that runs alone and so cannot be reconfigured, says so, and the connection
 	// stays. Another server, or the same later, may know it.
 	if unknown && op != proto.OpCreateTTL && op != proto.OpReconfig {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		if u.ops == nil {
-			u.ops = make(map[proto.Op]bool)
-		}
-		u.ops[op] = true
+		c.unknownOps.Store(op, true)
 	}
 	return unknown
 }

@@ -70,12 +70,6 @@ func (w *sharedWatch) fire(event zk.Event) {
 // Watched sends a read of a path on the server that sets a watch, unless the server has one that will send the same events. An exists sets
 // one also if it fails with zk.ErrNoNode.
 func Watched[T any](ctx context.Context, c Client, l *Connection, path string, kind WatchKind, ask func(path string, watch bool) Request[T]) (T, *Watch, error) {
-	value, shared, err := askWatched(ctx, l, path, kind, ask)
-	return value, &Watch{shared, c}, err
-}
-
-// askWatched sends a read that sets a watch, unless the server has one that will send the same events.
-func askWatched[T any](ctx context.Context, l *Connection, path string, kind WatchKind, ask func(path string, watch bool) Request[T]) (T, *sharedWatch, error) {
 	ws := &l.watches
 	ws.order.Lock()
 	shared, request := ws.begin(path, kind)
@@ -85,7 +79,7 @@ func askWatched[T any](ctx context.Context, l *Connection, path string, kind Wat
 	x := send(l, q)
 	ws.order.Unlock()
 	value, err := x.wait(ctx, l)
-	return value, shared, err
+	return value, &Watch{shared, c}, err
 }
 
 // PersistentWatch is a watch that stays until it is removed or its connection ends. All methods are
@@ -141,7 +135,7 @@ func (w *PersistentWatch) send(done func(err error)) (*exchange[None], error) {
 	q := askAddWatch(w.path, mode)
 	q.done = func(_ None, err error) {
 		ws.joined(w, mode, err)
-		l.session.core.unknownOps.note(proto.OpAddWatch, err)
+		l.session.core.noteUnknown(proto.OpAddWatch, err)
 		done(unsupported(err))
 	}
 	return send(l, q), nil
