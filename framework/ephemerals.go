@@ -15,7 +15,10 @@ import (
 //
 // The error is [ErrUnimplemented] if the server cannot: ZooKeeper before 3.6, and a ClickHouse Keeper, which is not asked.
 func (c *Client) Ephemerals(ctx context.Context, path string) ([]string, error) {
-	paths, err := asked(ctx, c, "ephemerals", path, askEphemerals)
+	paths, err := asked(ctx, c, "ephemerals", path, func(real string) engine.Request[[]string] {
+		r := proto.PathRequest{Path: real}
+		return engine.Request[[]string]{Op: proto.OpGetEphemerals, Frame: r.Append(conn.Begin(4 + len(real))), Parse: (*proto.Decoder).Strings}
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -41,11 +44,4 @@ func (c *Client) CountDescendants(ctx context.Context, path string) (int, error)
 			return int(d.Int32())
 		}}
 	})
-}
-
-func askEphemerals(path string) engine.Request[[]string] {
-	r := proto.PathRequest{Path: path}
-	return engine.Request[[]string]{Op: proto.OpGetEphemerals, Frame: r.Append(conn.Begin(4 + len(path))), Parse: func(d *proto.Decoder) []string {
-		return d.Strings()
-	}}
 }

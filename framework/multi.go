@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"slices"
 
 	"github.com/go-zookeeper/zk"
 
@@ -36,7 +35,6 @@ func (c *Client) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, err
 		}
 		request.Ops[i] = steps[i].real
 	}
-	frame := request.Append(conn.Begin(64 * len(ops)))
 	path := steps[0].path
 	failed := func(i int, err error) error {
 		path = steps[i].path
@@ -49,10 +47,10 @@ func (c *Client) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, err
 				return failed(i, err)
 			}
 		}
-		// The frame belongs to the connection once it is sent.
-		q := engine.Request[[]proto.MultiResult]{Op: proto.OpMulti, Parse: engine.ParseMulti, Frame: slices.Clone(frame)}
+		frame := request.Append(conn.Begin(64 * len(ops)))
 		var err error
-		if results, err = engine.Call(ctx, l, q); err != nil {
+		results, err = engine.Call(ctx, l, engine.Request[[]proto.MultiResult]{Op: proto.OpMulti, Parse: engine.ParseMulti, Frame: frame})
+		if err != nil {
 			return err
 		}
 		i, err := engine.MultiFailure(results, len(ops))

@@ -3,7 +3,6 @@ package framework
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/go-zookeeper/zk"
 
@@ -44,12 +43,9 @@ func (c *Client) MultiRead(ctx context.Context, reads ...Read) ([]ReadResult, er
 		}
 		request.Ops[i] = proto.MultiOp{Op: r.op(), Body: &proto.ReadRequest{Path: c.engine.Real(r.Path)}}
 	}
-	frame := request.Append(conn.Begin(64 * len(reads)))
 	return do(ctx, c, op, reads[0].Path, func(l *engine.Connection, _ string) ([]ReadResult, error) {
-		found, err := engine.Call(ctx, l, engine.Request[[]proto.MultiResult]{
-			Op: proto.OpMultiRead, Parse: engine.ParseMulti,
-			Frame: slices.Clone(frame), // it belongs to the connection once it is sent
-		})
+		frame := request.Append(conn.Begin(64 * len(reads)))
+		found, err := engine.Call(ctx, l, engine.Request[[]proto.MultiResult]{Op: proto.OpMultiRead, Parse: engine.ParseMulti, Frame: frame})
 		if err != nil {
 			return nil, err
 		}

@@ -13,7 +13,7 @@ import (
 
 // Get returns a node's data and stat. The error is zk.ErrNoNode if there is no such node.
 func (c *Client) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
-	r, err := asked(ctx, c, "get", path, func(real string) engine.Request[engine.WithStat[[]byte]] { return engine.AskGet(real, false) })
+	r, err := read(ctx, c, "get", path, engine.AskGet)
 	return r.Value, r.Stat, err
 }
 
@@ -27,7 +27,7 @@ func (c *Client) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *Watc
 // Children returns the names of a node's children, in no order, and the node's stat. The error is zk.ErrNoNode
 // if there is no such node.
 func (c *Client) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
-	r, err := asked(ctx, c, "children", path, func(real string) engine.Request[engine.WithStat[[]string]] { return engine.AskChildren(real, false) })
+	r, err := read(ctx, c, "children", path, engine.AskChildren)
 	return r.Value, r.Stat, err
 }
 
@@ -39,31 +39,14 @@ func (c *Client) ChildrenW(ctx context.Context, path string) ([]string, *zk.Stat
 
 // Exists reports whether there is such a node, and returns its stat if so. A missing node is no error.
 func (c *Client) Exists(ctx context.Context, path string) (bool, *zk.Stat, error) {
-	stat, err := do(ctx, c, "exists", path, func(l *engine.Connection, real string) (*zk.Stat, error) {
-		return orMissing(engine.Call(ctx, l, engine.AskExists(real, false)))
-	})
+	stat, err := read(ctx, c, "exists", path, engine.AskExists)
 	return stat != nil, stat, err
 }
 
 // ExistsW is Exists, and sets a watch that fires when the node is created, written or deleted.
 func (c *Client) ExistsW(ctx context.Context, path string) (found bool, stat *zk.Stat, watch *Watch, err error) {
-	stat, err = do(ctx, c, "exists", path, func(l *engine.Connection, real string) (*zk.Stat, error) {
-		stat, set, err := engine.Watched(ctx, c.engine, l, real, engine.WatchData, engine.AskExists)
-		watch = (*Watch)(set)
-		return orMissing(stat, err)
-	})
-	if err != nil {
-		watch = nil
-	}
+	stat, watch, err = watched(ctx, c, "exists", path, engine.WatchData, engine.AskExists)
 	return stat != nil, stat, watch, err
-}
-
-// orMissing is what an exists has found: nil if there is no such node.
-func orMissing(stat *zk.Stat, err error) (*zk.Stat, error) {
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
-	}
-	return stat, err
 }
 
 // Set replaces a node's data if its version is the one given; -1 is any. nil data are no data, and not the
@@ -124,12 +107,15 @@ func askSetACL(path string, acl []zk.ACL, version int32) engine.Request[*zk.Stat
 }
 
 // do is an operation on a path: run is called with each connection that it is tried on, and with the path on the server. What it
-// returns beside an error is dropped.
+// returns beside an error is dropped. For an exists, a missing node is no error.
 func do[T any](ctx context.Context, c *Client, op, path string, run func(l *engine.Connection, real string) (T, error)) (result T, err error) {
 	if err = ValidatePath(path); err == nil {
 		real := c.engine.Real(path)
 		err = c.engine.Do(ctx, op, path, func(l *engine.Connection) (err error) {
 			result, err = run(l, real)
+			if op == "exists" && errors.Is(err, zk.ErrNoNode) {
+				err = nil
+			}
 			return err
 		})
 	}
@@ -145,10 +131,16 @@ func asked[T any](ctx context.Context, c *Client, op, path string, q func(real s
 	return do(ctx, c, op, path, func(l *engine.Connection, real string) (T, error) { return engine.Call(ctx, l, q(real)) })
 }
 
-// watched is asked with a watch, which is asked for unless it is there already.
-func watched[T any](
-	ctx context.Context, c *Client, op, path string, kind engine.WatchKind, q func(real string, watch bool) engine.Request[T],
-) (result T, watch *Watch, err error) {
+// reading makes a request that reads a path on the server, and sets a watch if watch is true.
+type reading[T any] func(real string, watch bool) engine.Request[T]
+
+// read is asked without a watch.
+func read[T any](ctx context.Context, c *Client, op, path string, q reading[T]) (T, error) {
+	return asked(ctx, c, op, path, func(real string) engine.Request[T] { return q(real, false) })
+}
+
+// watched is read with a watch, which is asked for unless it is there already.
+func watched[T any](ctx context.Context, c *Client, op, path string, kind engine.WatchKind, q reading[T]) (result T, watch *Watch, err error) {
 	result, err = do(ctx, c, op, path, func(l *engine.Connection, real string) (T, error) {
 		result, set, err := engine.Watched(ctx, c.engine, l, real, kind, q)
 		watch = (*Watch)(set)

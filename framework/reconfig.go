@@ -105,9 +105,9 @@ func (c *Client) Reconfig(ctx context.Context, change Reconfiguration, version i
 	}
 	config, err := parseConfig(string(r.Value))
 	if err != nil {
-		return EnsembleConfig{}, opError(op, engine.ConfigPath, engine.Doubtful(err))
+		err = opError(op, engine.ConfigPath, engine.Doubtful(err))
 	}
-	return config, nil
+	return config, err
 }
 
 // request is the change on the wire.
