@@ -1,44 +1,13 @@
 package framework
 
 import (
-	"context"
 	"fmt"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/internal/engine"
-	"github.com/gocurator/curator/internal/opt"
 )
-
-// Create makes a node and returns its path, which differs from the one asked for if it
-// is sequential or protected. By default the node is persistent. nil data mean the client's default data; for a
-// node with empty data, give an empty slice that is not nil. If the parent is the node of the client's
-// namespace and is missing, it is made, too, as with [ContainerParents].
-//
-// Errors are zk.ErrNodeExists, zk.ErrNoNode (a parent is missing and neither [ContainerParents] nor
-// [PersistentParents] was given), zk.ErrNoChildrenForEphemerals, zk.ErrInvalidACL, and [ErrBadArgument] for
-// options that do not go together. If a reply was lost and Create fails, [retry.Unknown] is true: without
-// [Protected] the node may be there. [ErrUnimplemented] means that the server makes no
-// containers, or no nodes with a TTL, or knows nothing of [StatTo].
-func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...CreateOption) (string, error) {
-	var o creation
-	err := opt.Apply(&o, opts)
-	if err == nil {
-		err = o.check(path)
-	}
-	if err != nil {
-		return "", opError("create", path, err)
-	}
-	if data == nil {
-		data = c.common.data
-	}
-	created, err := c.engine.Create(ctx, path, data, engine.Creation(o))
-	if err != nil {
-		return "", opError("create", path, err)
-	}
-	return created, nil
-}
 
 // CreateOption says how [Client.Create] makes a node. Create refuses bad values with [ErrBadArgument].
 type CreateOption func(*creation) error

@@ -8,12 +8,42 @@ import (
 
 	"github.com/gocurator/curator/internal/conn"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/internal/proto"
 )
 
+// Create makes a node and returns its path, which differs from the one asked for if it
+// is sequential or protected. By default the node is persistent. nil data mean the client's default data; for a
+// node with empty data, give an empty slice that is not nil. If the parent is the node of the client's
+// namespace and is missing, it is made, too, as with [ContainerParents].
+//
+// Errors are zk.ErrNodeExists, zk.ErrNoNode (a parent is missing and neither [ContainerParents] nor
+// [PersistentParents] was given), zk.ErrNoChildrenForEphemerals, zk.ErrInvalidACL, and [ErrBadArgument] for
+// options that do not go together. If a reply was lost and Create fails, [retry.Unknown] is true: without
+// [Protected] the node may be there. [ErrUnimplemented] means that the server makes no
+// containers, or no nodes with a TTL, or knows nothing of [StatTo].
+func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...CreateOption) (string, error) {
+	var o creation
+	err := opt.Apply(&o, opts)
+	if err == nil {
+		err = o.check(path)
+	}
+	if err != nil {
+		return "", opError("create", path, err)
+	}
+	if data == nil {
+		data = c.common.data
+	}
+	created, err := c.engine.Create(ctx, path, data, engine.Creation(o))
+	if err != nil {
+		return "", opError("create", path, err)
+	}
+	return created, nil
+}
+
 // Get returns a node's data and stat. The error is zk.ErrNoNode if there is no such node.
 func (c *Client) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
-	r, err := read(ctx, c, "get", path, engine.AskGet)
+	r, err := unwatched(ctx, c, "get", path, engine.AskGet)
 	return r.Value, r.Stat, err
 }
 
@@ -27,7 +57,7 @@ func (c *Client) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *Watc
 // Children returns the names of a node's children, in no order, and the node's stat. The error is zk.ErrNoNode
 // if there is no such node.
 func (c *Client) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
-	r, err := read(ctx, c, "children", path, engine.AskChildren)
+	r, err := unwatched(ctx, c, "children", path, engine.AskChildren)
 	return r.Value, r.Stat, err
 }
 
@@ -39,7 +69,7 @@ func (c *Client) ChildrenW(ctx context.Context, path string) ([]string, *zk.Stat
 
 // Exists reports whether there is such a node, and returns its stat if so. A missing node is no error.
 func (c *Client) Exists(ctx context.Context, path string) (bool, *zk.Stat, error) {
-	stat, err := read(ctx, c, "exists", path, engine.AskExists)
+	stat, err := unwatched(ctx, c, "exists", path, engine.AskExists)
 	return stat != nil, stat, err
 }
 
@@ -134,12 +164,12 @@ func asked[T any](ctx context.Context, c *Client, op, path string, q func(real s
 // reading makes a request that reads a path on the server, and sets a watch if watch is true.
 type reading[T any] func(real string, watch bool) engine.Request[T]
 
-// read is asked without a watch.
-func read[T any](ctx context.Context, c *Client, op, path string, q reading[T]) (T, error) {
+// unwatched is asked without a watch.
+func unwatched[T any](ctx context.Context, c *Client, op, path string, q reading[T]) (T, error) {
 	return asked(ctx, c, op, path, func(real string) engine.Request[T] { return q(real, false) })
 }
 
-// watched is read with a watch, which is asked for unless it is there already.
+// watched is asked with a watch, which is asked for unless it is there already.
 func watched[T any](ctx context.Context, c *Client, op, path string, kind engine.WatchKind, q reading[T]) (result T, watch *Watch, err error) {
 	result, err = do(ctx, c, op, path, func(l *engine.Connection, real string) (T, error) {
 		result, set, err := engine.Watched(ctx, c.engine, l, real, kind, q)
