@@ -43,7 +43,7 @@ func (c *core) repeat(ctx context.Context, persist bool, attempt func(l *Connect
 	pinned := c.pinned(ctx)
 	limit, mayPass := c.cfg.ConnectionTimeout, retry.Retryable
 	if persist {
-		limit, mayPass = 0, retry.MayPass
+		limit, mayPass = noLimit, retry.MayPass
 	}
 	var used *Connection // by the last try
 	try := func() error {
@@ -91,25 +91,14 @@ func (c *core) repeat(ctx context.Context, persist bool, attempt func(l *Connect
 // pause waits for d, or until there is another connection than the one that was used. An error means that ctx has
 // ended or the client was closed.
 func (c *core) pause(ctx context.Context, d time.Duration, used *Connection) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	for {
-		now, changed := c.now.Get()
-		if ctx.Err() != nil {
-			return wait.Err(ctx)
-		}
-		if c.ctx.Err() != nil {
-			return ErrClosed
-		}
-		if l := now.link; l != nil && l != used && l.up() {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-timer.C:
-			return nil
-		case <-ctx.Done():
-		case <-c.ctx.Done():
-		}
+	within, cancel := c.within(ctx, d)
+	defer cancel()
+	_, _ = c.now.Until(within, func(now inUse) bool { return now.link != used && now.usable(nil) })
+	switch {
+	case ctx.Err() != nil:
+		return wait.Err(ctx)
+	case c.ctx.Err() != nil:
+		return ErrClosed
 	}
+	return nil
 }

@@ -59,7 +59,7 @@ func (c *core) Listen(f func(connstate.State)) (remove func(), err error) {
 
 // WaitConnected returns when there is a connection, however long that takes.
 func (c *core) WaitConnected(ctx context.Context) error {
-	_, err := c.awaitLink(ctx, nil, 0)
+	_, err := c.awaitLink(ctx, nil, noLimit)
 	return err
 }
 
@@ -86,46 +86,42 @@ func (c *core) pinned(ctx context.Context) *Session {
 // InAnySession reports whether operations with ctx may be carried out in any session of the client.
 func (c *core) InAnySession(ctx context.Context) bool { return c.pinned(ctx) == nil }
 
+// usable reports whether there is a connection of use, and of session pinned unless that is nil.
+func (now inUse) usable(pinned *Session) bool {
+	return now.link != nil && now.link.up() && (pinned == nil || pinned == now.link.session)
+}
+
+// settled reports whether whoever waits for a connection need not wait any longer.
+func (now inUse) settled(pinned *Session) bool {
+	return now.usable(pinned) || now.authErr != nil || pinned != nil && pinned.Err() != nil
+}
+
 // awaitLink returns the connection, and waits for one if there is none: until limit has
-// passed (zero: no limit; the error wraps zk.ErrNoServer then), ctx is done (the error wraps both
+// passed (the error wraps zk.ErrNoServer then), ctx is done (the error wraps both
 // then), or the client is closed. With pinned, it must be a connection of that session.
 func (c *core) awaitLink(ctx context.Context, pinned *Session, limit time.Duration) (*Connection, error) {
-	var expired <-chan time.Time
-	waited := false
-	for {
-		if err := c.ctx.Err(); err != nil {
-			return nil, ErrClosed
-		}
-		if ctx.Err() != nil {
-			if waited {
-				return nil, c.unreachable(wait.Err(ctx))
-			}
-			return nil, wait.Err(ctx)
-		}
-		if pinned != nil && pinned.Err() != nil {
-			return nil, pinned.Err()
-		}
-		now, changed := c.now.Get()
-		if l := now.link; l != nil && l.up() && (pinned == nil || pinned == l.session) {
-			return l, nil
-		}
-		if now.authErr != nil {
-			return nil, now.authErr
-		}
-		waited = true
-		if expired == nil && limit > 0 {
-			timer := time.NewTimer(limit)
-			defer timer.Stop()
-			expired = timer.C
-		}
-		select {
-		case <-changed:
-		case <-expired:
-			return nil, c.unreachable(nil)
-		case <-ctx.Done():
-		case <-c.ctx.Done():
-		}
+	now := c.current()
+	waited := !now.settled(pinned) && ctx.Err() == nil
+	if waited {
+		within, cancel := c.within(ctx, limit)
+		now, _ = c.now.Until(within, func(now inUse) bool { return now.settled(pinned) })
+		cancel()
 	}
+	switch {
+	case c.ctx.Err() != nil:
+		return nil, ErrClosed
+	case ctx.Err() != nil && waited:
+		return nil, c.unreachable(wait.Err(ctx))
+	case ctx.Err() != nil:
+		return nil, wait.Err(ctx)
+	case pinned != nil && pinned.Err() != nil:
+		return nil, pinned.Err()
+	case now.usable(pinned):
+		return now.link, nil
+	case now.authErr != nil:
+		return nil, now.authErr
+	}
+	return nil, c.unreachable(nil)
 }
 
 // unreachable is why there is no connection. given is the error of the caller's context, or nil.

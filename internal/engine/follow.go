@@ -75,7 +75,7 @@ func (c Client) GaveUp(ctx context.Context, reason error) error {
 	if reason != nil && !errors.Is(reason, ctx.Err()) {
 		err = fmt.Errorf("%w: %w", err, reason)
 	}
-	if l := c.current().link; l != nil && l.up() || errors.Is(err, zk.ErrNoServer) {
+	if c.current().usable(nil) || errors.Is(err, zk.ErrNoServer) {
 		return err
 	}
 	return c.unreachable(err)
@@ -83,13 +83,9 @@ func (c Client) GaveUp(ctx context.Context, reason error) error {
 
 // Sleep waits for d, and less long if the client is closed: whatever is asked of it next says so. The error is that of ctx.
 func Sleep(ctx context.Context, c Client, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-c.Done():
-	case <-ctx.Done():
-	}
+	within, cancel := c.within(ctx, d)
+	defer cancel()
+	<-within.Done()
 	if ctx.Err() != nil {
 		return wait.Err(ctx)
 	}

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"math"
 	"sync"
+	"time"
 )
 
 // life is that of a client, from New to Close. It owns all goroutines.
@@ -34,4 +36,17 @@ func (l *life) background(f func()) bool {
 	}
 	l.wg.Go(f)
 	return true
+}
+
+// noLimit is for who waits however long it takes.
+const noLimit time.Duration = math.MaxInt64
+
+// within returns a context that ends with ctx and with the life, and when limit has passed.
+func (l *life) within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	stop := context.AfterFunc(l.ctx, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
 }

@@ -15,11 +15,7 @@ import (
 
 // New makes a client, which has to be started and closed.
 func New(cfg Config) Client {
-	c := &core{
-		cfg:     cfg,
-		states:  session.NewMachine(cfg.Log),
-		reached: make(chan struct{}),
-	}
+	c := &core{cfg: cfg, states: session.NewMachine(cfg.Log)}
 	for _, auth := range cfg.Auths {
 		c.addAuth(auth)
 	}
@@ -78,13 +74,9 @@ func (c *core) absent() {
 		{c.cfg.ConnectionTimeout, connstate.Suspended},
 		{max(c.cfg.SessionTimeout-c.cfg.ConnectionTimeout, 0), connstate.Lost},
 	} {
-		timer := time.NewTimer(step.after)
-		select {
-		case <-timer.C:
-		case <-c.reached:
-		case <-c.ctx.Done():
-		}
-		timer.Stop()
+		within, cancel := c.within(c.ctx, step.after)
+		_, _ = c.now.Until(within, func(now inUse) bool { return now.link != nil })
+		cancel()
 		if c.ctx.Err() != nil || !c.states.Absent(step.to) {
 			return
 		}
@@ -102,9 +94,6 @@ func (c *core) attach(l *Connection) bool {
 	// that goes with it.
 	c.states.Set(connstate.Connected)
 	c.cfg.Events.State(zk.StateHasSession, l.target.address, l.session.ID())
-	if !wait.Closed(c.reached) {
-		close(c.reached)
-	}
 	c.now.Set(func(n *inUse) { n.link, n.authErr, n.why = l, nil, nil })
 	return true
 }
