@@ -92,10 +92,13 @@ func (c *core) removeInBackground(path string, session *Session) {
 	if session != nil {
 		ctx = InSession(ctx, session)
 	}
-	c.background(func() { // ends with the client
-		_, _, err := c.remove(ctx, path)
-		if err != nil && c.ctx.Err() == nil && !errors.Is(err, ErrSessionLost) {
-			c.cfg.Log.Warn("node stays behind", "path", path, "reason", err)
-		}
-	})
+	c.background(func() { c.removeUnasked(ctx, path) }) // ends with the client
+}
+
+// removeUnasked removes a node that nobody waits for.
+func (c *core) removeUnasked(ctx context.Context, path string) {
+	_, _, err := c.remove(ctx, path)
+	if err != nil && c.ctx.Err() == nil && !errors.Is(err, ErrSessionLost) {
+		c.cfg.Log.Warn("node stays behind", "path", path, "reason", err)
+	}
 }

@@ -31,8 +31,9 @@ func (c *core) Start() {
 		c.cfg.Servers = t.servers
 		c.wg.Go(t.run) // ends with c.ctx
 	}
-	c.wg.Go(c.run)    // ends with c.ctx
-	c.wg.Go(c.absent) // ends with the first connection, or with c.ctx
+	c.wg.Go(c.run)         // ends with c.ctx
+	c.wg.Go(c.sweeper.run) // ends with c.ctx
+	c.wg.Go(c.absent)      // ends with the first connection, or with c.ctx
 }
 
 // run keeps the client connected. It is the one place where sessions and links begin

@@ -18,11 +18,11 @@ import (
 // persistent node at path until the session is over for the servers as well, since a node does not say who has made it.
 // wanted must not block.
 func (c Client) MayStillCome(ctx context.Context, path string, wanted func() bool) {
-	c.sweeper.sweep(&unwanted{session: sessionOf(ctx), persistent: true, path: c.Real(path), wanted: wanted}, isFixed)
+	c.sweeper.sweep(&unwanted{session: sessionOf(ctx), persistent: true, path: c.Real(path), wanted: wanted})
 }
 
 // sweeper removes the nodes of creates that nobody wants any more, because their outcome was not learned: of protected
-// creates, and persistent nodes of a fixed name. There is one per client, and it runs only while there is something to do.
+// creates, and persistent nodes of a fixed name.
 //
 // Such a node may be made yet: a server that stands still can carry a request out long after its
 // connection is gone. So the sweeper looks again and again, with pauses that grow, until nothing can be
@@ -33,33 +33,23 @@ type sweeper struct {
 
 	mu       sync.Mutex // guards what follows
 	unwanted map[*unwanted]struct{}
-	running  bool
 	closed   bool // what was left has been taken by last
 }
 
-// unwanted is a node that a create may have made, or may make yet. Guarded by sweeper.mu.
+// unwanted is a node that a create may have made, or may make yet. Close has all that are persistent deleted.
 type unwanted struct {
 	session    *Session    // whose request it was
 	persistent bool        // it does not go with the session
 	dir, id    string      // of a protected node
-	path       string      // of another, or of a node that was found
-	wanted     func() bool // whether a node at a fixed path is wanted now
+	path       string      // of another
+	wanted     func() bool // whether a node at path is wanted now; nil for a protected one
 
-	state unwantedState
-	began time.Time // to be unwanted
+	// Guarded by sweeper.mu.
+	lost  bool      // its create was not answered: the sweeper looks for it. Otherwise that is waited for
+	began time.Time // to be lost
 	over  time.Time // when the session was first seen to be over
 	next  time.Time // look
 }
-
-// unwantedState is what is known of a node, and so what the sweeper does. Close has all that are persistent deleted.
-type unwantedState int
-
-const (
-	isExpected unwantedState = iota // its create is waited for: nothing
-	isLost                          // its create was not answered: looks for its id in dir, until it cannot come any more
-	isFixed                         // the same, of a fixed name: looks at path
-	isFound                         // it was made: deletes path
-)
 
 const (
 	firstSweepPause = 500 * time.Millisecond
@@ -92,77 +82,65 @@ func (s *sweeper) forget(u *unwanted) bool {
 func (s *sweeper) unwant(u *unwanted, path string, err error) {
 	switch {
 	case err == nil:
-		u.path = path
-		s.sweep(u, isFound)
+		s.core.background(func() { // ends with the client
+			s.core.removeUnasked(s.core.ctx, path)
+			if s.core.ctx.Err() == nil { // otherwise it is for last
+				s.forget(u)
+			}
+		})
 	case retry.Unknown(err):
-		s.sweep(u, isLost)
+		s.sweep(u)
 	default:
 		s.forget(u)
 	}
 }
 
-// sweep removes u from now on.
-func (s *sweeper) sweep(u *unwanted, state unwantedState) {
+// sweep looks for u from now on.
+func (s *sweeper) sweep(u *unwanted) {
 	s.mu.Lock()
-	u.state, u.began = state, time.Now()
+	u.lost, u.began = true, time.Now()
 	s.unwanted[u] = struct{}{}
-	start := !s.running
-	s.running = true
 	s.mu.Unlock()
-	if start && !s.core.background(s.run) { // ends with the client, or when all is done
-		s.mu.Lock()
-		s.running = false
-		s.mu.Unlock()
-	}
 	s.wake.Raise()
 }
 
+// run ends with the client.
 func (s *sweeper) run() {
 	c := s.core
 	for c.ctx.Err() == nil {
 		u, next := s.first()
-		switch {
-		case u == nil && next.IsZero():
-			return
-		case u == nil:
-			timer := time.NewTimer(time.Until(next))
+		switch pause := time.Until(next); {
+		case pause > 0:
+			timer := time.NewTimer(pause)
 			select {
 			case <-timer.C:
 			case <-s.wake.C():
 			case <-c.ctx.Done():
 			}
 			timer.Stop()
-		case u.state == isLost:
+		case u.wanted == nil:
 			s.look(u.dir)
-		case u.state == isFixed:
+		default:
 			s.lookAt(u)
-		case u.state == isFound:
-			s.remove(u.path)
-			if c.ctx.Err() == nil { // otherwise it is for last
-				s.forget(u)
-			}
 		}
 	}
 }
 
-// first returns one that is due, or when the next will be. If there are none, the sweeper is
-// no longer running.
-func (s *sweeper) first() (due *unwanted, next time.Time) {
+// first returns the one that is looked for next, and when. If there is none, that is long hence.
+func (s *sweeper) first() (first *unwanted, next time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
+	next = now.Add(sweepFor)
 	for u := range s.unwanted {
-		ended := u.over.IsZero() && u.session.Err() != nil
-		switch {
-		case u.state == isExpected:
-		case ended || !now.Before(u.next):
-			return u, time.Time{}
-		case next.IsZero() || u.next.Before(next):
-			next = u.next
+		if u.lost && u.over.IsZero() && u.session.Err() != nil {
+			u.over, u.next = now, now
+		}
+		if u.lost && u.next.Before(next) {
+			first, next = u, u.next
 		}
 	}
-	s.running = !next.IsZero()
-	return nil, next
+	return first, next
 }
 
 // look removes what there is below dir. One list serves all that were unwanted before.
@@ -171,11 +149,8 @@ func (s *sweeper) look(dir string) {
 	now := time.Now()
 	ids := make(map[string]*unwanted)
 	for u := range s.unwanted {
-		if u.state == isLost && u.dir == dir {
+		if u.lost && u.wanted == nil && u.dir == dir {
 			ids[u.id] = u
-			if u.over.IsZero() && u.session.Err() != nil {
-				u.over = now
-			}
 		}
 	}
 	s.mu.Unlock()
@@ -194,7 +169,7 @@ func (s *sweeper) look(dir string) {
 	}
 	for _, name := range names {
 		if _, id := Unprotected(name); ids[id] != nil {
-			s.remove(Join(dir, name))
+			c.removeUnasked(c.ctx, Join(dir, name))
 		}
 	}
 	s.mu.Lock()
@@ -228,9 +203,6 @@ func (s *sweeper) lookAt(u *unwanted) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if u.over.IsZero() && session != u.session {
-		u.over = began
-	}
 	switch {
 	case errors.Is(err, zk.ErrBadVersion): // somebody has written to it just now
 		u.next = began.Add(firstSweepPause)
@@ -258,13 +230,6 @@ func (u *unwanted) done(now time.Time) bool {
 	return !now.Before(u.next)
 }
 
-func (s *sweeper) remove(path string) {
-	c := s.core
-	if _, _, err := c.remove(c.ctx, path); err != nil && c.ctx.Err() == nil {
-		c.cfg.Log.Warn("node stays behind", "path", path, "reason", err)
-	}
-}
-
 // last removes what it can before the session is closed, which does the same for ephemeral nodes. What the
 // connection has sent is answered before these requests, and after Drain nothing else is sent.
 func (s *sweeper) last(ctx context.Context, l *Connection) {
@@ -275,7 +240,7 @@ func (s *sweeper) last(ctx context.Context, l *Connection) {
 	var byPath []*unwanted
 	for u := range s.unwanted {
 		switch {
-		case u.state == isFixed:
+		case u.wanted != nil:
 			byPath = append(byPath, u)
 		case u.persistent && ids[u.dir] == nil:
 			ids[u.dir] = map[string]bool{u.id: true}
