@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/retry"
 )
 
 // Create makes a node and returns its path, which differs from the one asked for if it
@@ -79,11 +81,74 @@ func (c *Client) ExistsW(ctx context.Context, path string) (found bool, stat *zk
 	return stat != nil, stat, watch, err
 }
 
+// AddWatch sets a persistent watch on path, which need not exist. It does not report what is there
+// already: add the watch first, then read. It is Curator's watchers().add().
+//
+// f is called with every event, on the connection's goroutine and in the order of the connection: an
+// event that the server sent before a reply has been given to f before the operation of that
+// reply returns. So f must be quick, must not block and must not call the client. If f panics, the panic is logged, and f is
+// called with the next event. Watches on the same
+// path and with the same mode share one watch on the server. Servers report nothing about nodes that the client is not allowed to read.
+// If the client also has a recursive watch on this path, a [WatchPersistent] gets no event for children that the client
+// may not read.
+//
+// The watch ends with its connection, also if the session lives on: nothing is replayed, so add
+// it again then, and read again. Errors are [ErrWatchUnsupported], [ErrBadPath] and [ErrBadArgument].
+func (c *Client) AddWatch(ctx context.Context, path string, mode WatchMode, f func(zk.Event)) (*PersistentWatch, error) {
+	const op = "addWatch"
+	if mode != WatchPersistent && mode != WatchRecursive || f == nil {
+		return nil, opError(op, path, fmt.Errorf("%w: %v, or a nil function", ErrBadArgument, mode))
+	}
+	return do(ctx, c, op, path, func(l *engine.Connection, _ string) (*PersistentWatch, error) {
+		w, err := c.engine.AddWatch(ctx, l, path, engine.Mode(mode), f)
+		return &PersistentWatch{w}, err
+	})
+}
+
 // Set replaces a node's data if its version is the one given; -1 is any. nil data are no data, and not the
 // client's default data as in [Client.Create]; empty data are something else. Errors are zk.ErrNoNode and
 // zk.ErrBadVersion.
 func (c *Client) Set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
 	return asked(ctx, c, "set", path, func(real string) engine.Request[*zk.Stat] { return askSet(real, data, version) })
+}
+
+// Delete deletes a node if its version is the one given; -1 is any. Errors are zk.ErrNoNode, zk.ErrBadVersion
+// and zk.ErrNotEmpty.
+//
+// A deletion whose reply was lost is repeated as the retry policy says. If the node is missing then, nobody
+// knows who deleted it: the error wraps zk.ErrNoNode, and [retry.Unknown] is true. ([Client.DeleteIfExists] and
+// [Client.DeleteGuaranteed] return no error.) If somebody has made the node again, with the same version, that
+// one is deleted. New nodes have version 0.
+func (c *Client) Delete(ctx context.Context, path string, version int32) error {
+	_, err := asked(ctx, c, "delete", path, func(real string) engine.Request[engine.None] { return engine.AskDelete(real, version) })
+	return err
+}
+
+// DeleteIfExists is [Client.Delete], but a missing node is no error. found is false if the node was
+// missing, unless this call may have deleted it. It is Curator's delete().quietly(), except that
+// other failures are still errors.
+func (c *Client) DeleteIfExists(ctx context.Context, path string, version int32) (found bool, err error) {
+	err = c.Delete(ctx, path, version)
+	if errors.Is(err, zk.ErrNoNode) {
+		return retry.Unknown(err), nil
+	}
+	return err == nil, err
+}
+
+// DeleteGuaranteed deletes a node of any version, however long it takes: it tries
+// until the node is gone, the server refuses for good (zk.ErrNoAuth,
+// zk.ErrNotEmpty) or the client is closed. When ctx is done first, DeleteGuaranteed
+// returns its error, and the client continues in the background. A missing node is success; found
+// is false then, unless this call may have deleted it. With a context from [InSession] all of this
+// ends with the session, and the error is [ErrSessionLost].
+//
+// It is Curator's delete().guaranteed().
+func (c *Client) DeleteGuaranteed(ctx context.Context, path string) (found bool, err error) {
+	if err := ValidatePath(path); err != nil {
+		return false, opError("delete", path, err)
+	}
+	found, err = c.engine.DeleteGuaranteed(ctx, path)
+	return found, opError("delete", path, err)
 }
 
 // Sync returns when the server that we are connected to has applied every write that was answered, to any client, before

@@ -1,7 +1,6 @@
 package framework
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/go-zookeeper/zk"
@@ -60,34 +59,6 @@ func (m WatchMode) String() string {
 // PersistentWatch is a watch that stays until it is removed or its connection ends. All methods are
 // safe for concurrent use.
 type PersistentWatch struct{ watch *engine.PersistentWatch }
-
-// AddWatch sets a persistent watch on path, which need not exist. It does not report what is there
-// already: add the watch first, then read. It is Curator's watchers().add().
-//
-// f is called with every event, on the connection's goroutine and in the order of the connection: an
-// event that the server sent before a reply has been given to f before the operation of that
-// reply returns. So f must be quick, must not block and must not call the client. If f panics, the panic is logged, and f is
-// called with the next event. Watches on the same
-// path and with the same mode share one watch on the server. Servers report nothing about nodes that the client is not allowed to read.
-// If the client also has a recursive watch on this path, a [WatchPersistent] gets no event for children that the client
-// may not read.
-//
-// The watch ends with its connection, also if the session lives on: nothing is replayed, so add
-// it again then, and read again. Errors are [ErrWatchUnsupported], [ErrBadPath] and [ErrBadArgument].
-func (c *Client) AddWatch(ctx context.Context, path string, mode WatchMode, f func(zk.Event)) (*PersistentWatch, error) {
-	const op = "addWatch"
-	if err := ValidatePath(path); err != nil {
-		return nil, opError(op, path, err)
-	}
-	if mode != WatchPersistent && mode != WatchRecursive || f == nil {
-		return nil, opError(op, path, fmt.Errorf("%w: %v, or a nil function", ErrBadArgument, mode))
-	}
-	w, err := c.engine.AddWatch(ctx, path, engine.Mode(mode), f)
-	if err != nil {
-		return nil, opError(op, path, err)
-	}
-	return &PersistentWatch{w}, nil
-}
 
 // Done is closed when the watch has ended: its connection ended, or it was removed.
 func (w *PersistentWatch) Done() <-chan struct{} { return w.watch.Done() }

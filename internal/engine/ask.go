@@ -80,7 +80,8 @@ func askNothing() Request[None] {
 	return Request[None]{Op: proto.OpMulti, Frame: check.Append(conn.Begin(64)), Parse: parseNone}
 }
 
-func askDelete(path string, version int32) Request[None] {
+// AskDelete deletes a node if its version is the one given; -1 is any.
+func AskDelete(path string, version int32) Request[None] {
 	r := proto.VersionRequest{Path: path, Version: version}
 	return Request[None]{Op: proto.OpDelete, Frame: r.Append(conn.Begin(8 + len(path))), Parse: parseNone}
 }

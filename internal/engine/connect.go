@@ -40,10 +40,6 @@ type connector struct {
 	failed map[string]time.Time // servers and addresses, and when they failed last
 }
 
-func newConnector(c *core) *connector {
-	return &connector{core: c, rounds: connectPauses(), young: connectPauses(), failed: make(map[string]time.Time)}
-}
-
 func connectPauses() wait.Pauses {
 	return wait.Pauses{First: minConnectPause, Last: maxConnectPause}
 }

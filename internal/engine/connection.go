@@ -83,16 +83,6 @@ func (l *Connection) close() {
 	l.watches.end(cause)
 }
 
-// closeTimeout is how long a server may take to answer that it has ended the session.
-const closeTimeout = time.Second
-
-// closeSession ends the session on the server, so that its nodes go
-// at once, and ends the link. ctx limits how long that may take. It reports whether the server has answered.
-func (l *Connection) closeSession(ctx context.Context) (answered bool) {
-	defer l.close()
-	return l.conn.CloseSession(ctx)
-}
-
 // Session is the session of the connection.
 func (l *Connection) Session() *Session { return l.session }
 
@@ -102,8 +92,10 @@ func (l *Connection) Down() <-chan struct{} { return l.down }
 // Supports returns nil, or why op is not sent: the server does not know it, as far as the client knows. The error wraps
 // [ErrUnimplemented].
 func (l *Connection) Supports(op proto.Op) error {
-	_, unknown := l.session.core.unknownOps.Load(op)
-	if unknown || l.ByKeeper() && slices.Contains(optional, op) {
+	if _, known := optional[op]; !known {
+		return nil
+	}
+	if _, unknown := l.session.core.unknownOps.Load(op); unknown || l.ByKeeper() {
 		return unimplemented(op)
 	}
 	return nil

@@ -23,8 +23,9 @@ type Creation struct {
 	TTL        time.Duration
 	Stat       *zk.Stat // of the node is written here; nil: nowhere
 
-	sent     func() // see Hints
-	replaces string // the server's path of a node that goes in the same transaction; empty: none
+	sent     func()                       // see Hints
+	replaces string                       // the server's path of a node that goes in the same transaction; empty: none
+	late     func(path string, err error) // gets the answer that nobody waits for any more; nil: nobody does
 }
 
 func (o *Creation) ephemeral() bool {
@@ -52,7 +53,7 @@ func (c Client) Create(ctx context.Context, path string, data []byte, o Creation
 		created, err = (&protected{core: c.core, dir: dir, name: name, data: data, options: o}).create(ctx, path)
 	} else {
 		err = c.Do(ctx, "create", path, func(l *Connection) error {
-			created, err = c.createOn(ctx, l, real, data, o, nil)
+			created, err = c.createOn(ctx, l, real, data, o)
 			return err
 		})
 	}
@@ -98,8 +99,8 @@ func (p *protected) try(ctx context.Context, l *Connection) (created string, err
 	node := &unwanted{session: l.session, dir: p.dir, id: uuid.New(), persistent: !p.options.ephemeral()}
 	sweeper := p.core.sweeper
 	sweeper.expect(node)
-	late := func(path string, err error) { sweeper.unwant(node, path, err) }
-	created, err = p.core.createOn(ctx, l, Join(p.dir, protectedName(node.id, p.name)), p.data, p.options, late)
+	p.options.late = func(path string, err error) { sweeper.unwant(node, path, err) }
+	created, err = p.core.createOn(ctx, l, Join(p.dir, protectedName(node.id, p.name)), p.data, p.options)
 	p.node, p.err = node, err
 	if err == nil {
 		return created, nil
@@ -156,16 +157,12 @@ func (c *core) findOwn(ctx context.Context, l *Connection, dir, id string, found
 const parentTries = 20
 
 // createOn makes one node, and its parents if asked to.
-func (c *core) createOn(ctx context.Context, l *Connection, path string, data []byte, o Creation, late func(string, error)) (string, error) {
+func (c *core) createOn(ctx context.Context, l *Connection, path string, data []byte, o Creation) (string, error) {
 	if o.replaces != "" {
-		return c.replaceOn(ctx, l, path, data, o, late)
+		return c.replaceOn(ctx, l, path, data, o)
 	}
 	for try := 1; ; try++ {
-		q := askCreate(path, data, o)
-		if late != nil {
-			q.late = func(r WithStat[string], err error) { late(r.Value, err) }
-		}
-		created, err := Call(ctx, l, q)
+		created, err := Call(ctx, l, askCreate(path, data, o))
 		if !o.Parents || try == parentTries || !errors.Is(err, zk.ErrNoNode) {
 			if err == nil && o.Stat != nil {
 				*o.Stat = *created.Stat
@@ -184,7 +181,7 @@ func (c *core) createOn(ctx context.Context, l *Connection, path string, data []
 }
 
 // replaceOn makes one node and deletes another in one transaction.
-func (c *core) replaceOn(ctx context.Context, l *Connection, path string, data []byte, o Creation, late func(string, error)) (string, error) {
+func (c *core) replaceOn(ctx context.Context, l *Connection, path string, data []byte, o Creation) (string, error) {
 	q := Request[[]proto.MultiResult]{Op: proto.OpMulti, Parse: ParseMulti, Frame: (&proto.MultiRequest{Ops: []proto.MultiOp{
 		{Op: proto.OpDelete, Body: &proto.VersionRequest{Path: o.replaces, Version: -1}},
 		{Op: proto.OpCreate, Body: &proto.CreateRequest{Path: path, Data: data, ACL: ProtoACL(o.ACL), Flags: o.Mode}},
@@ -199,8 +196,8 @@ func (c *core) replaceOn(ctx context.Context, l *Connection, path string, data [
 		return results[1].Path, nil
 	}
 	q.written = o.sent
-	if late != nil {
-		q.late = func(results []proto.MultiResult, err error) { late(created(results, err)) }
+	if o.late != nil {
+		q.late = func(results []proto.MultiResult, err error) { o.late(created(results, err)) }
 	}
 	return created(Call(ctx, l, q))
 }
@@ -214,7 +211,7 @@ func (c *core) makeParent(ctx context.Context, l *Connection, dir string, mode i
 		if !c.cfg.Containers || mode == zk.FlagContainer && l.Supports(proto.OpCreateContainer) != nil {
 			mode = zk.FlagPersistent
 		}
-		_, err := c.createOn(ctx, l, dir, []byte{}, Creation{Mode: mode, ACL: c.ACLAt(dir), Parents: true, ParentMode: mode}, nil)
+		_, err := c.createOn(ctx, l, dir, []byte{}, Creation{Mode: mode, ACL: c.ACLAt(dir), Parents: true, ParentMode: mode})
 		switch {
 		case errors.Is(err, zk.ErrNodeExists):
 			return nil
@@ -256,6 +253,9 @@ func askCreate(path string, data []byte, o Creation) Request[WithStat[string]] {
 		}
 		return created
 	}}
+	if o.late != nil {
+		q.late = func(r WithStat[string], err error) { o.late(r.Value, err) }
+	}
 	if o.TTL > 0 {
 		r.WithTTL, r.TTL, r.Flags = true, o.TTL.Milliseconds(), proto.FlagTTL
 		if o.Mode == zk.FlagSequence {

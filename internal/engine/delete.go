@@ -11,20 +11,6 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// Delete deletes a node if its version is the one given; -1 is any. If a try was not answered, and the node is missing then, the error
-// wraps zk.ErrNoNode, and [retry.Unknown] is true.
-func (c Client) Delete(ctx context.Context, path string, version int32) error {
-	return c.Do(ctx, "delete", path, deletion(ctx, c.Real(path), version))
-}
-
-// deletion is a try to delete a node.
-func deletion(ctx context.Context, path string, version int32) func(l *Connection) error {
-	return func(l *Connection) error {
-		_, err := Call(ctx, l, askDelete(path, version))
-		return err
-	}
-}
-
 // DeleteGuaranteed deletes a node, however long it takes. When ctx is done first, it goes on in the background, and with
 // a context of [InSession] while the session lives.
 func (c Client) DeleteGuaranteed(ctx context.Context, path string) (found bool, err error) {
@@ -60,7 +46,7 @@ func (c Client) DeleteSoon(ctx context.Context, path string, f func(found bool, 
 		later(false)
 		return
 	}
-	q := askDelete(c.Real(path), -1)
+	q := AskDelete(c.Real(path), -1)
 	q.done = func(_ None, err error) {
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
@@ -76,7 +62,10 @@ func (c Client) DeleteSoon(ctx context.Context, path string, f func(found bool, 
 
 // remove is DeleteGuaranteed on a server's path, and returns the number of tries.
 func (c *core) remove(ctx context.Context, path string) (found bool, tries int, err error) {
-	tries, err = c.repeat(ctx, true, deletion(ctx, path, -1))
+	tries, err = c.repeat(ctx, true, func(l *Connection) error {
+		_, err := Call(ctx, l, AskDelete(path, -1))
+		return err
+	})
 	if errors.Is(err, zk.ErrNoNode) {
 		return retry.Unknown(err) && !HintsOf(ctx).Certain, tries, nil
 	}

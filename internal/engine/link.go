@@ -45,7 +45,7 @@ func (l Link) Children(path string, done func(names []string, stat *zk.Stat, err
 
 // Delete deletes a node: see Get.
 func (l Link) Delete(path string, version int32, done func(err error)) {
-	sendTo(l, "delete", path, askDelete(l.client.Real(path), version), func(_ None, err error) { done(err) })
+	sendTo(l, "delete", path, AskDelete(l.client.Real(path), version), func(_ None, err error) { done(err) })
 }
 
 // Watch sets a persistent watch. f is called with each event about the node, or about all nodes below it as well if

@@ -39,7 +39,7 @@ func (c *core) Start() {
 // run keeps the client connected. It is the one place where sessions and links begin
 // and end.
 func (c *core) run() {
-	servers := newConnector(c)
+	servers := &connector{core: c, rounds: connectPauses(), young: connectPauses(), failed: make(map[string]time.Time)}
 	for {
 		l, err := servers.connect()
 		if err != nil {
@@ -129,7 +129,10 @@ func (c *core) Close() {
 	})
 }
 
-// finish is the end of run.
+// closeTimeout is how long a server may take to answer that it has ended the session.
+const closeTimeout = time.Second
+
+// finish is the end of run. It ends the session on the server, so that its nodes go at once.
 func (c *core) finish(servers *connector) {
 	now := c.current()
 	l, session := now.link, now.session
@@ -140,9 +143,10 @@ func (c *core) finish(servers *connector) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	end := func(l *Connection) (ended bool) {
+	end := func(l *Connection) (answered bool) {
+		defer l.close()
 		c.sweeper.last(ctx, l)
-		return l.closeSession(ctx)
+		return l.conn.CloseSession(ctx)
 	}
 	if l != nil && end(l) || session == nil || !errors.Is(session.Err(), ErrClosed) {
 		return

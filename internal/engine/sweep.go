@@ -195,7 +195,7 @@ func (s *sweeper) lookAt(u *unwanted) {
 		if err != nil || stat.EphemeralOwner != 0 || u.wanted() {
 			return err
 		}
-		_, err = Call(c.ctx, l, askDelete(u.path, stat.Version))
+		_, err = Call(c.ctx, l, AskDelete(u.path, stat.Version))
 		return err
 	})
 	if c.ctx.Err() != nil {
@@ -252,7 +252,7 @@ func (s *sweeper) last(ctx context.Context, l *Connection) {
 	for _, u := range byPath {
 		stat, err := lastCall(ctx, l, AskExists(u.path, false))
 		if err == nil && stat.EphemeralOwner == 0 && !u.wanted() {
-			_, _ = lastCall(ctx, l, askDelete(u.path, stat.Version))
+			_, _ = lastCall(ctx, l, AskDelete(u.path, stat.Version))
 		}
 	}
 	for dir, wanted := range ids {
@@ -262,7 +262,7 @@ func (s *sweeper) last(ctx context.Context, l *Connection) {
 		}
 		for _, name := range list.Value {
 			if _, id := Unprotected(name); wanted[id] {
-				_, _ = lastCall(ctx, l, askDelete(Join(dir, name), -1))
+				_, _ = lastCall(ctx, l, AskDelete(Join(dir, name), -1))
 			}
 		}
 	}

@@ -96,30 +96,21 @@ type PersistentWatch struct {
 	err  error // set before done is closed
 }
 
-// AddWatch sets a persistent watch on a path of the namespace, once on each connection that it is tried on.
-func (c Client) AddWatch(ctx context.Context, path string, mode Mode, f func(zk.Event)) (*PersistentWatch, error) {
-	var w *PersistentWatch
-	err := c.Do(ctx, "addWatch", path, func(l *Connection) error {
-		w = newPersistentWatch(c, l, path, mode, f)
-		return w.add(ctx)
-	})
-	return w, err
+// AddWatch sets a persistent watch on a path of the namespace, and waits for the answer.
+func (c Client) AddWatch(ctx context.Context, l *Connection, path string, mode Mode, f func(zk.Event)) (*PersistentWatch, error) {
+	w := newPersistentWatch(c, l, path, mode, f)
+	x, err := w.send(func(error) {})
+	if err == nil {
+		_, err = x.wait(ctx, l)
+	}
+	if err != nil {
+		l.watches.leave(w)
+	}
+	return w, unsupported(err)
 }
 
 func newPersistentWatch(c Client, l *Connection, path string, mode Mode, f func(zk.Event)) *PersistentWatch {
 	return &PersistentWatch{link: l, path: c.Real(path), mode: mode, f: f, client: c, done: make(chan struct{})}
-}
-
-// add has the server set the watch, and waits for the answer.
-func (w *PersistentWatch) add(ctx context.Context) error {
-	x, err := w.send(func(error) {})
-	if err == nil {
-		_, err = x.wait(ctx, w.link)
-	}
-	if err != nil {
-		w.link.watches.leave(w)
-	}
-	return unsupported(err)
 }
 
 // send asks the server to set the watch, also when another call has done so: that call may not have been answered yet. done
