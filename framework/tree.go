@@ -114,7 +114,7 @@ func (c *Client) CreateOrSet(ctx context.Context, path string, data []byte, opts
 		in, session := ctx, (*engine.Session)(nil)
 		if pin { // so that we know in which session the node may have been made
 			if session, err = c.engine.Session(ctx); err != nil {
-				return false, opError("create", path, orUnknown(err, unknown))
+				return false, orUnknown(opError("create", path, err), unknown)
 			}
 			in = engine.InSession(ctx, session)
 		}
@@ -153,12 +153,8 @@ func (c *Client) setUnlessOf(ctx context.Context, former []int64, path string, d
 
 // orUnknown returns err, with [retry.Unknown] true if an earlier request may have been carried out.
 func orUnknown(err error, unknown bool) error {
-	var op *OpError
-	switch {
-	case err == nil || !unknown || retry.Unknown(err):
-		return err
-	case errors.As(err, &op):
+	if op := (*OpError)(nil); unknown && errors.As(err, &op) {
 		return opError(op.Op, op.Path, engine.Doubtful(op.Err))
 	}
-	return engine.Doubtful(err)
+	return err
 }

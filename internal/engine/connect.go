@@ -45,16 +45,13 @@ func connectPauses() wait.Pauses {
 }
 
 // connect tries one server after another until a connection has a session: the
-// current one if it lives, otherwise a new one. It fails only when the client is closed.
-func (f *connector) connect() (*Connection, error) {
+// current one if it lives, otherwise a new one. It returns nil when the client is closed.
+func (f *connector) connect() *Connection {
 	c := f.core
-	for {
+	for c.ctx.Err() == nil {
 		// Whatever is waited for here, the end of the session must not wait as well.
 		ctx, _ := c.living()
 		servers, err := c.cfg.Servers(ctx)
-		if c.ctx.Err() != nil {
-			return nil, ErrClosed
-		}
 		if ctx.Err() != nil {
 			continue // the error is that of ctx
 		}
@@ -65,35 +62,37 @@ func (f *connector) connect() (*Connection, error) {
 			c.because(fmt.Errorf("server list: %w", err))
 			c.cfg.Log.Warn("no server list", "reason", err)
 		}
-		if l, err := f.round(f.ordered(servers)); l != nil || err != nil {
+		if l := f.round(f.ordered(servers)); l != nil {
 			f.rounds.Reset()
-			return l, err
+			return l
 		}
 		_ = wait.Sleep(ctx, f.rounds.Next())
 	}
+	return nil
 }
 
-// round tries each address of each server once. It returns neither if none can be used.
-func (f *connector) round(servers []string) (*Connection, error) {
+// round tries each address of each server once. It returns nil if none can be used, or the client is closed.
+func (f *connector) round(servers []string) *Connection {
 	c := f.core
 	for i, server := range servers {
 		l, err := f.connectTo(server, len(servers)-i)
 		if err == nil {
 			delete(f.failed, server)
-			return l, nil
+			return l
 		}
 		if c.ctx.Err() != nil {
-			return nil, ErrClosed
+			return nil
 		}
 		f.failed[server] = time.Now()
-		c.because(fmt.Errorf("%s: %w", server, err))
 		c.cfg.Log.Debug("cannot use server", "server", server, "reason", err)
-		if !errors.Is(err, zk.ErrAuthFailed) {
-			err = nil // credentials are not why the last server could not be used
-		}
-		c.now.Set(func(n *inUse) { n.authErr = err })
+		c.now.Set(func(n *inUse) {
+			n.why, n.authErr = fmt.Errorf("%s: %w", server, err), nil
+			if errors.Is(err, zk.ErrAuthFailed) {
+				n.authErr = err // credentials are why the last server could not be used
+			}
+		})
 	}
-	return nil, nil
+	return nil
 }
 
 // ordered puts servers in random order, those that failed not long ago last.

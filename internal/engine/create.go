@@ -129,7 +129,7 @@ func (c *core) findOwn(ctx context.Context, l *Connection, dir, id string, found
 		return "", err
 	}
 	for _, child := range children {
-		if !hasID(child, id) {
+		if _, own := Unprotected(child); own != id {
 			continue
 		}
 		path := Join(dir, child)
@@ -196,8 +196,8 @@ func (c *core) replaceOn(ctx context.Context, l *Connection, path string, data [
 		return results[1].Path, nil
 	}
 	q.written = o.sent
-	if o.late != nil {
-		q.late = func(results []proto.MultiResult, err error) { o.late(created(results, err)) }
+	if late := o.late; late != nil {
+		q.late = func(results []proto.MultiResult, err error) { late(created(results, err)) }
 	}
 	return created(Call(ctx, l, q))
 }

@@ -15,12 +15,6 @@ import (
 // ErrDone is what a read of [Follow] returns to end it.
 var ErrDone = errors.New("done")
 
-// Pauses between tries that fail.
-const (
-	firstPause = RefusedPause
-	lastPause  = 3 * time.Second
-)
-
 // RefusedPause is how long to wait after an error that may pass before the next try: retries may be without a pause.
 const RefusedPause = 100 * time.Millisecond
 
@@ -30,7 +24,7 @@ const RefusedPause = 100 * time.Millisecond
 //
 // It returns nil when read returns no channel, or [ErrDone], and otherwise the error with which read failed, or that of [Client.GaveUp] when ctx has ended.
 func Follow(ctx context.Context, c Client, read func(ctx context.Context, l Link) (changed <-chan struct{}, err error)) error {
-	pauses := wait.Pauses{First: firstPause, Last: lastPause}
+	pauses := wait.Pauses{First: RefusedPause, Last: 3 * time.Second}
 	var last Link
 	for {
 		l, err := c.Link(ctx)

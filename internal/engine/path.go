@@ -28,11 +28,6 @@ const (
 
 func protectedName(id, name string) string { return protectedPrefix + id + "-" + name }
 
-// hasID reports whether a node's name is protected by id.
-func hasID(child, id string) bool {
-	return strings.HasPrefix(child, protectedPrefix+id+"-")
-}
-
 // Unprotected splits the name of a [Protected] node into the name that Create was
 // given, and the id, which is a UUID. Any other name is returned as it is, with an
 // empty id.

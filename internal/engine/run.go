@@ -40,26 +40,21 @@ func (c *core) Start() {
 // and end.
 func (c *core) run() {
 	servers := &connector{core: c, rounds: connectPauses(), young: connectPauses(), failed: make(map[string]time.Time)}
-	for {
-		l, err := servers.connect()
-		if err != nil {
-			break // closed
-		}
-		if !c.attach(l) {
-			l.close() // the session ended meanwhile
+	for l := servers.connect(); l != nil; l = servers.connect() {
+		if c.attach(l) {
+			select {
+			case <-l.down:
+			case <-l.session.Done():
+			case <-c.ctx.Done():
+			}
+			if c.ctx.Err() != nil {
+				break
+			}
+			c.detach(l)
+		} else { // the session ended meanwhile
+			l.close()
 			c.cfg.Events.State(zk.StateDisconnected, l.target.address, 0)
-			servers.ended(l)
-			continue
 		}
-		select {
-		case <-l.down:
-		case <-l.session.Done():
-		case <-c.ctx.Done():
-		}
-		if c.ctx.Err() != nil {
-			break
-		}
-		c.detach(l)
 		servers.ended(l)
 	}
 	c.finish(servers)

@@ -129,14 +129,14 @@ func (v *view) remove() {
 // forget drops all watches of a view, and returns their paths.
 func (ws *watches) forget(v *view) (paths []string) {
 	ws.mu.Lock()
+	defer ws.mu.Unlock()
 	for path, r := range ws.rows {
-		if slices.ContainsFunc(r.views, func(w viewWatch) bool { return w.view == v }) {
+		before := len(r.views)
+		r.useUp(anyKind, func(w *view) bool { return w == v })
+		if len(r.views) < before {
 			paths = append(paths, path)
+			ws.reviewLocked(path)
 		}
-	}
-	ws.mu.Unlock()
-	for _, path := range paths {
-		ws.dropRead(v, path, anyKind)
 	}
 	return paths
 }
