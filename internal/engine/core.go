@@ -21,9 +21,8 @@ type core struct {
 	states *session.Machine
 	values sync.Map // what recipes keep: see Client.Values
 
-	now     wait.Value[inUse]
-	reached chan struct{}           // closed by the first connection
-	auths   wait.Value[[]conn.Auth] // for each connection; a list is replaced, never changed
+	now   wait.Value[inUse]
+	auths wait.Value[[]conn.Auth] // for each connection; a list is replaced, never changed
 
 	unknownOps sync.Map // keys are operations: see noteUnknown
 	sweeper    *sweeper
