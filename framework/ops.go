@@ -231,7 +231,7 @@ type reading[T any] func(real string, watch bool) engine.Request[T]
 
 // unwatched is asked without a watch.
 func unwatched[T any](ctx context.Context, c *Client, op, path string, q reading[T]) (T, error) {
-	return asked(ctx, c, op, path, func(real string) engine.Request[T] { return q(real, false) })
+	return do(ctx, c, op, path, func(l *engine.Connection, real string) (T, error) { return engine.Call(ctx, l, q(real, false)) })
 }
 
 // watched is asked with a watch, which is asked for unless it is there already.
