@@ -143,7 +143,7 @@ func TestACertificateIsNeededAndChecked(t *testing.T) {
 		{[]string{"-tls", "-cacert", s.cert, "-cert", s.cert, "-key", s.key}, "127.0.0.1"},
 		{[]string{"-tls", "-cacert", s.cert, "-tls-server-name", serverName}, "certificate required"},
 	} {
-		p := start(t, prepare(t, []string{s.address}, append(append([]string{"ls", "-connect", "1s"}, c.flags...), "/billing/lock")...))
+		p := start(t, prepare(t, []string{s.address}, append(append([]string{"ls", "-connect", "3s"}, c.flags...), "/billing/lock")...))
 		assert.Equal(t, exitUnavailable, p.end(), c.flags)
 		assert.Contains(t, p.err.String(), c.want, c.flags)
 	}
