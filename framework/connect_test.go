@@ -18,6 +18,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/testlevel"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
@@ -91,7 +92,7 @@ func TestEachMemberBehindOneNameIsTried(t *testing.T) {
 // up, and come back to the same follower. The leader's answer to the first handshake is taken for one to the second.
 // Then the follower is cut off from the leader. The client must know of the end of its session before its node goes.
 func TestAnAnswerToAnEarlierHandshake(t *testing.T) {
-	for seed := range uint64(400) {
+	for seed := range uint64(testlevel.Pick(400, 100, 400)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { comeBackTwice(t, seed) })
 		})
