@@ -19,11 +19,36 @@ var ErrNoLeader = errors.New("zktest: no leader")
 var ErrNotMember = errors.New("zktest: the server is not a member of this cluster")
 
 // Cluster is several servers in this process that behave as a ZooKeeper ensemble does towards its
-// clients. All methods are safe for concurrent use. The package's documentation says what they do.
+// clients. All methods are safe for concurrent use.
 //
 // Its members are servers, with all faults of a [Server]: [Server.Stop] and [Server.Restart] end a
-// member's process and start it again with its data, [Server.Pause] and [Server.Resume] stop and continue
-// it, [Server.Freeze] cuts its clients off.
+// member's process and start it again with its data and its log, [Server.Pause] and [Server.Resume] stop and continue
+// it, [Server.Freeze] cuts its clients off. [Cluster.MemberOf] says which one serves a session. All random choices come from [WithSeed].
+//
+// What a client may rely on, and what it may not:
+//
+//   - A write goes to the leader, wherever the client is connected. It is committed when a majority of
+//     members has it in the log. Each member applies the log in order, and answers its own clients when it has
+//     applied what they wrote.
+//   - A read is served from what the member has applied, which may be old: see [WithLag] and [Cluster.Lag].
+//     Sync waits for what was committed when the leader heard of it.
+//   - A member fires watches when it applies a transaction. A client sees the event of a transaction before it sees
+//     any reply that shows it.
+//   - A member refuses a client that has seen more than the member has applied.
+//   - The leader counts sessions. It knows of followers' clients what followers report every half tick, and ends
+//     sessions at the end of a tick. A session may move to another member; then its old connection cannot write.
+//   - When the leader is lost, its members cut all connections and serve nobody until a majority of members
+//     reach each other and have elected the one that was part of the newest epoch, and among those the one with the longest log.
+//     Transactions that are not in its log are lost; their clients got no answer. Sessions get their whole time again.
+//   - [Cluster.Add] and [Cluster.Remove] change the members one at a time. A transaction is committed when a majority of the committed
+//     configuration has it, and a reconfiguration when a majority of the old and of the new configuration has. A leader is elected by a
+//     majority of the committed configuration, and of that in the log which it takes over. A member that joins has what was committed
+//     before, and follows, before it is proposed as a voter. The data of one that was removed are gone.
+//   - A member that is paused or partitioned is given up after the time of [WithSyncTimeout]. Until it notices itself, it
+//     serves its clients with old data, but commits nothing.
+//   - A leader looks for its followers once per tick. For up to a tick after they have elected another one, it answers
+//     pings, reads, syncs, and sessions that come back, without asking anybody. Only the answer to a write proves that
+//     a majority follows.
 type Cluster struct {
 	*shared
 	cfg    config

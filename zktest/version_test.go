@@ -10,7 +10,7 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// TestVersionsDiffer has each row of the table in the package comment on a server of each version. TestSameAsARealServer compares
+// TestVersionsDiffer has each row of the table at Version on a server of each version. TestSameAsARealServer compares
 // them with real ones.
 func TestVersionsDiffer(t *testing.T) {
 	for _, row := range []struct {
