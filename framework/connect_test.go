@@ -133,10 +133,10 @@ func comeBackTwice(t *testing.T, seed uint64) {
 	t.Fatal("the node is still there")
 }
 
-// TestWhatAnEventToldOfIsReadOnTheNextConnection has a client hear of a change by an event, and then move to a server that
+// TestWhatAnEventReportedIsReadOnTheNextConnection has a client hear of a change by an event, and then move to a server that
 // lags behind, before anything else shows how new its first server was. The simulation found it: a holder
 // read the counter as it was before its predecessor wrote, and wrote the same number.
-func TestWhatAnEventToldOfIsReadOnTheNextConnection(t *testing.T) {
+func TestWhatAnEventReportedIsReadOnTheNextConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory(), zktest.WithVersion(zktest.V3_8)) // later events say which transaction they are about
 		leader, err := cluster.WaitLeader(t.Context())

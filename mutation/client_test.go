@@ -28,7 +28,7 @@ var clientBugs = []mutation{
 		name:  "a server that is behind the events that were received need not catch up",
 		file:  "internal/engine/connect.go",
 		edits: []edit{{old: "if behind || session.depended() {", new: "if behind && false || session.depended() {"}},
-		pkg:   "framework", test: "TestWhatAnEventToldOfIsReadOnTheNextConnection",
+		pkg:   "framework", test: "TestWhatAnEventReportedIsReadOnTheNextConnection",
 	},
 	{
 		name: "whoever catches up takes the answer to an earlier write",

@@ -6,7 +6,7 @@ var sessionBugs = []mutation{
 		name:  "the context ends after 4/3 of the session timeout",
 		file:  "internal/session/deadline.go",
 		edits: []edit{{old: "heard.Add((d.timeout - d.timeout/margin) / 100 * d.percent)", new: "heard.Add(d.timeout * 4 / 3)"}},
-		pkg:   "recipes/internal/queue", test: "TestHolderIsToldBeforeTheNextOneCanHold",
+		pkg:   "recipes/internal/queue", test: "TestHolderIsNotifiedBeforeTheNextOneCanHold",
 		worlds: all, seed: 177,
 	},
 	{

@@ -18,7 +18,7 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// TestRandomHistoryIsFollowedStepByStep has each step be told before the next one, and compares the whole copy after it.
+// TestRandomHistoryIsFollowedStepByStep waits for the change of each step before it takes the next one, and compares the whole copy after it.
 func TestRandomHistoryIsFollowedStepByStep(t *testing.T) { // CUR-CCH-16, -18
 	const steps = 500
 	for _, depth := range []int{10, 3} {
@@ -37,24 +37,24 @@ func TestRandomHistoryIsFollowedStepByStep(t *testing.T) { // CUR-CCH-16, -18
 					path := slices.Sorted(maps.Keys(tree))[random.IntN(len(tree))]
 					level := strings.Count(path, "/") - 1
 					leaf := !slices.ContainsFunc(slices.Collect(maps.Keys(tree)), func(p string) bool { return strings.HasPrefix(p, path+"/") })
-					var told string
+					var change string
 					switch data := fmt.Sprint(n); {
 					case random.IntN(3) == 0:
 						set(t, other, path, data)
 						tree[path] = data
-						told = "changed " + path + "=" + data
+						change = "changed " + path + "=" + data
 					case random.IntN(2) == 0 && leaf && level > 0:
 						remove(t, other, path)
-						told = "deleted " + path + "=" + tree[path]
+						change = "deleted " + path + "=" + tree[path]
 						delete(tree, path)
 					case level < 10:
 						path, level = fmt.Sprintf("%s/%d", path, n), level+1
 						create(t, other, path)
 						tree[path] = path
-						told = "created " + path + "=" + path
+						change = "created " + path + "=" + path
 					}
-					if told != "" && level <= depth {
-						changes.want(told)
+					if change != "" && level <= depth {
+						changes.want(change)
 					}
 					var want []string
 					for path, data := range tree {
@@ -144,7 +144,7 @@ func TestReadsAreServedFromTheCopy(t *testing.T) { // KZ-CCH-03
 }
 
 // TestCopyIsCompleteAfterTheLossOfItsServer stops the member that the client is connected to. Nothing has changed, so
-// nothing is told.
+// no change is reported.
 func TestCopyIsCompleteAfterTheLossOfItsServer(t *testing.T) { // CUR-CCH-21
 	eachMode(t, func(t *testing.T, opts []cache.Option) {
 		synctest.Test(t, func(t *testing.T) {

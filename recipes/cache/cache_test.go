@@ -45,7 +45,7 @@ func TestCache(t *testing.T) {
 		{"depth limits what is held", testDepthLimitsWhatIsHeld},
 		{"filter prunes", testFilterPrunes},
 		{"paths are those of the namespace", testPathsAreThoseOfTheNamespace},
-		{"without data changes are told", testWithoutDataChangesAreTold},
+		{"without data changes are reported", testWithoutDataChangesAreReported},
 		{"parents come first and go last", testParentsComeFirstAndGoLast},
 	} {
 		for _, mode := range []string{"persistent watch", "standard watches"} {
@@ -209,7 +209,7 @@ func testMissingRootIsWaitedForAndNeverMade(t *testing.T, bed *testbed.Bed, opts
 	changes.want("created /deep/down/root=/deep/down/root", "created /deep/down/root/x=/deep/down/root/x")
 }
 
-// CUR-CCH-04: one change for each step, and the copy is as new as the change that tells.
+// CUR-CCH-04: one change for each step, and the copy is as new as the change that is reported.
 func testEachStepIsOneChange(t *testing.T, bed *testbed.Bed, opts []cache.Option) {
 	client := alone(t, bed)
 	create(t, client, "/r")
@@ -308,8 +308,8 @@ func testPathsAreThoseOfTheNamespace(t *testing.T, bed *testbed.Bed, opts []cach
 	changes.want("deleted /b=/ns/b")
 }
 
-// CUR-CCH-10: without data, changes are still told.
-func testWithoutDataChangesAreTold(t *testing.T, bed *testbed.Bed, opts []cache.Option) {
+// CUR-CCH-10: without data, changes are still reported.
+func testWithoutDataChangesAreReported(t *testing.T, bed *testbed.Bed, opts []cache.Option) {
 	client := alone(t, bed)
 	create(t, client, "/r", "/r/x/y")
 	c := load(t, client, "/r", append(opts, cache.WithoutData())...)

@@ -55,7 +55,7 @@ func same(t *testing.T, client *framework.Client, c *cache.Cache) {
 	require.Equal(t, want, got)
 }
 
-// stable is a stat without what no event tells of.
+// stable is a stat without the fields whose changes have no event.
 func stable(s zk.Stat) zk.Stat {
 	s.Aversion, s.Cversion, s.Pzxid, s.NumChildren = 0, 0, 0, 0
 	return s
@@ -386,11 +386,11 @@ func TestDeniedPermissionIsTriedAgainSeldom(t *testing.T) {
 	})
 }
 
-// TestNodeThatWasMadeInSecretIsFound has servers not tell of a creation, since the client may not read the node then. That the node
-// can be read later is not told either, but what happens to it and below it is. Standard watches tell of the list.
+// TestNodeThatWasMadeInSecretIsFound is about a creation of which the servers send no event, since the client may not read the node then. That
+// the node can be read later has no event either, but later changes to it and below it have. Standard watches have events for the list.
 func TestNodeThatWasMadeInSecretIsFound(t *testing.T) {
 	eachMode(t, func(t *testing.T, opts []cache.Option) {
-		for name, tell := range map[string]func(t *testing.T, owner *framework.Client){
+		for name, change := range map[string]func(t *testing.T, owner *framework.Client){
 			"when it changes":                func(t *testing.T, owner *framework.Client) { set(t, owner, "/r/p/x", "/r/p/x") },
 			"when a child of it is made":     func(t *testing.T, owner *framework.Client) { create(t, owner, "/r/p/x/y") },
 			"when something below it is set": func(t *testing.T, owner *framework.Client) { set(t, owner, "/r/p/x/z", "/r/p/x/z") },
@@ -398,7 +398,7 @@ func TestNodeThatWasMadeInSecretIsFound(t *testing.T) {
 		} {
 			for _, root := range []string{"/r", "/r/p/x"} {
 				if root == "/r/p/x" && len(opts) > 0 {
-					continue // a standard watch for a missing node is used up by a creation that is not told
+					continue // a standard watch for a missing node is used up by a creation that has no event
 				}
 				t.Run(name+", root "+root, func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
@@ -416,7 +416,7 @@ func TestNodeThatWasMadeInSecretIsFound(t *testing.T) {
 							_, err := owner.SetACL(testbed.Context(t), path, zk.WorldACL(zk.PermAll), -1)
 							require.NoError(t, err)
 						}
-						tell(t, owner)
+						change(t, owner)
 						require.NoError(t, c.Sync(testbed.Context(t)))
 						same(t, owner, c)
 					})
@@ -427,7 +427,7 @@ func TestNodeThatWasMadeInSecretIsFound(t *testing.T) {
 }
 
 // TestNodeThatIsOpenedAgainIsFollowed has the list of a node change while the client may not read it. That uses its standard watch up,
-// and is not told.
+// and has no event.
 func TestNodeThatIsOpenedAgainIsFollowed(t *testing.T) {
 	eachMode(t, func(t *testing.T, opts []cache.Option) {
 		synctest.Test(t, func(t *testing.T) {
@@ -466,7 +466,7 @@ func TestNodeThatWentInSecretIsFollowedInItsNextLife(t *testing.T) {
 			_, err := owner.SetACL(testbed.Context(t), "/r/x", mine, -1)
 			require.NoError(t, err)
 			remove(t, owner, "/r/x")
-			settle() // with standard watches, the list tells of the end
+			settle() // with standard watches, the list has an event of the deletion
 			create(t, owner, "/r/x")
 			require.NoError(t, c.Sync(testbed.Context(t)))
 			same(t, owner, c)
@@ -598,7 +598,7 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 	watches := server.WatchCount()
 	c := load(t, subject, "/r")
 	require.Greater(t, server.WatchCount(), watches)
-	told := make(chan cache.Change, 10)
+	reported := make(chan cache.Change, 10)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -607,12 +607,12 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 				assert.ErrorIs(t, err, framework.ErrEnded)
 				return
 			}
-			told <- ch
+			reported <- ch
 		}
 	}()
-	testbed.Receive(t, told, "the root")
-	testbed.Receive(t, told, "the child")
-	require.Equal(t, cache.Loaded, testbed.Receive(t, told, "the end of the load").Kind)
+	testbed.Receive(t, reported, "the root")
+	testbed.Receive(t, reported, "the child")
+	require.Equal(t, cache.Loaded, testbed.Receive(t, reported, "the end of the load").Kind)
 	for range c.Changes(context.Background()) {
 		break
 	}
@@ -630,7 +630,7 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 	testbed.Eventually(t, func() bool { return server.WatchCount() == watches }, "the watch goes")
 
 	remove(t, other, "/r/a")
-	require.Empty(t, told)
+	require.Empty(t, reported)
 	require.Len(t, show(c), 2, "the copy can still be read")
 	fresh, _ := c.Current()
 	require.False(t, fresh)

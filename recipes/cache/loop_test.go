@@ -221,7 +221,7 @@ func TestWithoutDataANodeThatMayNotBeReadIsShownWheneverItComes(t *testing.T) {
 			_, there := c.Get("/r/before")
 			require.Equal(t, shown, there)
 			secret("/r/later")
-			create(t, owner, "/r/open") // a recursive watch tells of this one
+			create(t, owner, "/r/open") // a recursive watch has an event for this one
 			require.NoError(t, c.Sync(testbed.Context(t)))
 			_, there = c.Get("/r/open")
 			require.True(t, there)

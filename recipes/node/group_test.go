@@ -81,7 +81,7 @@ func TestGroup(t *testing.T) {
 		{Name: "lists its members with their data, the same for all", Test: listsMembers},
 		{Name: "all come and go one after the other", Test: comeAndGo},
 		{Name: "changes show the newest to every reader", Test: changes},
-		{Name: "a second member with the same id is told", Test: sameID},
+		{Name: "a second member with the same id is reported", Test: sameID},
 		{Name: "a node that exists or vanishes disturbs nobody", Test: vanishes},
 	})
 }

@@ -625,7 +625,7 @@ func TestARefusedWriteIsTriedAgainWithoutALook(t *testing.T) {
 }
 
 // TestAnEventThatTheNodeWasDeletedIsBelieved has another client replace a node, and its owner's next look at it be held up. The
-// owner has been told of the deletion by then.
+// owner has been notified of the deletion by then.
 func TestAnEventThatTheNodeWasDeletedIsBelieved(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, other := w.client(), w.client()

@@ -77,7 +77,7 @@ func TestNode(t *testing.T) {
 		{Name: "another's node is replaced, and the one that came last wins", Test: replaces},
 		{Name: "another's node is a failure", Test: failsIfTaken},
 		{Name: "another keep of the same client is another", Test: sameClient},
-		{Name: "the end of the client is told", Test: clientCloses},
+		{Name: "the end of the client is reported", Test: clientCloses},
 	})
 }
 

@@ -98,7 +98,7 @@ func TestTryAfterAnAsyncReleaseAndARead(t *testing.T) {
 	})
 }
 
-// TestAsyncReleaseLogsARefusal: its caller is not told any more.
+// TestAsyncReleaseLogsARefusal: its caller gets no error any more.
 func TestAsyncReleaseLogsARefusal(t *testing.T) {
 	server := zktest.NewServer(t)
 	said := make(chan string, 1)

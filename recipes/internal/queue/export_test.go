@@ -25,7 +25,7 @@ func (h *Hold) ReleaseDuring(f func()) bool {
 // Lose has the lease be lost.
 func (h *Hold) Lose(cause error) { h.lease.lose(cause) }
 
-// Alone reports whether nobody else is in the queue, for all that we have been told.
+// Alone reports whether nobody else is in the queue, by the events received so far.
 func (h *Hold) Alone() bool {
 	v := h.lease.node.inView()
 	return v != nil && v.Alone(h.lease.node)

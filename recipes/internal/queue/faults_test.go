@@ -133,7 +133,7 @@ func (s scenario) checkAlone(t *testing.T, hold *queue.Hold) {
 	require.ErrorIs(t, err, queue.ErrNotAcquired)
 }
 
-// checkRelease checks that Release tells the truth.
+// checkRelease checks that the error of Release is true.
 func (s scenario) checkRelease(t *testing.T, hold *queue.Hold) {
 	t.Helper()
 	err := hold.Release()
@@ -142,7 +142,7 @@ func (s scenario) checkRelease(t *testing.T, hold *queue.Hold) {
 		assert.Error(t, exists, "released, so the node is gone")
 		return
 	}
-	// The servers tell of the node's end before they tell of the session's.
+	// The servers report the end of the node before that of the session.
 	deleted := s.Expires && errors.Is(err, queue.ErrNodeDeleted)
 	assert.True(t, deleted || errors.Is(err, framework.ErrSessionLost) || errors.Is(err, framework.ErrSuspended), "%v", err)
 }

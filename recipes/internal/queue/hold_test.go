@@ -36,7 +36,7 @@ func running(t *testing.T, function string) {
 	}, function)
 }
 
-// TestGroupEndsBeforeAReleaseIsSent: the observer is told after the holder, and before the delete is sent.
+// TestGroupEndsBeforeAReleaseIsSent: the observer is called after the context has ended, and before the delete is sent.
 func TestGroupEndsBeforeAReleaseIsSent(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // other goroutines do not run by chance
 	var group *queue.Group

@@ -95,10 +95,10 @@ func patientQueue(t *testing.T, address, path string, timeout time.Duration) *qu
 	return newQueue(t, client, path)
 }
 
-// TestHolderThatHearsNothingIsToldFirst has the link of a holder freeze, in both directions and without
+// TestHolderThatHearsNothingIsNotifiedFirst has the link of a holder freeze, in both directions and without
 // a word, or the server behind it stand still. The holder's context must end before the next
 // contender, which is connected elsewhere, can acquire.
-func TestHolderThatHearsNothingIsToldFirst(t *testing.T) {
+func TestHolderThatHearsNothingIsNotifiedFirst(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	e := ensemble.Start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -119,10 +119,10 @@ func TestHolderThatHearsNothingIsToldFirst(t *testing.T) {
 		for _, timeout := range []time.Duration{4 * time.Second, 6 * time.Second, 10 * time.Second} {
 			name := fmt.Sprintf("%s, session of %v", fault.name, timeout)
 			a, b := patientQueue(t, silent, "/"+name, timeout), patientQueue(t, fine, "/"+name, timeout)
-			p := pair{name: name, told: make(chan time.Time, 1), next: make(chan time.Time, 1)}
+			p := pair{name: name, lost: make(chan time.Time, 1), next: make(chan time.Time, 1)}
 			p.hold, err = a.Acquire(ctx)
 			require.NoError(t, err)
-			context.AfterFunc(p.hold.Context(), func() { p.told <- time.Now() })
+			context.AfterFunc(p.hold.Context(), func() { p.lost <- time.Now() })
 			go func() { // ends with ctx at the latest
 				defer close(p.next)
 				h, err := b.Acquire(ctx)
@@ -141,10 +141,10 @@ func TestHolderThatHearsNothingIsToldFirst(t *testing.T) {
 		began := time.Now()
 		require.NoError(t, fault.make(silentServer))
 		for _, p := range pairs {
-			lost := testbed.Receive(t, p.told, p.name+": word of the loss")
+			lost := testbed.Receive(t, p.lost, p.name+": word of the loss")
 			require.ErrorIs(t, p.hold.Err(), framework.ErrSessionLost, p.name)
 			acquired := testbed.Receive(t, p.next, p.name+": the next holder")
-			t.Logf("%s: told after %v, the next one held after %v", p.name, lost.Sub(began), acquired.Sub(began))
+			t.Logf("%s: lost after %v, the next one held after %v", p.name, lost.Sub(began), acquired.Sub(began))
 			require.True(t, lost.Before(acquired), "%s: two holders", p.name)
 		}
 		require.NoError(t, fault.heal(silentServer))
@@ -164,14 +164,14 @@ func quorum(t *testing.T, e *ensemble.Ensemble) {
 type pair struct {
 	name string
 	hold *queue.Hold
-	told chan time.Time // when the holder was
+	lost chan time.Time // when the context of the hold ended
 	next chan time.Time // when the other acquired; closed if it did not
 }
 
-// TestHolderBehindACutOffServerIsToldFirst is about a server that still answers its clients while its
+// TestHolderBehindACutOffServerIsNotifiedFirst is about a server that still answers its clients while its
 // peers have given it up: a follower answers pings and reads for several ticks then, and the leader,
 // which hears nothing of the session, ends it.
-func TestHolderBehindACutOffServerIsToldFirst(t *testing.T) {
+func TestHolderBehindACutOffServerIsNotifiedFirst(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	e := ensemble.Start(t)
 	ctx := testbed.Context(t)
@@ -204,7 +204,7 @@ func TestHolderBehindACutOffServerIsToldFirst(t *testing.T) {
 			testbed.Receive(t, hold.Done(), "word of the loss")
 			lost := time.Now()
 			acquired := testbed.Receive(t, next, "the next holder")
-			t.Logf("told after %v, the next one held after %v", lost.Sub(began), acquired.Sub(began))
+			t.Logf("lost after %v, the next one held after %v", lost.Sub(began), acquired.Sub(began))
 			require.True(t, lost.Before(acquired), "two holders")
 			require.NoError(t, e.Heal())
 			quorum(t, e)

@@ -79,7 +79,7 @@ func TestHundredGoroutinesNeedOneNode(t *testing.T) {
 		wg.Go(func() {
 			for range rounds {
 				err := q.Do(testbed.Context(t), func(context.Context) error {
-					inside++ // no mutex but ours: -race would tell
+					inside++ // no mutex but ours: -race would report a second holder
 					assert.Equal(t, 1, inside)
 					total++
 					inside--
@@ -444,7 +444,7 @@ type held struct {
 	holds map[*queue.Hold]bool
 }
 
-// add has one more inside, where all others must have been told that they have lost the lock.
+// add has one more inside, where all others must have been notified that they have lost the lock.
 func (h *held) add(t *testing.T, hold *queue.Hold) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -218,8 +218,8 @@ func TestTheNextIsNotWokenForGood(t *testing.T) {
 	}
 }
 
-// TestTheNextIsToldThatItsNodeIsDeleted at the beginning of its hold, without a request.
-func TestTheNextIsToldThatItsNodeIsDeleted(t *testing.T) {
+// TestTheNextIsNotifiedThatItsNodeIsDeleted at the beginning of its hold, without a request.
+func TestTheNextIsNotifiedThatItsNodeIsDeleted(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 		q, others := newQueue(t, client(), "/lock"), client()
 		nodes, mine := inLongQueue(t, server, q, others)

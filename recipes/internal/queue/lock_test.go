@@ -405,9 +405,9 @@ func (f *frozenLink) close() {
 	}
 }
 
-// TestHolderIsToldBeforeTheNextOneCanHold cuts a holder off in virtual time, so that a
+// TestHolderIsNotifiedBeforeTheNextOneCanHold cuts a holder off in virtual time, so that a
 // thousandth of a second counts.
-func TestHolderIsToldBeforeTheNextOneCanHold(t *testing.T) { // CURATOR-206, -465, -247
+func TestHolderIsNotifiedBeforeTheNextOneCanHold(t *testing.T) { // CURATOR-206, -465, -247
 	for _, timeout := range []time.Duration{4 * time.Second, 6 * time.Second, 10 * time.Second, 40 * time.Second} {
 		for _, idle := range []time.Duration{0, time.Second, time.Minute} {
 			t.Run(fmt.Sprintf("session of %v, held for %v", timeout, idle), func(t *testing.T) {
@@ -446,7 +446,7 @@ func TestHolderIsToldBeforeTheNextOneCanHold(t *testing.T) { // CURATOR-206, -46
 					lost := time.Now()
 					require.ErrorIs(t, hold.Err(), framework.ErrSessionLost)
 					require.GreaterOrEqual(t, lost.Sub(frozen), timeout/2, "not in a hurry either")
-					require.True(t, lost.Before(<-next), "told first")
+					require.True(t, lost.Before(<-next), "notified first")
 				})
 			})
 		}

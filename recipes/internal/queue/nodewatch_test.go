@@ -27,7 +27,7 @@ import (
 // TestWaitersQueueAgainWhenThePathIsDeleted with all nodes below it.
 func TestWaitersQueueAgainWhenThePathIsDeleted(t *testing.T) {
 	for name, remove := range map[string]func(t *testing.T, server *zktest.Server){
-		"while they are told": func(t *testing.T, server *zktest.Server) {
+		"while they are notified": func(t *testing.T, server *zktest.Server) {
 			require.NoError(t, server.Delete("/lock"))
 		},
 		"while the server is out of reach": func(t *testing.T, server *zktest.Server) {
@@ -53,9 +53,9 @@ func TestWaitersQueueAgainWhenThePathIsDeleted(t *testing.T) {
 	}
 }
 
-// TestTheNextIsToldAtOnceThatItsNodeIsDeleted when it has become the holder: its node is watched already, so no time passes,
+// TestTheNextIsNotifiedAtOnceThatItsNodeIsDeleted when it has become the holder: its node is watched already, so no time passes,
 // and nothing is asked.
-func TestTheNextIsToldAtOnceThatItsNodeIsDeleted(t *testing.T) {
+func TestTheNextIsNotifiedAtOnceThatItsNodeIsDeleted(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 		q, others := newQueue(t, client(), "/lock", lock.WithErrorPolicy(connstate.Session)), client()
 		nodes, mine := inLongQueue(t, server, q, others)
@@ -74,11 +74,11 @@ func TestTheNextIsToldAtOnceThatItsNodeIsDeleted(t *testing.T) {
 	})
 }
 
-// TestHolderIsToldOfADeletionWithoutAnAnswer: the event says it.
-func TestHolderIsToldOfADeletionWithoutAnAnswer(t *testing.T) {
+// TestHolderIsNotifiedOfADeletionWithoutAnAnswer: the event says it.
+func TestHolderIsNotifiedOfADeletionWithoutAnAnswer(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 		hold := acquire(t, newQueue(t, client(), "/lock", lock.WithErrorPolicy(connstate.Session)))
-		time.Sleep(time.Second) // virtual time, after which its node is watched: nobody is told of that
+		time.Sleep(time.Second) // virtual time, after which its node is watched: nothing reports that
 		gate := server.Block(zktest.OnOp(zktest.OpGetData))
 		defer gate.Open()
 		require.NoError(t, server.Delete(hold.Path()))
@@ -170,7 +170,7 @@ func TestWatchOfAHolderDoesNotHurryABusyServer(t *testing.T) {
 		time.Sleep(time.Second) // virtual time: what is counted is the requests of a second
 		require.LessOrEqual(t, server.Requests().Requests[zktest.OpGetData], 10)
 		idle()
-		time.Sleep(time.Second) // virtual time, after which its node is watched: nobody is told of that
+		time.Sleep(time.Second) // virtual time, after which its node is watched: nothing reports that
 		require.NoError(t, server.Delete(hold.Path()))
 		testbed.Receive(t, hold.Done(), "word of the deletion")
 	})

@@ -20,18 +20,18 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// origin is a key of the contexts that tales are told with.
+// origin is a key of the contexts that recorders are called with.
 type origin struct{}
 
-// tale is an observer of locks that hands on what it is told, and who is concerned: the value
+// recorder is an observer of locks that records its calls, each with the acquire that it is about: the value
 // of origin, with what Acquiring and Acquired have added.
-type tale struct{ lines chan string }
+type recorder struct{ lines chan string }
 
-func newTale() *tale { return &tale{make(chan string, 100)} }
+func newRecorder() *recorder { return &recorder{make(chan string, 100)} }
 
-func (l *tale) option() framework.Option {
+func (r *recorder) option() framework.Option {
 	say := func(ctx context.Context, format string, args ...any) {
-		l.lines <- fmt.Sprintf("%v: ", ctx.Value(origin{})) + fmt.Sprintf(format, args...)
+		r.lines <- fmt.Sprintf("%v: ", ctx.Value(origin{})) + fmt.Sprintf(format, args...)
 	}
 	mark := func(ctx context.Context, what string) context.Context {
 		return context.WithValue(ctx, origin{}, fmt.Sprint(ctx.Value(origin{}))+what)
@@ -57,65 +57,65 @@ func (l *tale) option() framework.Option {
 	})
 }
 
-// expect is what must be told next, in this order.
-func (l *tale) expect(t *testing.T, lines ...string) {
+// expect checks that these lines come next, in this order.
+func (r *recorder) expect(t *testing.T, lines ...string) {
 	t.Helper()
 	for _, want := range lines {
-		require.Equal(t, want, testbed.Receive(t, l.lines, want))
+		require.Equal(t, want, testbed.Receive(t, r.lines, want))
 	}
 }
 
-// silent says that there is nothing more.
-func (l *tale) silent(t *testing.T) {
+// none checks that there are no more lines.
+func (r *recorder) none(t *testing.T) {
 	t.Helper()
-	require.Empty(t, l.lines)
+	require.Empty(t, r.lines)
 }
 
-// as is a context that the observer knows.
+// as returns a context with a value for origin.
 func as(t *testing.T, who string) context.Context {
 	return context.WithValue(testbed.Context(t), origin{}, who)
 }
 
-func TestObserversAreToldOfWaitsAndHolds(t *testing.T) {
+func TestObserversAreNotifiedOfWaitsAndHolds(t *testing.T) {
 	server := zktest.NewServer(t)
-	tale := newTale()
-	q := newQueue(t, testbed.On(server).Client(t, tale.option()), "/lock")
-	other := newQueue(t, testbed.On(server).Client(t, tale.option()), "/lock")
+	recorded := newRecorder()
+	q := newQueue(t, testbed.On(server).Client(t, recorded.option()), "/lock")
+	other := newQueue(t, testbed.On(server).Client(t, recorded.option()), "/lock")
 
 	first, err := q.Acquire(as(t, "a"))
 	require.NoError(t, err)
-	tale.expect(t, "a: acquiring /lock lock-", "a+: joined /lock behind 0", "a+: acquired /lock")
+	recorded.expect(t, "a: acquiring /lock lock-", "a+: joined /lock behind 0", "a+: acquired /lock")
 	assert.Equal(t, "a+!", first.Context().Value(origin{}), "the hold goes on with the observer's values")
 
 	inner, err := q.Acquire(first.Context())
 	require.NoError(t, err)
 	require.NoError(t, inner.Release())
-	tale.silent(t) // re-entrance is no news
+	recorded.none(t) // re-entrance is not reported
 
 	_, err = other.TryAcquire(as(t, "b"))
 	require.ErrorIs(t, err, queue.ErrNotAcquired)
-	tale.expect(t, "b: acquiring /lock lock-", "b+: not acquired /lock: not free")
+	recorded.expect(t, "b: acquiring /lock lock-", "b+: not acquired /lock: not free")
 
 	second := acquiring(t, as(t, "c"), other, server, 2)
-	tale.expect(t, "c: acquiring /lock lock-", "c+: joined /lock behind 1")
+	recorded.expect(t, "c: acquiring /lock lock-", "c+: joined /lock behind 1")
 	ctx, giveUp := context.WithCancel(as(t, "d"))
 	third := acquiring(t, ctx, other, server, 3)
-	tale.expect(t, "d: acquiring /lock lock-", "d+: joined /lock behind 2")
+	recorded.expect(t, "d: acquiring /lock lock-", "d+: joined /lock behind 2")
 	giveUp()
 	require.ErrorIs(t, testbed.Receive(t, third, "d").err, context.Canceled)
-	tale.expect(t, "d+: not acquired /lock: not free: context canceled")
+	recorded.expect(t, "d+: not acquired /lock: not free: context canceled")
 
 	require.NoError(t, first.Release())
-	// The release is told before the next one can come in.
-	tale.expect(t, "a+!: ended /lock: already released", "c+: acquired /lock")
+	// The release is reported before the next one can acquire.
+	recorded.expect(t, "a+!: ended /lock: already released", "c+: acquired /lock")
 	hold := testbed.Receive(t, second, "c").hold
 	require.NoError(t, hold.Release())
-	tale.expect(t, "c+!: ended /lock: already released")
+	recorded.expect(t, "c+!: ended /lock: already released")
 	require.ErrorIs(t, hold.Release(), queue.ErrReleased)
-	tale.silent(t)
+	recorded.none(t)
 }
 
-func TestObserversAreToldOfLosses(t *testing.T) {
+func TestObserversAreNotifiedOfLosses(t *testing.T) {
 	for name, c := range map[string]struct {
 		opts []queue.Option
 		lose func(t *testing.T, server *zktest.Server, client *framework.Client, hold *queue.Hold)
@@ -154,7 +154,7 @@ func TestObserversAreToldOfLosses(t *testing.T) {
 				assert.Positive(t, e.Held)
 				_ = hold.Release() // it says what was lost
 				synctest.Wait()
-				assert.Empty(t, ended, "told once")
+				assert.Empty(t, ended, "reported once")
 			})
 		})
 	}
@@ -182,7 +182,7 @@ func TestASlowObserverDoesNotKeepALossFromOthers(t *testing.T) {
 func TestAHoldsContextIsTheSameWithAnObserver(t *testing.T) {
 	for name, opts := range map[string][]framework.Option{
 		"without": nil,
-		"with":    {newTale().option()},
+		"with":    {newRecorder().option()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := zktest.NewServer(t)
@@ -199,37 +199,37 @@ func TestAHoldsContextIsTheSameWithAnObserver(t *testing.T) {
 
 // TestAcquiresWithAHoldsContextAreReported: they are acquires of their own, and not steps of the one that the hold comes from.
 func TestAcquiresWithAHoldsContextAreReported(t *testing.T) {
-	l := newTale()
-	client := testbed.InProcess(t).Client(t, l.option())
+	recorded := newRecorder()
+	client := testbed.InProcess(t).Client(t, recorded.option())
 	leases := newQueue(t, client, "/leases", lock.WithMaxLeases(2), opt.Set(func(c *queue.Config) { c.Plain = true }))
 	first := acquire(t, leases)
-	l.expect(t, "<nil>: acquiring /leases lock-", "<nil>+: joined /leases behind 0", "<nil>+: acquired /leases")
+	recorded.expect(t, "<nil>: acquiring /leases lock-", "<nil>+: joined /leases behind 0", "<nil>+: acquired /leases")
 	second, err := leases.Acquire(first.Context())
 	require.NoError(t, err)
-	l.expect(t, "<nil>+!: acquiring /leases lock-", "<nil>+!+: joined /leases behind 1", "<nil>+!+: acquired /leases")
+	recorded.expect(t, "<nil>+!: acquiring /leases lock-", "<nil>+!+: joined /leases behind 1", "<nil>+!+: acquired /leases")
 	require.NoError(t, second.Release())
-	l.expect(t, "<nil>+!+!: ended /leases: already released")
+	recorded.expect(t, "<nil>+!+!: ended /leases: already released")
 	next, err := first.Requeue(context.WithoutCancel(first.Context()))
 	require.NoError(t, err)
-	l.expect(t, "<nil>+!: ended /leases: already released",
+	recorded.expect(t, "<nil>+!: ended /leases: already released",
 		"<nil>+!: acquiring /leases lock-", "<nil>+!+: joined /leases behind 0", "<nil>+!+: acquired /leases")
 	require.NoError(t, next.Release())
 }
 
 func TestALostPlaceIsJoinedAgain(t *testing.T) {
 	server := zktest.NewServer(t)
-	tale := newTale()
+	recorded := newRecorder()
 	holder := newQueue(t, testbed.On(server).Client(t), "/lock")
-	client := testbed.On(server).Client(t, tale.option())
+	client := testbed.On(server).Client(t, recorded.option())
 	first := acquire(t, holder)
 	done := acquiring(t, as(t, "a"), newQueue(t, client, "/lock"), server, 2)
-	tale.expect(t, "a: acquiring /lock lock-", "a+: joined /lock behind 1")
+	recorded.expect(t, "a: acquiring /lock lock-", "a+: joined /lock behind 1")
 	testbed.On(server).KillSession(t, client)
-	tale.expect(t, "a+: joined /lock behind 1")
+	recorded.expect(t, "a+: joined /lock behind 1")
 	require.NoError(t, first.Release())
-	tale.expect(t, "a+: acquired /lock")
+	recorded.expect(t, "a+: acquired /lock")
 	require.NoError(t, testbed.Receive(t, done, "a").hold.Release())
-	tale.expect(t, "a+!: ended /lock: already released")
+	recorded.expect(t, "a+!: ended /lock: already released")
 }
 
 // TestLossesAreLogged is about who looks for the reason later.
@@ -264,7 +264,7 @@ func TestNoHoldIsReturnedThatWasLostMeanwhile(t *testing.T) {
 		q := newQueue(t, client(framework.WithObserver(framework.Observer{
 			Acquired: func(ctx context.Context, e framework.AcquiredEvent) context.Context {
 				assert.NoError(t, server.Delete(e.Node))
-				time.Sleep(time.Second) // virtual time, in which the loss is told
+				time.Sleep(time.Second) // virtual time, in which the loss is reported
 				return ctx
 			},
 		})), "/lock")

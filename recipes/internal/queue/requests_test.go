@@ -271,7 +271,7 @@ func TestParticipantsOfAWatchedLockAreReadOnce(t *testing.T) {
 			require.NoError(t, err)
 			return ps
 		}
-		synctest.Wait() // a's server has told of b's node, and b has set its watches
+		synctest.Wait() // a's server has sent the event of b's node, and b has set its watches
 		require.Len(t, participants(), 2)
 		server.ResetCounts()
 		for range 3 {

@@ -89,8 +89,8 @@ func beHolder(servers []string) error {
 	return nil
 }
 
-// TestHolderThatWasStoppedIsRefused stops a process (SIGSTOP) that holds for longer than its session. Nothing
-// can tell it in time, so its guard must refuse the first thing that it does.
+// TestHolderThatWasStoppedIsRefused stops a process (SIGSTOP) that holds for longer than its session. It cannot
+// be notified in time, so its guard must refuse the first thing that it does.
 func TestHolderThatWasStoppedIsRefused(t *testing.T) {
 	t.Parallel()
 	t.Run("inprocess", func(t *testing.T) {
@@ -145,8 +145,8 @@ func testStopped(t *testing.T, servers []string) {
 	require.NoError(t, err)
 	require.NoError(t, child.Process.Signal(syscall.SIGCONT))
 	require.Contains(t, line(), zk.ErrNoNode.Error(), "the guard refuses")
-	told := line() // by what has arrived meanwhile, or by the time that has passed
-	require.True(t, strings.Contains(told, framework.ErrSessionLost.Error()) || strings.Contains(told, queue.ErrNodeDeleted.Error()), told)
+	cause := line() // set by what has arrived meanwhile, or by the time that has passed
+	require.True(t, strings.Contains(cause, framework.ErrSessionLost.Error()) || strings.Contains(cause, queue.ErrNodeDeleted.Error()), cause)
 	t.Log("both ", line())
 	data, _, err := client.Get(ctx, stoppedData)
 	require.NoError(t, err)

@@ -63,8 +63,8 @@ func TestHolderOfAnotherParentIsSeen(t *testing.T) {
 	}
 }
 
-// TestViewThatMissedANodeIsNotAsked has a node that servers tell nobody of: events about nodes that one may not read are
-// not sent. The numbers show that there is one.
+// TestViewThatMissedANodeIsNotAsked is about a node of which servers send no event, since its events are not sent to clients that may not
+// read it. The numbers show that there is one.
 func TestViewThatMissedANodeIsNotAsked(t *testing.T) {
 	for name, created := range map[string]int32{"few numbers": 5, "where Cversion turns negative": 1<<30 + 5} {
 		t.Run(name, func(t *testing.T) {
@@ -419,7 +419,7 @@ func TestServersLikeKeeper(t *testing.T) {
 	}
 }
 
-// TestTimedOutInTheQueueIsNotAcquired: the caller can tell a lock that others hold from servers out of reach.
+// TestTimedOutInTheQueueIsNotAcquired: the caller can distinguish a lock that others hold from servers out of reach.
 func TestTimedOutInTheQueueIsNotAcquired(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
 		hold := acquire(t, newQueue(t, client(), "/lock"))
@@ -461,7 +461,7 @@ func TestAcquireDoesNotOutliveItsContextInAnOutage(t *testing.T) {
 	})
 }
 
-// TestMaxHoldEndsAStuckHolder: the holder was told that the connection is suspended, and does not release.
+// TestMaxHoldEndsAStuckHolder: the holder is notified that the connection is suspended, and does not release.
 func TestMaxHoldEndsAStuckHolder(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 		stuck := acquire(t, newQueue(t, client(), "/lock", lock.WithMaxHold(200*time.Millisecond)))
@@ -473,7 +473,7 @@ func TestMaxHoldEndsAStuckHolder(t *testing.T) {
 	})
 }
 
-// TestNodeOfAStuckHolderIsDeletedByForce: whoever waits behind it, in memory or on the server, is told.
+// TestNodeOfAStuckHolderIsDeletedByForce: whoever waits behind it, in memory or on the server, is notified.
 func TestNodeOfAStuckHolderIsDeletedByForce(t *testing.T) {
 	for name, opts := range map[string][]queue.Option{"queue": nil, "local hand-off": {lock.WithLocalHandOff(10, time.Hour)}} {
 		t.Run(name, func(t *testing.T) {

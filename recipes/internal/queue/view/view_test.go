@@ -62,10 +62,10 @@ func TestNodeIsReadAgainAfterAWrite(t *testing.T) {
 	require.Equal(t, "3", read("b-0000000001", nothing), "the event came after the answer: what it said may be older")
 
 	require.Equal(t, "4", read("a-0000000000", nothing))
-	require.Equal(t, "4", read("a-0000000000", nothing), "who may read a node of the first list is told of writes to it")
+	require.Equal(t, "4", read("a-0000000000", nothing), "who may read a node of the first list gets the events of writes to it")
 
 	v.end(nil)
-	require.Equal(t, "5", read("b-0000000001", nothing), "nobody tells an ended view")
+	require.Equal(t, "5", read("b-0000000001", nothing), "an ended view gets no events")
 }
 
 func TestNamesFollowTheEvents(t *testing.T) {
