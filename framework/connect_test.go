@@ -28,7 +28,7 @@ import (
 func TestAnAbsurdGrantIsCapped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
-		stop := server.Tamper(func(r zktest.Request, answer []byte) []byte {
+		stop := server.Rewrite(func(r zktest.Request, answer []byte) []byte {
 			if r.Op == zktest.OpConnect {
 				binary.BigEndian.PutUint32(answer[8:], 1<<31-1)
 			} else {

@@ -221,7 +221,7 @@ func TestRefusedPersistentWatchMakesOthersLookAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
 		const unimplemented = 0xfffffffa // -6
-		server.Tamper(func(_ zktest.Request, answer []byte) []byte {
+		server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
 			refused := slices.Clone(answer[:20]) // length, xid, zxid, error code
 			binary.BigEndian.PutUint32(refused, 16)
 			binary.BigEndian.PutUint32(refused[16:], unimplemented)
@@ -417,7 +417,7 @@ func (r *refuser) Write(frames []byte) (int, error) {
 func throttled(t *testing.T) (*zktest.Server, *framework.Client, *atomic.Int32) {
 	t.Helper()
 	server := zktest.NewServer(t, zktest.WithInMemory())
-	server.Tamper(func(_ zktest.Request, answer []byte) []byte {
+	server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
 		if code := answer[16:20]; proto.Code(binary.BigEndian.Uint32(code)) == proto.MarshallingError {
 			proto.AppendInt32(code[:0], int32(proto.Throttled))
 		}

@@ -146,7 +146,7 @@ func (w *world) fault(f fault) (heal func(), done bool) {
 	case failRequest:
 		member.Inject(zktest.FailBefore, f.N)
 	case throttle:
-		return member.Tamper(throttled, zktest.OnOp(zktest.OpExists, zktest.OpGetData, zktest.OpGetChildren, zktest.OpGetChildren2)), true
+		return member.Rewrite(throttled, zktest.OnOp(zktest.OpExists, zktest.OpGetData, zktest.OpGetChildren, zktest.OpGetChildren2)), true
 	case jumpSequence:
 		return nil, w.jumpSequence()
 	}

@@ -349,7 +349,7 @@ func (s *sent) bodies(op zktest.Op) (list []string) {
 func TestReconfigSendsWhatGoZookeeperSends(t *testing.T) {
 	record := func(connect func(servers []string, dial zk.Dialer) (api, error)) (lines, bodies []string) {
 		server := zktest.NewServer(t)
-		server.Tamper(func(_ zktest.Request, answer []byte) []byte {
+		server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
 			var header proto.ReplyHeader
 			d := proto.NewDecoder(answer[4:])
 			header.Decode(&d)

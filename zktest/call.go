@@ -11,7 +11,7 @@ type call struct {
 	xid      int32
 	fault    Fault
 	gates    []*Gate
-	tampers  []*tamper
+	rewrites []*rewrite
 	then     func(q *call, zxid int64, res result)
 	goesOn   bool // the connection does, after the answer
 	answered bool
@@ -76,7 +76,7 @@ func (q *call) send(frame []byte) {
 	}
 	// Put out with the lock held: an event of a later transaction must not
 	// overtake the answer that set its watch.
-	s.put(output{to: q.conn, frame: proto.Seal(frame), from: s, tampers: q.tampers, request: q.request})
+	s.put(output{to: q.conn, frame: proto.Seal(frame), from: s, rewrites: q.rewrites, request: q.request})
 }
 
 // handle carries one request out. It reports whether the connection goes on.
@@ -92,7 +92,7 @@ func (c *conn) handle(record []byte) bool {
 	if !s.pass(request) || !s.takesZxid(op, body) && !c.await(c.pending) {
 		return false
 	}
-	hits, gates, tampers := s.hits(request), s.replyGates(request), s.tampering(request)
+	hits, gates, rewrites := s.hits(request), s.replyGates(request), s.rewritesOf(request)
 
 	if !s.lockRunning() {
 		return false
@@ -120,7 +120,7 @@ func (c *conn) handle(record []byte) bool {
 	}
 	s.count(op)
 	gates = s.asleep.holdUp(fault, gates)
-	q := &call{conn: c, request: request, xid: head.Xid, fault: fault, gates: gates, tampers: tampers, then: (*call).reply}
+	q := &call{conn: c, request: request, xid: head.Xid, fault: fault, gates: gates, rewrites: rewrites, then: (*call).reply}
 	c.carryOut(q, body)
 	return c.finish(q)
 }

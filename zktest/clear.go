@@ -1,7 +1,7 @@
 package zktest
 
 // ClearFaults ends all faults: injections that no request has met, gates (they are opened), answers that
-// [LoseWakeup] withholds, delays, tampering, frozen links, refusals of connections, sessions and credentials, and a pause. Use
+// [LoseWakeup] withholds, delays, rewritten answers, frozen links, refusals of connections, sessions and credentials, and a pause. Use
 // it between tests, together with [Server.Flush] for data. Traces, counts and stopped addresses stay.
 func (s *Server) ClearFaults() {
 	s.mu.Lock()
@@ -10,7 +10,7 @@ func (s *Server) ClearFaults() {
 		l.frozen = false
 	}
 	s.gates = nil
-	s.injections, s.delays, s.tampers = nil, nil, nil
+	s.injections, s.delays, s.rewrites = nil, nil, nil
 	s.refuses = 0
 	s.mu.Unlock()
 	for _, g := range gates {

@@ -199,7 +199,7 @@ func (c *conn) connect(record []byte) bool {
 	if !s.pass(request) {
 		return false
 	}
-	hits, gates, tampers := s.hits(request), s.replyGates(request), s.tampering(request)
+	hits, gates, rewrites := s.hits(request), s.replyGates(request), s.rewritesOf(request)
 	h = s.cfg.asServed(h)
 
 	if !s.lockRunning() {
@@ -219,7 +219,7 @@ func (c *conn) connect(record []byte) bool {
 		return false
 	}
 	gates = s.asleep.holdUp(fault, gates)
-	q := &call{conn: c, request: request, fault: fault, gates: gates, tampers: tampers, then: func(q *call, _ int64, res result) { c.welcome(q, h, res.code) }}
+	q := &call{conn: c, request: request, fault: fault, gates: gates, rewrites: rewrites, then: func(q *call, _ int64, res result) { c.welcome(q, h, res.code) }}
 	switch {
 	case s.refuses&sessions != 0:
 		q.send(s.cfg.rejection(h))

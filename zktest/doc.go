@@ -49,7 +49,7 @@
 // A server is like ZooKeeper 3.9.6, or with [WithVersion] like 3.8.0: [Version] has the differences.
 // [LikeKeeper] makes a server that differs from ZooKeeper as ClickHouse Keeper does, and
 // [WithUnknownOps] an old one. [Server.RefuseSessions] is a Keeper without a leader, and
-// [Server.Tamper] a server whose answers are wrong.
+// [Server.Rewrite] a server whose answers are wrong.
 //
 // # What it is not
 //

@@ -157,7 +157,7 @@ func TestClearFaultsEndsThemAll(t *testing.T) {
 	never := s.Inject(zktest.ExpireBefore, 0, zktest.OnPath("/"))
 	gate := s.Block(zktest.OnPath("/"))
 	s.Delay(time.Hour, zktest.OnPath("/"))
-	s.Tamper(func(zktest.Request, []byte) []byte { return nil })
+	s.Rewrite(func(zktest.Request, []byte) []byte { return nil })
 	s.RefuseConnections(true)
 	s.RefuseSessions(true)
 	s.Freeze()

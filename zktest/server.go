@@ -79,7 +79,7 @@ type Server struct {
 	asleep     asleep // has a lock of its own
 	delays     []*delay
 	traces     []*trace
-	tampers    []*tamper
+	rewrites   []*rewrite
 	counts     Counts
 	traffic    traffic
 	bytesIn    atomic.Int64 // counted without mu, as is received

@@ -153,12 +153,12 @@ type output struct {
 	kind  outputKind
 	to    *conn
 	frame []byte
-	from  *Server // whose traces, or tampers, are called
+	from  *Server // whose traces, or rewrites, are called
 	event Event
 
-	// Of an answer that somebody tampers with.
-	tampers []*tamper
-	request Request
+	// Of an answer that is rewritten.
+	rewrites []*rewrite
+	request  Request
 }
 
 // put adds an output. There is one order for all of them: a client sees an answer after the
@@ -188,7 +188,7 @@ func (s *shared) unlock() {
 		case o.kind == outputTrace:
 			o.from.callTraces(o.event)
 			continue
-		case len(o.tampers) > 0:
+		case len(o.rewrites) > 0:
 			o.frame = o.from.changed(o)
 		}
 		o.to.deliver(o)

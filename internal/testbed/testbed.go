@@ -152,12 +152,12 @@ func (r Refusal) Store(refuses bool) { r.server.RefuseCredentials(refuses) }
 // millisecond.
 func Busy(server *zktest.Server) (stop func()) {
 	undelay := server.Delay(time.Millisecond, zktest.OnOp(zktest.OpGetData))
-	untamper := server.Tamper(func(_ zktest.Request, answer []byte) []byte {
+	restore := server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
 		header := proto.ReplyHeader{Xid: int32(binary.BigEndian.Uint32(answer[4:])), Code: proto.Throttled}
 		return proto.Seal(header.Append(proto.Begin(64)))
 	}, zktest.OnOp(zktest.OpGetData))
 	return func() {
-		untamper()
+		restore()
 		undelay()
 	}
 }

@@ -18,7 +18,8 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// TestRandomHistoryIsFollowedStepByStep waits for the change of each step before it takes the next one, and compares the whole copy after it.
+// TestRandomHistoryIsFollowedStepByStep waits for the change of each step before it takes the next one, and compares the whole
+// copy after it.
 func TestRandomHistoryIsFollowedStepByStep(t *testing.T) { // CUR-CCH-16, -18
 	const steps = 500
 	for _, depth := range []int{10, 3} {

@@ -174,7 +174,7 @@ func TestSyncThatEndsSaysSoBesideTheReason(t *testing.T) {
 	server := zktest.NewServer(t)
 	subject, _, of := pair(t, server)
 	refused := make(chan struct{}, 100)
-	server.Tamper(func(_ zktest.Request, answer []byte) []byte {
+	server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
 		copy(answer[16:], []byte{0xff, 0xff, 0xff, 0x9a}) // -102, no permission
 		refused <- struct{}{}
 		return answer
@@ -329,7 +329,7 @@ func TestNamesThatNoClientMayUseDoNotHoldUpTheLoad(t *testing.T) {
 					server := zktest.NewServer(t, zktest.WithInMemory())
 					client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
 					create(t, client, "/r", "/r/a", "/r/cc", "/r/dd")
-					server.Tamper(func(_ zktest.Request, answer []byte) []byte {
+					server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
 						return bytes.ReplaceAll(bytes.ReplaceAll(answer, []byte("cc"), []byte("..")), []byte("dd"), []byte("d\x7f"))
 					}, zktest.OnOp(zktest.OpGetChildren2))
 					c, err := cache.New(client, "/r", append(opts, more...)...)
@@ -386,8 +386,9 @@ func TestDeniedPermissionIsTriedAgainSeldom(t *testing.T) {
 	})
 }
 
-// TestNodeThatWasMadeInSecretIsFound is about a creation of which the servers send no event, since the client may not read the node then. That
-// the node can be read later has no event either, but later changes to it and below it have. Standard watches have events for the list.
+// TestNodeThatWasMadeInSecretIsFound is about a creation of which the servers send no event, since the client may not read the
+// node then. That the node can be read later has no event either, but later changes to it and below it have. Standard watches
+// have events for the list.
 func TestNodeThatWasMadeInSecretIsFound(t *testing.T) {
 	eachMode(t, func(t *testing.T, opts []cache.Option) {
 		for name, change := range map[string]func(t *testing.T, owner *framework.Client){

@@ -417,7 +417,7 @@ func TestAnAnswerThatIsOlderThanTheCopyIsNotShown(t *testing.T) {
 			var mu sync.Mutex
 			var first []byte // the answer about the state that is shown again
 			wrong := false
-			server.Tamper(func(_ zktest.Request, answer []byte) []byte {
+			server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
 				mu.Lock()
 				defer mu.Unlock()
 				switch {

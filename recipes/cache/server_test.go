@@ -23,7 +23,7 @@ func TestServersWithoutPersistentWatches(t *testing.T) {
 	for name, start := range map[string]func(t *testing.T) *zktest.Server{
 		"answers that it does not know them": func(t *testing.T) *zktest.Server {
 			server := zktest.NewServer(t)
-			server.Tamper(func(_ zktest.Request, answer []byte) []byte {
+			server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
 				copy(answer[16:], []byte{0xff, 0xff, 0xff, 0xfa}) // -6, unimplemented
 				return answer
 			}, zktest.OnOp(zktest.OpAddWatch))

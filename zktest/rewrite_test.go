@@ -16,7 +16,7 @@ func TestAnswersAreReplaced(t *testing.T) {
 	lie := []byte{0, 0, 0, 6, 0xff, 0xff, 0xff, 0xff, 1, 2}
 	var asked []zktest.Request
 	var answers [][]byte
-	stop := s.Tamper(func(r zktest.Request, answer []byte) []byte {
+	stop := s.Rewrite(func(r zktest.Request, answer []byte) []byte {
 		require.True(t, s.Exists("/a"), "it was carried out, and the server can be used")
 		asked, answers = append(asked, r), append(answers, answer)
 		return lie
@@ -41,7 +41,7 @@ func TestAnswersAreTakenAwayAndAdded(t *testing.T) {
 	s := zktest.NewServer(t)
 	c := raw(t, s, nil)
 	var first []byte
-	stop := s.Tamper(func(_ zktest.Request, answer []byte) []byte {
+	stop := s.Rewrite(func(_ zktest.Request, answer []byte) []byte {
 		if first == nil {
 			first = answer
 			return nil
@@ -49,7 +49,7 @@ func TestAnswersAreTakenAwayAndAdded(t *testing.T) {
 		return append(answer, first...)
 	}, zktest.OnCreate())
 	defer stop()
-	again := s.Tamper(func(_ zktest.Request, answer []byte) []byte { return answer }) // sees what the first has made
+	again := s.Rewrite(func(_ zktest.Request, answer []byte) []byte { return answer }) // sees what the first has made
 	defer again()
 	x1, b := c.request(opCreate, create("/a", 0))
 	require.NoError(t, c.write(b))
@@ -64,10 +64,10 @@ func TestAnswersAreTakenAwayAndAdded(t *testing.T) {
 
 func TestHandshakesAreReplacedIfTheyAreNamed(t *testing.T) {
 	s := zktest.NewServer(t)
-	stop := s.Tamper(func(zktest.Request, []byte) []byte { return []byte("no") })
+	stop := s.Rewrite(func(zktest.Request, []byte) []byte { return []byte("no") })
 	defer stop()
 	raw(t, s, nil) // any request, but not housekeeping
-	stop = s.Tamper(func(_ zktest.Request, answer []byte) []byte {
+	stop = s.Rewrite(func(_ zktest.Request, answer []byte) []byte {
 		binary.BigEndian.PutUint32(answer[8:], 0) // the timeout
 		return answer
 	}, zktest.OnOp(zktest.OpConnect))
@@ -81,7 +81,7 @@ func TestHandshakesAreReplacedIfTheyAreNamed(t *testing.T) {
 func TestAnAnswerWithoutAnEnd(t *testing.T) {
 	s := zktest.NewServer(t)
 	c := raw(t, s, nil)
-	defer s.Tamper(func(zktest.Request, []byte) []byte {
+	defer s.Rewrite(func(zktest.Request, []byte) []byte {
 		return []byte{0x0f, 0xff, 0xff, 0xff, 1} // 250 MB, of which one byte comes
 	}, zktest.OnOp(zktest.OpGetData))()
 	_, b := c.request(opGetData, *ptr(pathOf("/")).bool(false))
