@@ -364,8 +364,9 @@ func (tr *trial) verdict(ctx context.Context, client *framework.Client, duration
 		require.NoError(t, err)
 		return value
 	}
-	_, marked, err := client.Exists(ctx, marks)
+	found, marked, err := client.Exists(ctx, marks)
 	require.NoError(t, err)
+	require.True(t, found, "a node that was created is not there; what each server has: %v", tr.onEachServer(ctx, marks))
 	lost := len(twice)
 	for _, c := range []struct {
 		value int
@@ -420,6 +421,19 @@ func (tr *trial) verdict(ctx context.Context, client *framework.Client, duration
 	assert.NoError(t, errors.Join(twice[:min(3, len(twice))]...), "lost updates")
 	assert.Zero(t, lost, "lost updates")
 	assert.Empty(t, orphans, "nodes are left behind")
+}
+
+// onEachServer says of each server whether it has a node: a real ensemble may have lost it, or one of its servers.
+func (tr *trial) onEachServer(ctx context.Context, path string) []string {
+	var said []string
+	for _, server := range tr.orders.Servers {
+		client, err := framework.New([]string{server})
+		require.NoError(tr.t, err)
+		_, stat, err := client.Exists(ctx, path)
+		client.Close()
+		said = append(said, fmt.Sprintf("%s: %+v, %v", server, stat, err))
+	}
+	return said
 }
 
 // orphans waits until no ephemeral node is left, which the servers may have to see to, and returns those that
