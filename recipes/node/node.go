@@ -310,10 +310,9 @@ func WithErrorPolicy(policy connstate.ErrorPolicy) Option {
 
 // configure applies options to the defaults, and checks them with client and path.
 func configure(client *framework.Client, path string, opts []Option) (cfg config, err error) {
-	if client == nil {
-		return cfg, fmt.Errorf("%w: nil client", framework.ErrBadArgument)
+	if client != nil {
+		cfg.policy = client.ErrorPolicy()
 	}
-	cfg.policy = client.ErrorPolicy()
 	if err := opt.Apply(&cfg, opts); err != nil {
 		return cfg, err
 	}
@@ -322,12 +321,10 @@ func configure(client *framework.Client, path string, opts []Option) (cfg config
 		return cfg, fmt.Errorf("%w: a TTL node cannot be protected or sequential", framework.ErrBadArgument)
 	case cfg.sequential && !cfg.protected:
 		return cfg, fmt.Errorf("%w: a sequential node must be protected", framework.ErrBadArgument)
-	case path == "/" && !cfg.sequential:
-		return cfg, fmt.Errorf("%w: the root cannot be kept", framework.ErrBadPath)
 	case cfg.sequential:
 		path += "0" // the name may be empty: the number is one
 	}
-	return cfg, framework.ValidatePath(path)
+	return cfg, follow.Check(client, path)
 }
 
 // creation is how the node is created. The id of a protected one and the number of a sequential one are chosen when it is created first.
