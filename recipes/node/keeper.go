@@ -250,29 +250,25 @@ func (k *keeper) show(ctx context.Context, refusal error) (err error) {
 	if now := k.status(); now.present() && now.err == nil && refusal == nil && now.shown.mzxid == k.mine.mzxid {
 		return nil // nothing is new
 	}
-	for proven := false; ; proven = true {
-		k.now.Set(func(s *status) {
-			if !s.present() {
-				if wait.Closed(k.watch.Done()) {
-					err = errAgain // perhaps it is another's by now
-					return
-				}
-				if s.depends, err = k.session.Depend(k.cfg.policy, k.lost); err != nil {
-					return
-				}
+	k.now.Set(func(s *status) {
+		if !s.present() {
+			if wait.Closed(k.watch.Done()) {
+				err = errAgain // perhaps it is another's by now
+				return
 			}
-			s.path, s.shown, s.err = k.path, k.mine, follow.Bare(refusal)
-		})
-		if proven || !errors.Is(err, framework.ErrSessionLost) || k.session.Err() != nil {
-			return err
+			if s.depends, err = k.session.Depend(k.cfg.policy, k.lost); err != nil {
+				return
+			}
 		}
+		s.path, s.shown, s.err = k.path, k.mine, follow.Bare(refusal)
+	})
+	if errors.Is(err, framework.ErrSessionLost) && k.session.Err() == nil {
 		// The last word of the leader is older than the session timeout: this process was slow. A write is its next word. Nobody asks
-		// for one as long as nobody depends on the session. It proves nothing for long, so the next try comes at once. If the
-		// connection has just come to life again the write proves nothing yet, and there is another after a pause.
-		if err = k.client.Sync(ctx); err != nil {
-			return err
-		}
+		// for one as long as nobody depends on the session. It proves nothing for long, so the pause before the next try is short.
+		k.pauses.Reset()
+		err = cmp.Or(k.client.Sync(ctx), err)
 	}
+	return err
 }
 
 // lost makes known that the node is not there any more, or that nobody may depend on the session any more, if the node was shown.
