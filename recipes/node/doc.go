@@ -44,8 +44,8 @@
 //
 //	state     the node                          step
 //	absent    is not there                      create it
-//	ours      is of our session (persistent:    write what was set last, depend on the session, show the node,
-//	          any persistent node)              and wait
+//	ours      is of our session (persistent:    write what was set last, with a TTL the touch child, depend on the
+//	          any persistent node)              session, show the node, and wait
 //	taken     is another's                      wait, or replace it: see WithIfTaken
 //	          is of an earlier session of ours  delete it
 //	refused   any: a request has failed         pause

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -37,6 +36,8 @@ type keeper struct {
 	// Until then a write that was not answered may be carried out, also in a node that was made meanwhile, if it has this version.
 	lateUntil   time.Time
 	lateVersion int32
+
+	nextTouch time.Time // when to write to the touch child, with WithTTL
 }
 
 // errAgain means that the node has changed since it was looked at.
@@ -46,11 +47,6 @@ var errAgain = errors.New("look again")
 func (k *keeper) run() {
 	defer close(k.done)
 	defer k.free()
-	if k.cfg.ttl > 0 {
-		var touching sync.WaitGroup
-		defer touching.Wait()
-		touching.Go(k.touch) // ends with the Node or the client
-	}
 	k.claim()
 	var err error
 	for k.ctx.Err() == nil && !errors.Is(err, framework.ErrClosed) {
@@ -203,7 +199,7 @@ func (k *keeper) ours(ctx context.Context) error {
 	if k.stat.Mzxid != k.mine.mzxid && time.Now().Before(k.lateUntil) {
 		k.mine.number = 0 // perhaps it was a late write of ours, with older data
 	}
-	refusal := k.write(ctx)
+	refusal := cmp.Or(k.write(ctx), k.touch(ctx)) // both are tried
 	if refusal != nil && (!isAnswer(refusal) || k.mine.number == 0) {
 		return refusal
 	}
@@ -212,7 +208,11 @@ func (k *keeper) ours(ctx context.Context) error {
 	}
 	k.pauses.Reset()
 	k.logged = ""
-	k.rest(k.watch.Done(), nil)
+	var touch <-chan time.Time
+	if k.cfg.ttl > 0 {
+		touch = time.After(time.Until(k.nextTouch))
+	}
+	k.rest(k.watch.Done(), touch)
 	return nil
 }
 
@@ -269,6 +269,23 @@ func (k *keeper) show(ctx context.Context, refusal error) (err error) {
 		err = cmp.Or(k.client.Sync(ctx), err)
 	}
 	return err
+}
+
+// touch writes to the touch child of a node with a TTL, when half the TTL has passed. What fails is tried again after a pause.
+func (k *keeper) touch(ctx context.Context) error {
+	if k.cfg.ttl == 0 || time.Now().Before(k.nextTouch) {
+		return nil
+	}
+	path := framework.Join(k.path, "touch")
+	_, err := k.client.Set(ctx, path, k.client.DefaultData(), -1)
+	if errors.Is(err, zk.ErrNoNode) {
+		_, err = k.client.Create(ctx, path, nil, framework.TTL(k.cfg.ttl))
+	}
+	if !errors.Is(changed(err), errAgain) {
+		return err
+	}
+	k.nextTouch = time.Now().Add(k.cfg.ttl / 2) // the child is there, or the node is made again
+	return nil
 }
 
 // lost makes known that the node is not there any more, or that nobody may depend on the session any more, if the node was shown.

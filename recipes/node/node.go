@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
@@ -97,6 +95,10 @@ func keep(ctx context.Context, client *framework.Client, path string, data []byt
 	if !cfg.protected {
 		k.path = path
 	}
+	if cfg.ttl > 0 {
+		k.pauses.Last = min(k.pauses.Last, cfg.ttl/4) // no touch waits long
+		k.nextTouch = time.Now().Add(cfg.ttl / 2)
+	}
 	go k.run() // ends with n.ctx or the client
 	s, err := n.now.Until(ctx, func(s status) bool {
 		return s.shown.number > 0 || errors.Is(s.err, framework.ErrClosed) || errors.Is(s.err, ErrTaken) && n.cfg.taken == Fail ||
@@ -181,9 +183,10 @@ func (n *Node) Present() (there bool, changed <-chan struct{}) {
 	return s.present(), changed
 }
 
-// Err is nil while the node is there and holds what was set last. Otherwise it is the reason: [ErrTaken], [ErrDeleted],
-// [framework.ErrSuspended], [framework.ErrSessionLost], zk.ErrNoServer, what a server refused (zk.ErrNoAuth, zk.ErrNoNode), and at the end
-// [framework.ErrEnded] or [framework.ErrClosed]. Except after the last two, it is tried again until the node is there.
+// Err is nil while the node is there, holds what was set last, and its touch child can be written. Otherwise it is the reason:
+// [ErrTaken], [ErrDeleted], [framework.ErrSuspended], [framework.ErrSessionLost], zk.ErrNoServer, what a server refused
+// (zk.ErrNoAuth, zk.ErrNoNode), and at the end [framework.ErrEnded] or [framework.ErrClosed]. Except after the last two, it is tried
+// again until the node is there.
 func (n *Node) Err() error { return follow.OpError("keep", n.Path(), n.status().err) }
 
 // Close deletes the node and stops keeping it. It returns when the server has confirmed that, or when the session is over, which deletes
@@ -211,35 +214,6 @@ func (n *Node) dataOf(data []byte) []byte {
 		return n.client.DefaultData()
 	}
 	return slices.Clone(data)
-}
-
-// touchName is Curator's name of the child that keeps a node with a TTL.
-const touchName = "touch"
-
-// touch writes to the touch child every half TTL while the node is there, until the Node or the client is closed. What fails is tried
-// again, several times before the TTL has passed.
-func (n *Node) touch() {
-	path, logged := framework.Join(n.asked, touchName), ""
-	for pause := n.cfg.ttl / 2; ; {
-		_ = engine.Sleep(n.ctx, engine.Of(n.client), pause)
-		s, err := n.now.Until(n.ctx, func(s status) bool { return s.present() || errors.Is(s.err, framework.ErrClosed) })
-		if err != nil || !s.present() {
-			return
-		}
-		_, err = n.client.Set(n.ctx, path, n.client.DefaultData(), -1)
-		if errors.Is(err, zk.ErrNoNode) {
-			_, err = n.client.Create(n.ctx, path, nil, framework.TTL(n.cfg.ttl))
-		}
-		pause = n.cfg.ttl / 2
-		if errors.Is(changed(err), errAgain) { // the child is there, or the node is made again
-			continue
-		}
-		pause /= 4
-		if isAnswer(err) && err.Error() != logged {
-			logged = err.Error()
-			n.client.Logger().Warn("node with a TTL is not touched", "path", n.asked, "reason", err)
-		}
-	}
 }
 
 // Option configures a kept node or a member of a group. [Keep] and [Join] refuse bad values with [framework.ErrBadArgument].
@@ -290,10 +264,10 @@ func AsSequential() Option { return opt.Set(func(c *config) { c.sequential = tru
 // the process ends, and goes with [Node.Close].
 func AsPersistent() Option { return opt.Set(func(c *config) { c.persistent = true }) }
 
-// WithTTL makes a persistent node that the server deletes when nobody has kept it for ttl, which must be at least two milliseconds. It has
-// a child "touch", which is written every ttl/2. A server that refuses that is logged. [Node.Close] deletes neither. ZooKeeper allows it
-// only if extendedTypesEnabled is set, and a ClickHouse Keeper never: Keep returns [framework.ErrUnimplemented] then. It cannot be combined
-// with [AsProtected] and [AsSequential].
+// WithTTL makes a persistent node that the server deletes when nobody has kept it for ttl, which must be at least two milliseconds.
+// It has a child "touch", which is written every ttl/2. If a server refuses that, [Node.Err] says so. [Node.Close] deletes neither.
+// ZooKeeper allows it only if extendedTypesEnabled is set, and a ClickHouse Keeper never: Keep returns [framework.ErrUnimplemented]
+// then. It cannot be combined with [AsProtected] and [AsSequential].
 func WithTTL(ttl time.Duration) Option {
 	return opt.Checked(ttl >= 2*time.Millisecond, func(c *config) { c.persistent, c.ttl = true, ttl }, "TTL %v", ttl)
 }

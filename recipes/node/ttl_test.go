@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -134,6 +135,29 @@ func TestATTLNodeThatMayNotBeWrittenIsTouched(t *testing.T) {
 		await(t, n, isThere)
 		w.one(n, "b")
 	}, zktest.WithTTLNodes(), zktest.WithContainerCheckInterval(100*time.Millisecond))
+}
+
+// TestATouchThatIsRefusedIsReported has the server refuse the touch child. The node is there, and Err says why it will not stay.
+func TestATouchThatIsRefusedIsReported(t *testing.T) {
+	const ttl = 10 * time.Second
+	virtual(t, func(t *testing.T, w world) {
+		var log lines
+		client, other := w.client(framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))), w.client()
+		n := keep(t, client, "/group/a", "a", node.WithTTL(ttl))
+		_, err := other.SetACL(t.Context(), "/group/a", perms(zk.PermAll&^zk.PermCreate), -1)
+		require.NoError(t, err)
+		time.Sleep(ttl - 2*time.Second) // virtual time, in which a touch is due, and tried again
+		there, _ := n.Present()
+		require.True(t, there)
+		require.ErrorIs(t, n.Err(), zk.ErrNoAuth)
+		require.Equal(t, 1, log.with("WARN", "node is not kept", "/group/a"), "logged once")
+		_, err = other.SetACL(t.Context(), "/group/a", perms(zk.PermAll), -1)
+		require.NoError(t, err)
+		await(t, n, isThere)
+		require.Contains(t, w.nodes("/group/a"), "touch")
+		time.Sleep(5 * ttl)
+		w.one(n, "a")
+	}, zktest.WithTTLNodes(), zktest.WithContainerCheckInterval(time.Second))
 }
 
 // TestATTLNodeOnAKeeperIsReported: Keepers close the connection, or let the node have no child. None is asked.
