@@ -3,7 +3,6 @@ package leader
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 	"unicode/utf8"
 
@@ -45,30 +44,17 @@ type config struct {
 // KiB in UTF-8. Ids need not be unique. The default is empty; with [AsSelector] it is the client's default data, see
 // [framework.WithDefaultData].
 func WithID(id string) Option {
-	return func(c *config) error {
-		if len(id) > maxID || !utf8.ValidString(id) {
-			return fmt.Errorf("%w: an id of %d bytes; it must be UTF-8 of at most %d", framework.ErrBadArgument, len(id), maxID)
-		}
-		c.id = id
-		return nil
-	}
+	valid := len(id) <= maxID && utf8.ValidString(id)
+	return opt.Checked(valid, func(c *config) { c.id = id }, "an id of %d bytes; it must be UTF-8 of at most %d", len(id), maxID)
 }
 
 // AsSelector takes part in the elections of LeaderSelector instead of those of LeaderLatch. Its nodes are those of a mutex:
 // whoever holds a mutex at the path leads, too.
-func AsSelector() Option {
-	return func(c *config) error {
-		c.selector = true
-		return nil
-	}
-}
+func AsSelector() Option { return opt.Set(func(c *config) { c.selector = true }) }
 
 // WithErrorPolicy sets whether a suspended connection ends a term. The default is the client's policy.
 func WithErrorPolicy(p connstate.ErrorPolicy) Option {
-	return func(c *config) error {
-		c.lock = append(c.lock, lock.WithErrorPolicy(p))
-		return nil
-	}
+	return opt.Set(func(c *config) { c.lock = append(c.lock, lock.WithErrorPolicy(p)) })
 }
 
 // Election is an election at one path. What a leader has is a [Term]; an Election need not be closed. All methods are safe for

@@ -35,13 +35,7 @@ type request struct {
 // WithMessage sets the message: [MessageRevoke], which is the default, or [MessageUnlock]. Any other is
 // [framework.ErrBadArgument], since no holder would understand it.
 func WithMessage(message string) Option {
-	return func(r *request) error {
-		if !understood(message) {
-			return fmt.Errorf("%w: message %q", framework.ErrBadArgument, message)
-		}
-		r.message = message
-		return nil
-	}
+	return opt.Checked(understood(message), func(r *request) { r.message = message }, "message %q", message)
 }
 
 // WithForce deletes the nodes that are still there when grace has passed after the message. The call then returns when all are
@@ -49,13 +43,7 @@ func WithMessage(message string) Option {
 //
 // A waiter whose node is deleted queues again, at the end, when it next checks the queue. The default is no force.
 func WithForce(grace time.Duration) Option {
-	return func(r *request) error {
-		if grace < 0 {
-			return fmt.Errorf("%w: grace %v is negative", framework.ErrBadArgument, grace)
-		}
-		r.force, r.grace = true, grace
-		return nil
-	}
+	return opt.Checked(grace >= 0, func(r *request) { r.force, r.grace = true, grace }, "grace %v is negative", grace)
 }
 
 // Revoke asks the holder with this node to release. The path is that of [lock.Hold.Path] and of a [lock.Participant]. Revoke
