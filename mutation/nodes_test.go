@@ -6,7 +6,7 @@ var nodeBugs = []mutation{
 		name:  "a kept node is shown although it was replaced meanwhile",
 		file:  "recipes/node/keeper.go",
 		edits: []edit{{old: "if wait.Closed(k.watch.Done()) {", new: "if false {"}},
-		pkg:   "recipes/node", test: "TestANodeThatGoesWhileTheSessionIsProvenIsNotShown",
+		pkg:   "recipes/node", test: "TestWhatWasReadBeforeTheNodeWasDeletedIsNotBelieved",
 	},
 	{
 		name:  "a late write of a kept node brings old data back",
