@@ -42,13 +42,13 @@ var recipeBugs = []mutation{
 	{
 		name:  "an update in a row begins with something older than was shown",
 		file:  "recipes/shared/recent.go",
-		edits: []edit{{old: "version.mzxid > r.version.mzxid || !version.Exists()", new: "!version.Exists()"}},
+		edits: []edit{{old: "(version.mzxid > r.last.version.mzxid || !version.Exists())", new: "!version.Exists()"}},
 		pkg:   "recipes/shared", test: "TestAnUpdateNeverBeginsWithSomethingOlderThanWasShown",
 	},
 	{
 		name:  "an update in a row begins with something that is deleted",
 		file:  "recipes/shared/recent.go",
-		edits: []edit{{old: " || !version.Exists() {", new: " {"}},
+		edits: []edit{{old: " || !version.Exists()) {", new: ") {"}},
 		pkg:   "recipes/shared", test: "TestAnUpdateNeverBeginsWithSomethingOlderThanWasShown",
 	},
 	{

@@ -5,59 +5,50 @@ import (
 	"time"
 )
 
-const (
-	inARow  = 2
-	aMoment = 20 * time.Millisecond
-)
+const aMoment = 20 * time.Millisecond
 
-// recent is what the Updates of a Value have written in a row: nobody else has written in between, and each came a moment after the one
-// before. Then the next one need not read.
-type recent struct {
-	mu      sync.Mutex // guards what follows
-	writes  int        // in the row; 0: data are not used
-	data    []byte     // of the last one
+// written is what an Update of a Value has written.
+type written struct {
+	data    []byte
 	version Version
-	until   time.Time
-	newer   int // how often something was shown that may be newer
+	until   time.Time // a moment later
+	inARow  bool      // the write before was an Update's, too, a moment ago, and nothing newer than that was shown
 }
 
-// last returns the last write, if there have been enough; otherwise the zero Version.
-func (r *recent) last() (data []byte, version Version) {
+// usable reports whether the next Update need not read.
+func (w *written) usable() bool { return w != nil && w.inARow && time.Now().Before(w.until) }
+
+// recent is the last write of the Updates of a Value.
+type recent struct {
+	mu   sync.Mutex // guards what follows
+	last *written   // nil: there is none, or something that may be newer was shown
+}
+
+// get returns the last write.
+func (r *recent) get() *written {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.writes >= inARow && time.Now().Before(r.until) {
-		return r.data, r.version
-	}
-	return nil, Version{}
+	return r.last
 }
 
-// shown ends the row if a version that was shown to somebody may be newer: what is older is not shown after it.
+// shown drops the last write if a version that was shown to somebody may be newer: what is older is not shown after it.
 func (r *recent) shown(version Version) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.writes == 0 || version.mzxid > r.version.mzxid || !version.Exists() {
-		r.writes = 0
-		r.newer++
+	if r.last != nil && (version.mzxid > r.last.version.mzxid || !version.Exists()) {
+		r.last = nil
 	}
 }
 
-// begin is called before a write.
-func (r *recent) begin() (newer int) {
+// done is called after a write. before is what get returned before it.
+func (r *recent) done(before *written, data []byte, version Version) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.newer
-}
-
-// done is called after a write that began with newer.
-func (r *recent) done(newer int, data []byte, version Version) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if version.mzxid < r.version.mzxid {
-		return // a later one was first here
+	switch now := time.Now(); {
+	case !version.Exists():
+		r.last = nil // which version was written is not known
+	case r.last == nil || version.mzxid > r.last.version.mzxid: // or a later write was first here
+		inARow := before != nil && before == r.last && now.Before(before.until)
+		r.last = &written{data, version, now.Add(aMoment), inARow}
 	}
-	if r.newer != newer || !time.Now().Before(r.until) {
-		r.writes = 0
-	}
-	r.writes++
-	r.data, r.version, r.until = data, version, time.Now().Add(aMoment)
 }

@@ -121,10 +121,10 @@ const (
 // While nobody else writes, Updates that follow each other at once skip the read: the first call of f gets what the last one has written.
 func (v *Value[T]) Update(ctx context.Context, f func(x T) (T, error)) (T, error) {
 	ctx = framework.InSession(ctx, nil)
-	if data, version := v.recent.last(); version.Exists() {
-		x, err := v.codec.decode(data)
+	if last := v.recent.get(); last.usable() {
+		x, err := v.codec.decode(last.data)
 		if err == nil {
-			x, err = v.try(ctx, x, version, f)
+			x, err = v.try(ctx, x, last.version, f)
 		}
 		if err == nil || retry.Unknown(err) {
 			return x, follow.OpError("update", v.path, err)
@@ -166,12 +166,12 @@ func (v *Value[T]) try(ctx context.Context, x T, version Version, f func(x T) (T
 	if err != nil {
 		return none, err
 	}
-	newer := v.recent.begin()
+	before := v.recent.get()
 	now, err := v.write(ctx, version.expected(), data)
 	if err != nil {
 		return none, err
 	}
-	v.recent.done(newer, data, now)
+	v.recent.done(before, data, now)
 	return x, nil
 }
 
