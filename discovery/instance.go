@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -57,32 +58,34 @@ const (
 	classField   = "@class"
 	defaultMap   = "java.util.LinkedHashMap" // what Java writes for a Map
 	defaultSlice = "java.util.ArrayList"     // what Java writes for a List
-	largestPort  = 1<<16 - 1
 )
 
 // wire is an instance in JSON, with the fields in the order in which Java writes them.
 type wire struct {
-	Name             *string         `json:"name"`
-	ID               *string         `json:"id"`
+	Name             string          `json:"name"`
+	ID               string          `json:"id"`
 	Address          *string         `json:"address"`
 	Port             *int            `json:"port"`
 	SSLPort          *int            `json:"sslPort"`
 	Payload          json.RawMessage `json:"payload"`
 	RegistrationTime int64           `json:"registrationTimeUTC"`
-	Type             *Type           `json:"serviceType"`
+	Type             Type            `json:"serviceType"`
 	URISpec          *URISpec        `json:"uriSpec"`
 	Enabled          *bool           `json:"enabled,omitempty"`
 }
 
 // encode returns the JSON of an instance that has an ID, a Type and a RegistrationTime, as Java's JsonInstanceSerializer writes it.
 func encode[T any](i Instance[T], cfg config) ([]byte, error) {
+	if err := i.checkPorts(); err != nil {
+		return nil, err
+	}
 	payload, err := i.encodePayload(cfg.class)
 	if err != nil {
 		return nil, fmt.Errorf("payload: %w", err)
 	}
 	w := wire{
-		Name: &i.Name, ID: &i.ID, Address: orNull(&i.Address), Port: orNull(&i.Port), SSLPort: orNull(&i.SSLPort),
-		Payload: payload, RegistrationTime: i.RegistrationTime.UnixMilli(), Type: &i.Type, URISpec: i.URISpec,
+		Name: i.Name, ID: i.ID, Address: orNull(i.Address), Port: orNull(i.Port), SSLPort: orNull(i.SSLPort),
+		Payload: payload, RegistrationTime: i.RegistrationTime.UnixMilli(), Type: i.Type, URISpec: i.URISpec,
 	}
 	if enabled := !i.Disabled; cfg.enabledField {
 		w.Enabled = &enabled
@@ -91,28 +94,25 @@ func encode[T any](i Instance[T], cfg config) ([]byte, error) {
 }
 
 // orNull returns nil, which is null in JSON, instead of a pointer to a zero value.
-func orNull[V comparable](v *V) *V {
-	var zero V
-	if *v == zero {
+func orNull[V comparable](v V) *V {
+	if v == *new(V) {
 		return nil
 	}
-	return v
+	return &v
 }
 
 // decode reads the JSON of an instance. Unknown fields are ignored, and those that are missing or null stay as they are here.
 func decode[T any](data []byte) (Instance[T], error) {
-	i, enabled := Instance[T]{Type: Dynamic}, true
-	w := &wire{
-		Name: &i.Name, ID: &i.ID, Address: &i.Address, Port: &i.Port, SSLPort: &i.SSLPort,
-		Payload: json.RawMessage("null"), Type: &i.Type, Enabled: &enabled,
-	}
+	var i Instance[T]
+	enabled := true
+	w := &wire{Address: &i.Address, Port: &i.Port, SSLPort: &i.SSLPort, Payload: json.RawMessage("null"), Type: Dynamic, Enabled: &enabled}
 	if err := json.Unmarshal(data, &w); err != nil {
 		return i, err
 	}
 	if w == nil {
 		return i, errors.New("null is not an instance")
 	}
-	i.URISpec, i.Disabled = w.URISpec, !enabled
+	i.Name, i.ID, i.Type, i.URISpec, i.Disabled = w.Name, w.ID, w.Type, w.URISpec, !enabled
 	if w.RegistrationTime != 0 {
 		i.RegistrationTime = time.UnixMilli(w.RegistrationTime).UTC()
 	}
@@ -123,7 +123,7 @@ func decode[T any](data []byte) (Instance[T], error) {
 }
 
 func (i *Instance[T]) checkPorts() error {
-	if min(i.Port, i.SSLPort) < 0 || max(i.Port, i.SSLPort) > largestPort {
+	if min(i.Port, i.SSLPort) < 0 || max(i.Port, i.SSLPort) > math.MaxUint16 {
 		return fmt.Errorf("ports %d and %d", i.Port, i.SSLPort)
 	}
 	return nil
@@ -139,8 +139,8 @@ func (i *Instance[T]) encodePayload(class string) (json.RawMessage, error) {
 	switch data[0] {
 	case '{':
 		own, fields := fieldsOf(data)
-		first := field{classField, quoted(cmp.Or(i.PayloadClass, own, class, defaultMap))}
-		return objectOf(slices.Concat([]field{first}, fields, without(i.unknown, fields))), nil
+		text, _ := marshal(cmp.Or(i.PayloadClass, own, class, defaultMap)) // every text can be written
+		return objectOf(slices.Concat([]field{{classField, text}}, fields, without(i.unknown, fields))), nil
 	case '[':
 		class = cmp.Or(i.PayloadClass, class, defaultSlice)
 	case 'n': // null
@@ -151,19 +151,17 @@ func (i *Instance[T]) encodePayload(class string) (json.RawMessage, error) {
 	if class == "" {
 		return data, nil
 	}
-	return marshal([]any{class, json.RawMessage(data)})
+	return marshal([]any{class, data})
 }
 
 // decodePayload sets the payload, its class, and those of its fields that are unknown to T: a T that has read them does not write
 // them.
 func (i *Instance[T]) decodePayload(data json.RawMessage) error {
-	var fields []field
-	var pair []json.RawMessage
-	var class string
+	class, fields := fieldsOf(data)
 	value := data
+	var pair []json.RawMessage
 	switch {
 	case data[0] == '{':
-		class, fields = fieldsOf(data)
 		value = objectOf(fields)
 	case json.Unmarshal(data, &pair) == nil && len(pair) == 2 && json.Unmarshal(pair[0], &class) == nil && class != "":
 		value = pair[1]
@@ -220,15 +218,10 @@ func without(fields, others []field) (rest []field) {
 func objectOf(fields []field) json.RawMessage {
 	var parts [][]byte
 	for _, f := range fields {
-		parts = append(parts, slices.Concat(quoted(f.name), []byte(":"), f.value))
+		name, _ := marshal(f.name)
+		parts = append(parts, slices.Concat(name, []byte(":"), f.value))
 	}
 	return slices.Concat([]byte("{"), bytes.Join(parts, []byte(",")), []byte("}"))
-}
-
-// quoted is a text in JSON.
-func quoted(text string) []byte {
-	data, _ := marshal(text) // every text can be written
-	return data
 }
 
 // marshal is json.Marshal without the escapes for HTML, which Java does not write.

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/uuid"
 	"github.com/gocurator/curator/internal/wait"
 	kept "github.com/gocurator/curator/recipes/node"
@@ -20,21 +21,24 @@ import (
 //
 // All methods are safe for concurrent use.
 type Registration[T any] struct {
-	d        *Discovery[T]
-	node     *kept.Node // nil if the instance is permanent: its node belongs to nobody
-	path     string
-	turn     chan struct{} // capacity 1: who has put one in may update
-	instance atomic.Pointer[Instance[T]]
+	d    *Discovery[T]
+	node *kept.Node // nil if the instance is permanent: its node belongs to nobody
+	path string
+	last atomic.Pointer[accepted[T]]
 }
 
-var replace = kept.WithIfTaken(kept.Replace)
+// accepted is an instance that can be written, and its JSON.
+type accepted[T any] struct {
+	instance Instance[T]
+	data     []byte
+}
 
 // keepAs is how the node of an instance is kept. That of a permanent one is not.
 var keepAs = map[Type][]kept.Option{
-	Dynamic:           {replace},
-	Static:            {replace, kept.AsPersistent()},
+	Dynamic:           {},
+	Static:            {kept.AsPersistent()},
 	Permanent:         nil,
-	DynamicSequential: {replace, kept.AsSequential(), kept.AsProtected()}, // found again by its id when a reply was lost
+	DynamicSequential: {kept.AsSequential(), kept.AsProtected()}, // found again by its id when a reply was lost
 }
 
 // Register makes the node of an instance and returns when it is there. ctx is for the waiting only.
@@ -53,17 +57,18 @@ func (d *Discovery[T]) Register(ctx context.Context, i Instance[T]) (_ *Registra
 	if err != nil {
 		return nil, err
 	}
-	r := &Registration[T]{d: d, path: path, turn: make(chan struct{}, 1)}
-	data, err := r.accept(i)
+	now, err := d.accept(i)
+	if err == nil {
+		err = d.checkProfile(ctx, i)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := d.checkProfile(ctx, i); err != nil {
-		return nil, err
-	}
+	r := &Registration[T]{d: d, path: path}
+	r.last.Store(now)
 	if i.Type == Permanent {
-		err = d.create(ctx, path, data)
-	} else if r.node, err = kept.Keep(ctx, d.client, path, data, keepAs[i.Type]...); err == nil {
+		err = d.create(ctx, path, now.data)
+	} else if r.node, err = kept.Keep(ctx, d.client, path, now.data, append(keepAs[i.Type], kept.WithIfTaken(kept.Replace))...); err == nil {
 		r.path = r.node.Path()
 	}
 	if err != nil {
@@ -78,8 +83,10 @@ func filled[T any](i, from Instance[T]) Instance[T] {
 	return i
 }
 
-// accept notes and encodes an instance. It refuses what no reader could use.
-func (r *Registration[T]) accept(i Instance[T]) (data []byte, err error) {
+// accept encodes an instance. It refuses what no reader could use.
+func (d *Discovery[T]) accept(i Instance[T]) (*accepted[T], error) {
+	var data []byte
+	var err error
 	_, known := keepAs[i.Type]
 	switch {
 	case !known:
@@ -89,16 +96,12 @@ func (r *Registration[T]) accept(i Instance[T]) (data []byte, err error) {
 	case i.Port == 0 && otherProfile[i.PayloadClass] != "":
 		err = errors.New("a Spring or Dubbo instance without a port")
 	default:
-		err = i.checkPorts()
-	}
-	if err == nil {
-		data, err = encode(i, r.d.cfg)
+		data, err = encode(i, d.cfg)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", framework.ErrBadArgument, err)
 	}
-	r.instance.Store(&i)
-	return data, nil
+	return &accepted[T]{i, data}, nil
 }
 
 // create makes the node of a permanent instance. One that is there is replaced: that of a session would be deleted with it. This is one
@@ -116,40 +119,46 @@ func (d *Discovery[T]) create(ctx context.Context, path string, data []byte) err
 	}
 }
 
-// Instance is what was registered, or given to the last Update.
-func (r *Registration[T]) Instance() Instance[T] { return *r.instance.Load() }
+// Instance is what was registered, or given to the last Update that did not refuse it.
+func (r *Registration[T]) Instance() Instance[T] { return r.last.Load().instance }
 
 // Path is the path of the node.
 func (r *Registration[T]) Path() string { return r.path }
 
 // Update writes the instance, and returns when it is written. Its Name, ID and Type must be those of the registration; an
-// empty ID, Type or RegistrationTime means that of the registration. If Update fails, the instance is written when that becomes
-// possible, as in [kept.Node.Set]. Errors are those of that, and framework.ErrBadArgument.
+// empty ID, Type or RegistrationTime means that of the registration. Of several Updates at a time the last one wins.
+//
+// If Update fails, the instance is written when that becomes possible, as in [kept.Node.Set], but not if it is [Permanent].
+// Errors are those of that, and framework.ErrBadArgument. Only after that and framework.ErrTooLong nothing has changed.
 func (r *Registration[T]) Update(ctx context.Context, i Instance[T]) (err error) {
 	defer func() { err = failed("update", r.path, err) }()
-	if ctx.Err() != nil { // select takes any branch that it can
-		return wait.Err(ctx)
-	}
-	select {
-	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
-	case <-ctx.Done():
-		return wait.Err(ctx)
-	}
 	was := r.Instance()
 	i = filled(i, was)
 	if i.Name != was.Name || i.ID != was.ID || i.Type != was.Type {
 		return fmt.Errorf("%w: update of %v to %v", framework.ErrBadArgument, was, i)
 	}
-	data, err := r.accept(i)
-	switch {
-	case err != nil:
-		return err
-	case r.node == nil:
-		_, err = r.d.client.CreateOrSet(ctx, r.path, data, framework.ContainerParents())
+	now, err := r.d.accept(i)
+	if err != nil {
 		return err
 	}
-	return r.node.Set(ctx, data)
+	if err := engine.Of(r.d.client).Fits(r.path, len(now.data)); err != nil {
+		return err
+	}
+	for r.last.Store(now); ; now = r.last.Load() {
+		err := r.write(ctx, now.data)
+		if r.last.Load() == now { // or a later one may have been written before this one
+			return err
+		}
+	}
+}
+
+// write sets the data of the node. The kept node has them also if ctx is done.
+func (r *Registration[T]) write(ctx context.Context, data []byte) error {
+	if r.node != nil {
+		return r.node.Set(ctx, data)
+	}
+	_, err := r.d.client.CreateOrSet(ctx, r.path, data, framework.ContainerParents())
+	return err
 }
 
 // Present reports whether the node is there and ours, and returns a channel that is closed when that, or [Registration.Err],

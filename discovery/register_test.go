@@ -2,7 +2,9 @@ package discovery_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/testlevel"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -160,11 +163,60 @@ func TestUpdateChangesNeitherNameNorIdNorType(t *testing.T) {
 	for _, i := range []discovery.Instance[string]{at("other", "1"), at("orders", "2"), static, {Name: "orders", ID: "1"}} {
 		require.ErrorIs(t, r.Update(ctx, i), framework.ErrBadArgument)
 	}
-	cancelled, cancel := context.WithCancel(ctx)
-	cancel()
-	require.ErrorIs(t, r.Update(cancelled, at("orders", "1")), context.Canceled)
 	require.NoError(t, r.Close())
 	require.ErrorIs(t, r.Update(ctx, at("orders", "1")), framework.ErrEnded)
+}
+
+func TestAnUpdateThatFailsIsWrittenLaterAlsoIfAnotherOneWaits(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		r := register(t, newDiscovery[string](t, client()), at("orders", "1"))
+		update := func(ctx context.Context, payload string) error {
+			i := at("orders", "1")
+			i.Payload = payload
+			return r.Update(ctx, i)
+		}
+		server.RefuseConnections(true)
+		server.CutConnections()
+		first := make(chan error)
+		go func() { first <- update(t.Context(), "first") }()
+		synctest.Wait() // it waits for a connection
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, update(short, "second"), context.DeadlineExceeded)
+		require.ErrorIs(t, update(short, "third"), context.DeadlineExceeded, "its context was done before")
+		require.ErrorIs(t, update(short, strings.Repeat("x", 1<<20)), framework.ErrTooLong)
+		require.Equal(t, "third", r.Instance().Payload)
+		server.RefuseConnections(false)
+		require.NoError(t, <-first)
+		data, err := server.Get(r.Path())
+		require.NoError(t, err)
+		require.Contains(t, string(data), `"payload":"third"`)
+		require.NoError(t, r.Close())
+	})
+}
+
+func TestOfSeveralUpdatesAtATimeTheNodeHoldsTheLast(t *testing.T) {
+	ctx := testbed.Context(t)
+	server := zktest.NewServer(t)
+	r := register(t, newDiscovery[string](t, newClient(t, server)), at("orders", "1"))
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	for range testlevel.Pick(300, 300, 3000) {
+		var wg sync.WaitGroup
+		for n := range 16 {
+			wg.Go(func() {
+				i := at("orders", "1")
+				i.Payload = fmt.Sprint(n)
+				_ = r.Update([]context.Context{ctx, cancelled}[n%2], i) // is written later if it fails
+			})
+		}
+		wg.Wait()
+		want := fmt.Sprintf(`"payload":"%s"`, r.Instance().Payload)
+		testbed.Eventually(t, func() bool {
+			data, err := server.Get(r.Path())
+			return err == nil && r.Err() == nil && strings.Contains(string(data), want)
+		}, "the node holds the last one")
+	}
 }
 
 func TestDrainUnregistersAndThenWaits(t *testing.T) {
