@@ -54,7 +54,7 @@ func TestAClosedClientIsNoCancellation(t *testing.T) {
 	assert.Equal(t, "closed", observe.Reason(err))
 }
 
-// TestWhoWaitedInVainWasNotRefused: the error of a wait says that others held, too, or that nobody knows.
+// TestWhoWaitedInVainWasNotRefused: the error of a wait says that others held, or that no server was reached.
 func TestWhoWaitedInVainWasNotRefused(t *testing.T) {
 	for want, err := range map[string]error{
 		"timeout":   fmt.Errorf("%w: %w", lock.ErrNotAcquired, context.DeadlineExceeded),

@@ -216,7 +216,7 @@ func TestCredentialsStayForLaterConnections(t *testing.T) {
 		steps(t, events, zk.StateHasSession)
 		_, _, err = conn.Get("/a")
 		require.NoError(t, err)
-		require.Equal(t, zkconn.ErrAuthFailed, conn.AddAuth("nobody knows", nil))
+		require.Equal(t, zkconn.ErrAuthFailed, conn.AddAuth("unknown", nil))
 	})
 }
 

@@ -151,7 +151,7 @@ func (tr *transcript) record() {
 	create("/a/es-", nil, zk.FlagEphemeralSequential, world)
 	create("/a/none", nil, zk.FlagPersistent, nil)
 	create("/a/none", nil, zk.FlagPersistent, []zk.ACL{})
-	create("/a/scheme", nil, zk.FlagPersistent, []zk.ACL{{Perms: zk.PermAll, Scheme: "nobody", ID: "knows"}})
+	create("/a/scheme", nil, zk.FlagPersistent, []zk.ACL{{Perms: zk.PermAll, Scheme: "unknown", ID: "anyone"}})
 	create("/a/container", nil, zk.FlagContainer, world)
 	create("/a/ttl", nil, zk.FlagTTL, world)
 	get("/a")

@@ -263,7 +263,7 @@ func TestTheEventChannelHasOneEventForAllWatchesOfANode(t *testing.T) {
 	})
 }
 
-// As with go-zookeeper: a program that hears of the end of its watch knows that the session is over.
+// As with go-zookeeper: the event that the session has expired comes before the ends of its watches.
 func TestTheSessionIsOverBeforeItsWatchesAre(t *testing.T) {
 	for name, connected := range map[string]bool{"said by a server": true, "by the clock": false} {
 		t.Run(name, func(t *testing.T) {

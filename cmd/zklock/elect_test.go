@@ -219,17 +219,17 @@ func TestElectCampaignsAgainAfterASignalThatEndsNothing(t *testing.T) {
 	e := newElection(t, server)
 	dir := t.TempDir()
 	t.Setenv("DIR", dir)
-	c := elects(t, server, `trap 'echo > "$DIR/heard"' HUP USR1 USR2; `+served)
+	c := elects(t, server, `trap 'echo > "$DIR/received"' HUP USR1 USR2; `+served)
 	for i, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2} {
 		c.term(t, i+1)
 		require.NoError(t, c.Process.Signal(s))
-		begun(t, filepath.Join(dir, "heard"))
-		require.NoError(t, os.Remove(filepath.Join(dir, "heard")))
+		begun(t, filepath.Join(dir, "received"))
+		require.NoError(t, os.Remove(filepath.Join(dir, "received")))
 		require.NoError(t, server.ExpireSession(candidates(t, e, 1)[0].Session))
 	}
 	c.term(t, 4)
 	require.NoError(t, c.Process.Signal(syscall.SIGHUP))
-	begun(t, filepath.Join(dir, "heard"))
+	begun(t, filepath.Join(dir, "received"))
 	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
 	assert.Equal(t, 9, c.end(), c.err.String())
 	assertNothingStays(t, server, "/election")
@@ -249,7 +249,7 @@ func TestASignalWhileTheLeadershipIsGivenUp(t *testing.T) {
 	code, _, stderr := call(t, server, "revoke", "/election")
 	require.Zero(t, code, stderr)
 	<-gate.Arrived()
-	next := server.Block(zktest.OnCreate(), zktest.OnPath("/election/")) // zklock may hear of the signal in the next campaign only
+	next := server.Block(zktest.OnCreate(), zktest.OnPath("/election/")) // zklock may receive the signal in the next campaign only
 	defer next.Open()
 	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
 	testbed.Eventually(t, func() bool { return !pending(t, c.Process.Pid, syscall.SIGTERM) }, "the signal arrives")

@@ -381,7 +381,7 @@ func TestStoppedByWhoKnowsTheJob(t *testing.T) {
 	assert.Empty(t, stateOf(c.pid()), "the command has ended before the lock is free")
 }
 
-// TestLostWhileStopped: a command that was stopped for longer than its lock lasted does not go on, also if it does not hear SIGTERM.
+// TestLostWhileStopped: a command that was stopped for longer than its lock lasted does not go on, also if it ignores SIGTERM.
 func TestLostWhileStopped(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for name, prefix := range map[string]string{"politely": "", "by force": "env " + stubborn + "=1 "} {
@@ -407,7 +407,7 @@ func lostWhileStopped(t *testing.T, prefix string) {
 	require.NoError(t, server.ExpireSession(session))
 	hold, err := m.TryAcquire(testbed.Context(t))
 	require.NoError(t, err, "it is free")
-	server.RefuseConnections(true) // zklock cannot know that
+	server.RefuseConnections(true) // zklock gets no event of that
 	server.CutConnections()
 	counted := c.size()
 	sh.inFront(true)
@@ -500,9 +500,9 @@ func TestNobodyIsThereToContinue(t *testing.T) {
 // background do, does not run without the lock.
 func TestWhatTheCommandLeavesBehindIsEnded(t *testing.T) {
 	for name, script := range map[string]string{
-		"it ends":                  `(sleep 1000; :) & echo $! > "$FILE"`,
-		"Ctrl-C":                   `(: > "$FILE.on"; sleep 1000; :) & echo $! > "$FILE"; while [ ! -e "$FILE.on" ]; do sleep 0.01; done; trap "exit 130" INT; kill -INT $PPID; while :; do sleep 0.01; done`,
-		"it does not hear SIGTERM": `(trap "" TERM; while :; do sleep 0.01; done) & echo $! > "$FILE"`,
+		"it ends":            `(sleep 1000; :) & echo $! > "$FILE"`,
+		"Ctrl-C":             `(: > "$FILE.on"; sleep 1000; :) & echo $! > "$FILE"; while [ ! -e "$FILE.on" ]; do sleep 0.01; done; trap "exit 130" INT; kill -INT $PPID; while :; do sleep 0.01; done`,
+		"it ignores SIGTERM": `(trap "" TERM; while :; do sleep 0.01; done) & echo $! > "$FILE"`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := zktest.NewServer(t)
@@ -553,7 +553,7 @@ func TestWhatIsLeftBehindHasItsGraceWithOnLossKill(t *testing.T) {
 	assert.Less(t, time.Since(lost), 10*time.Second, "it has not had its grace")
 }
 
-// TestTheCommandLeavesItsProcessGroup: it is still the child of zklock, so it hears signals, and it ends when the lock is lost.
+// TestTheCommandLeavesItsProcessGroup: it is still the child of zklock, so it receives signals, and it ends when the lock is lost.
 func TestTheCommandLeavesItsProcessGroup(t *testing.T) {
 	for name, want := range map[string]int{"lost": exitLost, "signal": exitSignal + int(syscall.SIGTERM)} {
 		server := zktest.NewServer(t)
@@ -577,7 +577,7 @@ func TestTheCommandLeavesItsProcessGroup(t *testing.T) {
 // TestWhatEndsByItselfIsNotDisturbed: the last reader of a pipe may be a moment later than the command.
 func TestWhatEndsByItselfIsNotDisturbed(t *testing.T) {
 	server := zktest.NewServer(t)
-	fifo := filepath.Join(t.TempDir(), "fifo") // its end is how what is left behind learns that the command has ended
+	fifo := filepath.Join(t.TempDir(), "fifo") // its end is how what is left behind finds that the command has ended
 	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
 	code, out, stderr := call(t, server, "run", "/lock", "sh", "-c", "sh -c 'read x; echo done' < "+fifo+" & exec 3> "+fifo)
 	assert.Zero(t, code)

@@ -51,17 +51,17 @@ const giveTerminalTo = "ZKLOCK_TEST_GIVE_TERMINAL_TO"
 // all children.
 const endDead = "ZKLOCK_TEST_END_DEAD"
 
-// deaf is in the environment of a test binary that runs "echo in" at /lock, and whose context does not hear of signals: as if the goroutine
-// which listens for it had no time yet. It names the file that is made when all others have heard of one.
-const deaf = "ZKLOCK_TEST_DEAF"
+// lateSignal is in the environment of a test binary that runs "echo in" at /lock, and whose context no signal ends: as if the goroutine
+// that receives them for it had not run yet. It names the file that is made when all others have received one.
+const lateSignal = "ZKLOCK_TEST_LATE_SIGNAL"
 
-func runDeaf(heard string) (code int) {
+func runWithLateSignal(received string) (code int) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, endSignals()...)
 	go func() { // ends with the program
 		<-signals
 		signal.Stop(signals) // returns when the signal has been sent to all channels
-		if err := os.WriteFile(heard, []byte("yes\n"), 0o600); err != nil {
+		if err := os.WriteFile(received, []byte("yes\n"), 0o600); err != nil {
 			panic(err)
 		}
 	}()
@@ -75,7 +75,7 @@ func runDeaf(heard string) (code int) {
 	if err != nil {
 		panic(err)
 	}
-	client, err := r.connect(ctx, t, r.percent(), "deaf")
+	client, err := r.connect(ctx, t, r.percent(), "late signal")
 	if err != nil {
 		panic(err)
 	}
@@ -98,8 +98,8 @@ func zklock(args []string, out, stderr io.Writer) int {
 }
 
 func TestMain(m *testing.M) {
-	if heard := os.Getenv(deaf); heard != "" {
-		os.Exit(runDeaf(heard))
+	if received := os.Getenv(lateSignal); received != "" {
+		os.Exit(runWithLateSignal(received))
 	}
 	if os.Getenv(endDead) != "" {
 		c, err := startChild("/bin/sh", []string{"sh", "-c", "exit 3"}, nil)
@@ -339,7 +339,7 @@ func TestNoServerAnswers(t *testing.T) {
 	assert.Contains(t, lines[1], "lookup no-such-host.invalid")
 }
 
-// TestNoServerSaysWhy: who was cut off while waiting does not hear that somebody holds.
+// TestNoServerSaysWhy: if the connection is lost during a wait, the error does not say that somebody holds.
 func TestNoServerSaysWhy(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	server := zktest.NewServer(t)
@@ -673,7 +673,7 @@ func TestLossEndsTheCommand(t *testing.T) {
 }
 
 // TestCommandIsDeadBeforeTheNextOneStarts ends a session by force, so that the next one holds at once,
-// while a command does not want to end.
+// while a command does not end.
 func TestCommandIsDeadBeforeTheNextOneStarts(t *testing.T) {
 	for _, flags := range [][]string{{"-grace", "500ms"}, {"-on-loss", "kill"}} {
 		server := zktest.NewServer(t)
@@ -792,12 +792,12 @@ func TestASignalJustBeforeTheCommandStarts(t *testing.T) {
 	require.NoError(t, server.Create("/lock.zklock", nil))
 	gate := server.BlockReplies(zktest.OnCreate(), zktest.OnPath("/lock.zklock/"))
 	p := program(t, server.Servers(), os.Args[0])
-	heard := filepath.Join(t.TempDir(), "heard")
-	p.Env = append(p.Env, deaf+"="+heard)
+	received := filepath.Join(t.TempDir(), "received")
+	p.Env = append(p.Env, lateSignal+"="+received)
 	start(t, p)
 	<-gate.Arrived()
 	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
-	begun(t, heard)
+	begun(t, received)
 	gate.Open()
 	assert.Equal(t, exitSignal+int(syscall.SIGTERM), p.end(), p.err.String())
 	assert.Empty(t, p.out.String())
@@ -861,7 +861,7 @@ func TestListing(t *testing.T) {
 		path, kind, title string
 		acquire           func(context.Context) (*lock.Hold, error)
 		wait              func(context.Context) (*lock.Hold, error)
-		wants             string
+		waiter            string // the kind of the second node
 	}{
 		{"/mutex", "lock", "mutex", m.Acquire, m.Acquire, "lock"},
 		{"/rw", "read", "read/write lock", l.Read().Acquire, l.Write().Acquire, "write"},
@@ -898,7 +898,7 @@ func TestListing(t *testing.T) {
 			[]string{first.State, first.Kind, first.Node, first.Session})
 		assert.Equal(t, token, first.Token)
 		assert.WithinDuration(t, time.Now(), first.Since, time.Minute)
-		assert.Equal(t, []string{"waits", c.wants}, []string{second.State, second.Kind})
+		assert.Equal(t, []string{"waits", c.waiter}, []string{second.State, second.Kind})
 
 		code, out, stderr := call(t, server, "ls", c.path)
 		require.Zero(t, code, stderr)
@@ -945,7 +945,7 @@ func TestRevoke(t *testing.T) {
 	require.NoError(t, err)
 	code, _, stderr = call(t, server, "revoke", "-force", "100ms", queued(t, m, 1)[0].Path)
 	require.Zero(t, code, stderr)
-	assert.Equal(t, exitLost, p.end(), "it does not listen")
+	assert.Equal(t, exitLost, p.end(), "it ignores the signal")
 	assertNothingStays(t, server, "/lock")
 }
 
@@ -1045,7 +1045,7 @@ func TestThreeShells(t *testing.T) {
 	})
 }
 
-// TestKindsOfLocksThatDoNotExcludeEachOther: such holders would be in at the same time, and nobody would know.
+// TestKindsOfLocksThatDoNotExcludeEachOther: such holders would be in at the same time, without an error.
 func TestKindsOfLocksThatDoNotExcludeEachOther(t *testing.T) {
 	flags := map[string][]string{"mutex": nil, "reader": {"-read"}, "writer": {"-write"}, "one of 5": {"-permits", "5"}, "one of 1": {"-permits", "1"}}
 	excludes := func(a, b string) bool { // or shares, knowingly

@@ -76,7 +76,7 @@ func (tc *TestCluster) StartAllServers() {
 	}
 }
 
-// cut stands for zk.conn.Close() in a test, and end for a session id that no server knows.
+// cut stands for zk.conn.Close() in a test, and end for a session id that no server has.
 func (tc *TestCluster) cut() {
 	for _, m := range tc.members {
 		m.CutConnections()
