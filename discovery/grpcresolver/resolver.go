@@ -21,7 +21,7 @@ import (
 const Scheme = "curator"
 
 const (
-	tryTimeout = 10 * time.Second // a connection that waits for its first list then hears why
+	tryTimeout = 10 * time.Second // after it a connection that waits for its first list gets the reason
 	retryPause = time.Second
 )
 
@@ -38,12 +38,10 @@ type Builder[T any] struct {
 
 // service is a service that is followed, from its first resolver until the Builder is closed.
 type service[T any] struct {
-	ready chan struct{} // closed when watch is set
-	watch *discovery.Watch[T]
-
-	mu      sync.Mutex // guards what follows
-	err     error      // why there is no watch yet
-	changed chan struct{}
+	mu      sync.Mutex          // guards what follows
+	watch   *discovery.Watch[T] // nil until one is made
+	err     error               // why there is none yet
+	changed chan struct{}       // closed with each change of these, and replaced
 }
 
 // NewBuilder makes a Builder of resolvers for the services of d. Close it after the connections.
@@ -56,7 +54,7 @@ func NewBuilder[T any](d *discovery.Discovery[T]) *Builder[T] {
 // Scheme is [Scheme].
 func (b *Builder[T]) Scheme() string { return Scheme }
 
-// Close ends what follows the services. Connections keep the servers that they know. It may be called again, and always
+// Close ends what follows the services. Connections keep the servers of their last list. It may be called again, and always
 // returns nil.
 func (b *Builder[T]) Close() error {
 	b.mu.Lock()
@@ -93,7 +91,7 @@ func (b *Builder[T]) service(name string) (*service[T], error) {
 	}
 	s := b.services[name]
 	if s == nil {
-		s = &service[T]{ready: make(chan struct{}), changed: make(chan struct{})}
+		s = &service[T]{changed: make(chan struct{})}
 		b.services[name] = s
 		b.ends.Go(func() { s.follow(b.ctx, b.d, name) }) // ends with Close
 	}
@@ -106,19 +104,17 @@ func (s *service[T]) follow(ctx context.Context, d *discovery.Discovery[T], name
 		try, cancel := context.WithTimeout(ctx, tryTimeout)
 		w, err := d.Watch(try, name)
 		cancel()
-		if err == nil {
-			s.watch = w
-			close(s.ready)
-			<-ctx.Done()
-			_ = w.Close() // returns nil
-			return
-		}
 		s.mu.Lock()
-		s.err = err
+		s.watch, s.err = w, err
 		close(s.changed)
 		s.changed = make(chan struct{})
 		s.mu.Unlock()
-		if errors.Is(err, framework.ErrClosed) {
+		switch {
+		case err == nil:
+			<-ctx.Done()
+			_ = w.Close() // returns nil
+			return
+		case errors.Is(err, framework.ErrClosed):
 			return // no later try can help
 		}
 		select {
@@ -149,25 +145,26 @@ func (r *follower[T]) Close() {
 	r.ends.Wait()
 }
 
+// run passes on the lists of the service and, until there is one, why there is none.
 func (r *follower[T]) run(ctx context.Context) {
 	s := r.service
-	for waiting := true; waiting; {
+	for ctx.Err() == nil {
 		s.mu.Lock()
-		err, changed := s.err, s.changed
+		w, err, changed := s.watch, s.err, s.changed
 		s.mu.Unlock()
-		if err != nil {
+		switch {
+		case w != nil:
+			for list := range w.Changes(ctx) {
+				r.publish(list)
+			}
+			return // the connection or the client is closed
+		case err != nil:
 			r.cc.ReportError(err)
 		}
 		select {
-		case <-s.ready:
-			waiting = false
 		case <-changed:
 		case <-ctx.Done():
-			return
 		}
-	}
-	for list := range s.watch.Changes(ctx) {
-		r.publish(list)
 	}
 }
 

@@ -144,7 +144,8 @@ func TestCallsGoToTheInstancesThatAreThere(t *testing.T) {
 	serve(t, d, "three", c)
 	until(t, conn, c, "two", "three")
 
-	watches := server.WatchCount()
+	const watches = 3 // of the nodes of two and three, and of the service
+	require.Eventually(t, func() bool { return server.WatchCount() == watches }, time.Minute, time.Millisecond)
 	again := connect(t, b)
 	until(t, again, c, "two", "three")
 	require.Equal(t, watches, server.WatchCount(), "connections share a watch")
