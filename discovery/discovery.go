@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unique"
 
 	"github.com/go-zookeeper/zk"
 
@@ -179,14 +178,9 @@ func fromNode[T any](path string, data []byte, stat *zk.Stat) (*Instance[T], err
 		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	dir, child := framework.Split(path)
-	if i.ID == "" || i.ID == child {
-		i.ID = child // a part of path, which stays anyway
-	}
+	i.ID = cmp.Or(i.ID, child)
 	if i.Name == "" {
 		_, i.Name = framework.Split(dir)
-	}
-	for _, text := range []*string{&i.Name, &i.PayloadClass, (*string)(&i.Type)} { // those of many instances are equal
-		*text = unique.Make(*text).Value()
 	}
 	i.path, i.czxid = path, stat.Czxid
 	return &i, nil
@@ -201,16 +195,14 @@ func (d *Discovery[T]) path(name string) (string, error) {
 	return path, framework.ValidatePath(path)
 }
 
+// instancePath is where an instance is.
 func (d *Discovery[T]) instancePath(name, id string) (string, error) {
 	dir, err := d.path(name)
-	if err == nil && (id == "" || strings.Contains(id, "/")) {
+	if id == "" || strings.Contains(id, "/") {
 		err = fmt.Errorf("%w: id %q of an instance", framework.ErrBadArgument, id)
 	}
-	if err != nil {
-		return dir, err
-	}
 	path := framework.Join(dir, id)
-	return path, framework.ValidatePath(path)
+	return path, cmp.Or(err, framework.ValidatePath(path))
 }
 
 // failed names the operation that the user called, and its path, once. It returns nil for nil.

@@ -3,6 +3,7 @@ package discovery
 import (
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -40,10 +41,10 @@ func Sticky[T any](turn Turn, among []Instance[T]) int {
 // LeastLoaded chooses an instance for which load returns the smallest number. Among several of them it takes turns.
 func LeastLoaded[T any](load func(Instance[T]) float64) Strategy[T] {
 	return func(turn Turn, among []Instance[T]) int {
-		start := int(turn.Count % uint64(len(among)))
-		best, least := start, load(among[start])
-		for n := range len(among) - 1 {
-			at := (start + 1 + n) % len(among)
+		start := RoundRobin(turn, among)
+		best, least := start, math.Inf(1)
+		for n := range among {
+			at := (start + n) % len(among)
 			if l := load(among[at]); l < least {
 				best, least = at, l
 			}

@@ -23,7 +23,7 @@ type URIPart struct {
 	Variable bool   `json:"variable"`
 }
 
-var uriPart = regexp.MustCompile(`\{[^{}]*\}|[^{}]+`)
+var uriPart = regexp.MustCompile(`\{\s*([^{}]*?)\s*\}|([^{}]+)`) // a variable or text
 
 // ParseURISpec reads a pattern such as "{scheme}://{address}:{port}". The variables are scheme (https if there is an SSLPort, else
 // http), name, id, address, port, ssl-port, registration-time-utc, service-type, and any of the caller's own. {[} and {]}
@@ -33,15 +33,9 @@ func ParseURISpec(pattern string) (*URISpec, error) {
 		return nil, fmt.Errorf("%w: URI pattern %q has braces that do not match", framework.ErrBadArgument, pattern)
 	}
 	spec := &URISpec{}
-	for _, part := range uriPart.FindAllString(pattern, -1) {
-		name, variable := strings.CutPrefix(part, "{")
-		switch {
-		case part == "{}": // is nothing, as in Java
-		case variable:
-			name = strings.TrimSpace(strings.TrimSuffix(name, "}"))
-			spec.Parts = append(spec.Parts, URIPart{Value: name, Variable: true})
-		default:
-			spec.Parts = append(spec.Parts, URIPart{Value: part})
+	for _, match := range uriPart.FindAllStringSubmatch(pattern, -1) {
+		if whole, name, text := match[0], match[1], match[2]; whole != "{}" { // which is nothing, as in Java
+			spec.Parts = append(spec.Parts, URIPart{Value: name + text, Variable: text == ""})
 		}
 	}
 	return spec, nil
@@ -70,10 +64,9 @@ func (i Instance[T]) URI(variables map[string]string) (string, error) {
 	var uri strings.Builder
 	for _, part := range i.URISpec.Parts {
 		if part.Variable {
-			uri.WriteString(values[part.Value])
-		} else {
-			uri.WriteString(part.Value)
+			part.Value = values[part.Value]
 		}
+		uri.WriteString(part.Value)
 	}
 	return uri.String(), nil
 }

@@ -23,7 +23,7 @@ type Watch[T any] struct {
 
 	mu      sync.Mutex // guards what follows; OnUnreadable is never called under it
 	known   map[string]*Instance[T]
-	list    []Instance[T] // of known, in the order of their paths; nil: it is made when somebody wants it
+	list    []Instance[T] // of known, in the order of their paths; nil: it is made by the next reader
 	changed chan struct{} // closed with each change, and replaced
 	turn    Turn
 	down    map[int64][]time.Time // when requests to an instance have failed, by czxid of its node

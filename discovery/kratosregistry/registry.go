@@ -159,7 +159,7 @@ func (r *Registry) makeParent(ctx context.Context, path string) error {
 	return err
 }
 
-// drop forgets a registration that has failed, unless Deregister has.
+// drop removes a registration that has failed, unless Deregister has.
 func (r *Registry) drop(path string, reg *registration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
