@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -65,8 +64,8 @@ type wire struct {
 	Name             string          `json:"name"`
 	ID               string          `json:"id"`
 	Address          *string         `json:"address"`
-	Port             *int            `json:"port"`
-	SSLPort          *int            `json:"sslPort"`
+	Port             *uint16         `json:"port"`
+	SSLPort          *uint16         `json:"sslPort"`
 	Payload          json.RawMessage `json:"payload"`
 	RegistrationTime int64           `json:"registrationTimeUTC"`
 	Type             Type            `json:"serviceType"`
@@ -74,17 +73,15 @@ type wire struct {
 	Enabled          *bool           `json:"enabled,omitempty"`
 }
 
-// encode returns the JSON of an instance that has an ID, a Type and a RegistrationTime, as Java's JsonInstanceSerializer writes it.
+// encode returns the JSON of an instance that has an ID, a Type, a RegistrationTime and possible ports, as Java's
+// JsonInstanceSerializer writes it.
 func encode[T any](i Instance[T], cfg config) ([]byte, error) {
-	if err := i.checkPorts(); err != nil {
-		return nil, err
-	}
 	payload, err := i.encodePayload(cfg.class)
 	if err != nil {
 		return nil, fmt.Errorf("payload: %w", err)
 	}
 	w := wire{
-		Name: i.Name, ID: i.ID, Address: orNull(i.Address), Port: orNull(i.Port), SSLPort: orNull(i.SSLPort),
+		Name: i.Name, ID: i.ID, Address: orNull(i.Address), Port: orNull(uint16(i.Port)), SSLPort: orNull(uint16(i.SSLPort)),
 		Payload: payload, RegistrationTime: i.RegistrationTime.UnixMilli(), Type: i.Type, URISpec: i.URISpec,
 	}
 	if enabled := !i.Disabled; cfg.enabledField {
@@ -104,29 +101,24 @@ func orNull[V comparable](v V) *V {
 // decode reads the JSON of an instance. Unknown fields are ignored, and those that are missing or null stay as they are here.
 func decode[T any](data []byte) (Instance[T], error) {
 	var i Instance[T]
+	var port, sslPort uint16
 	enabled := true
-	w := &wire{Address: &i.Address, Port: &i.Port, SSLPort: &i.SSLPort, Payload: json.RawMessage("null"), Type: Dynamic, Enabled: &enabled}
+	w := &wire{Address: &i.Address, Port: &port, SSLPort: &sslPort, Payload: json.RawMessage("null"), Type: Dynamic, Enabled: &enabled}
 	if err := json.Unmarshal(data, &w); err != nil {
 		return i, err
 	}
 	if w == nil {
 		return i, errors.New("null is not an instance")
 	}
-	i.Name, i.ID, i.Type, i.URISpec, i.Disabled = w.Name, w.ID, w.Type, w.URISpec, !enabled
+	i.Name, i.ID, i.Type, i.URISpec = w.Name, w.ID, w.Type, w.URISpec
+	i.Port, i.SSLPort, i.Disabled = int(port), int(sslPort), !enabled
 	if w.RegistrationTime != 0 {
 		i.RegistrationTime = time.UnixMilli(w.RegistrationTime).UTC()
 	}
 	if err := i.decodePayload(w.Payload); err != nil {
 		return i, fmt.Errorf("payload: %w", err)
 	}
-	return i, i.checkPorts()
-}
-
-func (i *Instance[T]) checkPorts() error {
-	if min(i.Port, i.SSLPort) < 0 || max(i.Port, i.SSLPort) > math.MaxUint16 {
-		return fmt.Errorf("ports %d and %d", i.Port, i.SSLPort)
-	}
-	return nil
+	return i, nil
 }
 
 // encodePayload writes the class as Java's JSON library does: as the first field of an object, and in front of anything

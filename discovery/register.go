@@ -95,6 +95,8 @@ func (d *Discovery[T]) accept(i Instance[T]) (*accepted[T], error) {
 		err = errors.New("neither an address nor a URI spec")
 	case i.Port == 0 && otherProfile[i.PayloadClass] != "":
 		err = errors.New("a Spring or Dubbo instance without a port")
+	case i.Port != int(uint16(i.Port)) || i.SSLPort != int(uint16(i.SSLPort)):
+		err = fmt.Errorf("ports %d and %d", i.Port, i.SSLPort)
 	default:
 		data, err = encode(i, d.cfg)
 	}
@@ -191,9 +193,8 @@ func (r *Registration[T]) Close() error {
 // before you stop the server. It returns the error of Close or of ctx, and framework.ErrBadArgument for
 // a [Permanent] instance.
 func (r *Registration[T]) Drain(ctx context.Context, d time.Duration) error {
-	err := fmt.Errorf("%w: a permanent instance stays", framework.ErrBadArgument)
-	if r.node != nil {
-		err = errors.Join(r.Close(), wait.Sleep(ctx, d))
+	if r.node == nil {
+		return failed("drain", r.path, fmt.Errorf("%w: a permanent instance stays", framework.ErrBadArgument))
 	}
-	return failed("drain", r.path, err)
+	return failed("drain", r.path, errors.Join(r.Close(), wait.Sleep(ctx, d)))
 }
