@@ -103,7 +103,9 @@ func decode[T any](data []byte) (Instance[T], error) {
 	var i Instance[T]
 	var port, sslPort uint16
 	enabled := true
-	w := &wire{Address: &i.Address, Port: &port, SSLPort: &sslPort, Payload: json.RawMessage("null"), Type: Dynamic, Enabled: &enabled}
+	w := &wire{
+		Address: &i.Address, Port: &port, SSLPort: &sslPort, Payload: json.RawMessage("null"), Type: Dynamic, Enabled: &enabled,
+	}
 	if err := json.Unmarshal(data, &w); err != nil {
 		return i, err
 	}

@@ -33,12 +33,14 @@ type accepted[T any] struct {
 	data     []byte
 }
 
+var replace = kept.WithIfTaken(kept.Replace)
+
 // keepAs is how the node of an instance is kept. That of a permanent one is not.
 var keepAs = map[Type][]kept.Option{
-	Dynamic:           {},
-	Static:            {kept.AsPersistent()},
+	Dynamic:           {replace},
+	Static:            {replace, kept.AsPersistent()},
 	Permanent:         nil,
-	DynamicSequential: {kept.AsSequential(), kept.AsProtected()}, // found again by its id when a reply was lost
+	DynamicSequential: {replace, kept.AsSequential(), kept.AsProtected()}, // found again by its id when a reply was lost
 }
 
 // Register makes the node of an instance and returns when it is there. ctx is for the waiting only.
@@ -68,7 +70,7 @@ func (d *Discovery[T]) Register(ctx context.Context, i Instance[T]) (_ *Registra
 	r.last.Store(now)
 	if i.Type == Permanent {
 		err = d.create(ctx, path, now.data)
-	} else if r.node, err = kept.Keep(ctx, d.client, path, now.data, append(keepAs[i.Type], kept.WithIfTaken(kept.Replace))...); err == nil {
+	} else if r.node, err = kept.Keep(ctx, d.client, path, now.data, keepAs[i.Type]...); err == nil {
 		r.path = r.node.Path()
 	}
 	if err != nil {
@@ -148,13 +150,13 @@ func (r *Registration[T]) Update(ctx context.Context, i Instance[T]) (err error)
 	}
 	for r.last.Store(now); ; now = r.last.Load() {
 		err := r.write(ctx, now.data)
-		if r.last.Load() == now { // or a later one may have been written before this one
+		if r.last.Load() == now { // otherwise it may have replaced a later one, which is set again
 			return err
 		}
 	}
 }
 
-// write sets the data of the node. The kept node has them also if ctx is done.
+// write sets the data of the node. That of a kept one gets them later if ctx is done.
 func (r *Registration[T]) write(ctx context.Context, data []byte) error {
 	if r.node != nil {
 		return r.node.Set(ctx, data)

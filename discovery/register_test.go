@@ -177,9 +177,11 @@ func TestAnUpdateThatFailsIsWrittenLaterAlsoIfAnotherOneWaits(t *testing.T) {
 		}
 		server.RefuseConnections(true)
 		server.CutConnections()
-		first := make(chan error)
+		synctest.Wait() // the loss is noticed
+		first := make(chan error, 1)
 		go func() { first <- update(t.Context(), "first") }()
-		synctest.Wait() // it waits for a connection
+		synctest.Wait()
+		require.Empty(t, first, "it waits for a connection")
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.ErrorIs(t, update(short, "second"), context.DeadlineExceeded)
@@ -201,7 +203,7 @@ func TestOfSeveralUpdatesAtATimeTheNodeHoldsTheLast(t *testing.T) {
 	r := register(t, newDiscovery[string](t, newClient(t, server)), at("orders", "1"))
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
-	for range testlevel.Pick(300, 300, 3000) {
+	for range testlevel.Pick(100, 300, 1000) {
 		var wg sync.WaitGroup
 		for n := range 16 {
 			wg.Go(func() {
