@@ -130,28 +130,29 @@ func TestWithoutAServerAnOperationFailsAfterItsRetries(t *testing.T) { // CUR-CL
 }
 
 func TestCloseUnblocksEverybody(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
-	gate := server.Block(zktest.OnPath("/stuck"))
-	defer gate.Open()
-	const n = 50 // more than go-zookeeper's queue holds
-	results := make(chan error, n)
-	for range n {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		gate := server.Block(zktest.OnPath("/stuck"))
+		defer gate.Open()
+		const n = 50 // more than go-zookeeper's queue holds
+		results := make(chan error, n)
+		for range n {
+			go func() {
+				_, _, err := client.Get(context.Background(), "/stuck")
+				results <- err
+			}()
+		}
+		testbed.Receive(t, gate.Arrived(), "the first request")
+		closed := make(chan struct{})
 		go func() {
-			_, _, err := client.Get(context.Background(), "/stuck")
-			results <- err
+			defer close(closed)
+			client.Close()
 		}()
-	}
-	testbed.Receive(t, gate.Arrived(), "the first request")
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		client.Close()
-	}()
-	for range n {
-		require.ErrorIs(t, testbed.Receive(t, results, "an unblocked caller"), framework.ErrClosed)
-	}
-	testbed.Receive(t, closed, "the end of Close")
+		for range n {
+			require.ErrorIs(t, testbed.Receive(t, results, "an unblocked caller"), framework.ErrClosed)
+		}
+		testbed.Receive(t, closed, "the end of Close")
+	})
 }
 
 func TestCloseTakesEphemeralNodesAlong(t *testing.T) { // CUR-CLI-08
@@ -376,20 +377,21 @@ func (f writerFunc) Write(p []byte) (int, error) {
 
 // TestWaitConnectedDoesNotReturnOnADeadLink is issue 10, B4.
 func TestWaitConnectedDoesNotReturnOnADeadLink(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
-	ctx := testbed.Context(t)
-	for range 30 {
-		require.NoError(t, client.Sync(ctx)) // so that the connection was of use
-		session, err := client.Session(ctx)
-		require.NoError(t, err)
-		require.NoError(t, server.ExpireSession(session.ID()))
-		<-session.Done()
-		require.NoError(t, client.WaitConnected(ctx))
-		next, err := client.Session(ctx)
-		require.NoError(t, err)
-		require.NotSame(t, session, next)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		ctx := testbed.Context(t)
+		for range 30 {
+			require.NoError(t, client.Sync(ctx)) // so that the connection was of use
+			session, err := client.Session(ctx)
+			require.NoError(t, err)
+			require.NoError(t, server.ExpireSession(session.ID()))
+			<-session.Done()
+			require.NoError(t, client.WaitConnected(ctx))
+			next, err := client.Session(ctx)
+			require.NoError(t, err)
+			require.NotSame(t, session, next)
+		}
+	})
 }
 
 func TestAClientThatIsClosedSaysSo(t *testing.T) { // issue 10, B4

@@ -92,7 +92,7 @@ func TestEachMemberBehindOneNameIsTried(t *testing.T) {
 // up, and come back to the same follower. The leader's answer to the first handshake is taken for one to the second.
 // Then the follower is cut off from the leader. The client must know of the end of its session before its node goes.
 func TestAnAnswerToAnEarlierHandshake(t *testing.T) {
-	for seed := range uint64(testlevel.Pick(400, 100, 400)) {
+	for seed := range uint64(testlevel.Pick(100, 100, 400)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { comeBackTwice(t, seed) })
 		})

@@ -19,22 +19,23 @@ import (
 
 // TestGuaranteedDeleteWithAnyTwoFaults has the first and the second try fail, in every way.
 func TestGuaranteedDeleteWithAnyTwoFaults(t *testing.T) { // CURATOR-202, -486
-	server := zktest.NewServer(t)
-	client := newClient(t, server, framework.WithRetryPolicy(retry.Never()))
-	for _, first := range testbed.Faults {
-		for _, second := range testbed.Faults {
-			_, err := client.Create(testbed.Context(t), "/n", nil)
-			require.NoError(t, err)
-			server.Inject(first, 0, zktest.OnOp(zktest.OpDelete))
-			injected := server.Inject(second, 0, zktest.OnOp(zktest.OpDelete))
-			found, err := client.DeleteGuaranteed(testbed.Context(t), "/n")
-			require.NoError(t, err, "whatever the retry policy says")
-			require.True(t, found)
-			require.True(t, injected.Met())
-			require.Empty(t, server.Tree())
-			require.NoError(t, client.WaitConnected(testbed.Context(t)))
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t, framework.WithRetryPolicy(retry.Never()))
+		for _, first := range testbed.Faults {
+			for _, second := range testbed.Faults {
+				_, err := client.Create(testbed.Context(t), "/n", nil)
+				require.NoError(t, err)
+				server.Inject(first, 0, zktest.OnOp(zktest.OpDelete))
+				injected := server.Inject(second, 0, zktest.OnOp(zktest.OpDelete))
+				found, err := client.DeleteGuaranteed(testbed.Context(t), "/n")
+				require.NoError(t, err, "whatever the retry policy says")
+				require.True(t, found)
+				require.True(t, injected.Met())
+				require.Empty(t, server.Tree())
+				require.NoError(t, client.WaitConnected(testbed.Context(t)))
+			}
 		}
-	}
+	})
 }
 
 // TestGuaranteedDeleteOutlastsAnOutage has the outage last longer than session and retries.
@@ -194,23 +195,24 @@ func TestGuaranteedDeleteOutlastsAServerThatRefusesCredentials(t *testing.T) {
 }
 
 func TestGuaranteedDeleteEndsWithTheClient(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
-	gate := server.Block(zktest.OnOp(zktest.OpDelete))
-	defer gate.Open()
-	result := make(chan error, 1)
-	go func() {
-		_, err := client.DeleteGuaranteed(context.Background(), "/n")
-		result <- err
-	}()
-	testbed.Receive(t, gate.Arrived(), "the delete")
-	require.NoError(t, client.Close())
-	err := testbed.Receive(t, result, "the delete")
-	require.ErrorIs(t, err, framework.ErrClosed)
-	require.True(t, retry.Unknown(err), "it was sent")
-	_, err = client.DeleteGuaranteed(t.Context(), "/n")
-	require.ErrorIs(t, err, framework.ErrClosed)
-	require.False(t, retry.Unknown(err), "it was not")
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		gate := server.Block(zktest.OnOp(zktest.OpDelete))
+		defer gate.Open()
+		result := make(chan error, 1)
+		go func() {
+			_, err := client.DeleteGuaranteed(context.Background(), "/n")
+			result <- err
+		}()
+		testbed.Receive(t, gate.Arrived(), "the delete")
+		require.NoError(t, client.Close())
+		err := testbed.Receive(t, result, "the delete")
+		require.ErrorIs(t, err, framework.ErrClosed)
+		require.True(t, retry.Unknown(err), "it was sent")
+		_, err = client.DeleteGuaranteed(t.Context(), "/n")
+		require.ErrorIs(t, err, framework.ErrClosed)
+		require.False(t, retry.Unknown(err), "it was not")
+	})
 }
 
 // TestGuaranteedDeleteThatWasSentMayHaveDeletedInASessionThatIsLost: the loss is not what became of the request.

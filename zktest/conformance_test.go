@@ -28,6 +28,7 @@ type system struct {
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	t.Run("server", func(t *testing.T) {
 		s := zktest.NewServer(t)
 		conform(t, system{
@@ -40,6 +41,7 @@ func TestConformance(t *testing.T) {
 		})
 	})
 	t.Run("cluster", func(t *testing.T) {
+		t.Parallel() // it waits most of the time
 		c := zktest.NewCluster(t, 3, zktest.WithLag(20*time.Millisecond), zktest.WithMemberLatency(2*time.Millisecond))
 		conform(t, system{
 			servers: c.Servers(),
@@ -53,6 +55,7 @@ func TestConformance(t *testing.T) {
 		})
 	})
 	t.Run("ensemble", func(t *testing.T) {
+		t.Parallel() // it waits most of the time
 		e := ensemble.Start(t)
 		remind(t, e.Servers()...)
 		conform(t, system{

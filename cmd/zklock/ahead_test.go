@@ -106,6 +106,7 @@ func TestWithoutVNothingIsSaid(t *testing.T) {
 
 // TestRunSaysWhoIsAhead: the flag is -v.
 func TestRunSaysWhoIsAhead(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	server := zktest.NewServer(t)
 	q, err := new(locking).queue(newClient(t, server), "/lock")
 	require.NoError(t, err)

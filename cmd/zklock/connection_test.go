@@ -133,6 +133,7 @@ func TestAServerThatRequiresSASL(t *testing.T) {
 
 // TestACertificateIsNeededAndChecked on both sides.
 func TestACertificateIsNeededAndChecked(t *testing.T) {
+	t.Parallel()
 	s := newSecured(t)
 	for _, c := range []struct {
 		flags []string
@@ -143,9 +144,12 @@ func TestACertificateIsNeededAndChecked(t *testing.T) {
 		{[]string{"-tls", "-cacert", s.cert, "-cert", s.cert, "-key", s.key}, "127.0.0.1"},
 		{[]string{"-tls", "-cacert", s.cert, "-tls-server-name", serverName}, "certificate required"},
 	} {
-		p := start(t, prepare(t, []string{s.address}, append(append([]string{"ls", "-connect", "3s"}, c.flags...), "/billing/lock")...))
-		assert.Equal(t, exitUnavailable, p.end(), c.flags)
-		assert.Contains(t, p.err.String(), c.want, c.flags)
+		t.Run(c.want, func(t *testing.T) {
+			t.Parallel() // it waits most of the time
+			p := start(t, prepare(t, []string{s.address}, append(append([]string{"ls", "-connect", "3s"}, c.flags...), "/billing/lock")...))
+			assert.Equal(t, exitUnavailable, p.end(), c.flags)
+			assert.Contains(t, p.err.String(), c.want, c.flags)
+		})
 	}
 }
 

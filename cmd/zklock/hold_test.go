@@ -62,6 +62,7 @@ func TestHoldEndsWithItsScript(t *testing.T) {
 
 // TestHoldLastsAsLongAsWhatTheScriptHasStarted: that may do what the lock is for.
 func TestHoldLastsAsLongAsWhatTheScriptHasStarted(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	server := zktest.NewServer(t)
 	m := newNightly(t, server)
 	file := filepath.Join(t.TempDir(), "pid")

@@ -25,15 +25,17 @@ type Case struct {
 	Test func(t *testing.T, bed *Bed)
 }
 
-// Run runs all cases on each backend: each on an in-process server of its own, then all on one
-// in-process cluster of three members, then all on one ensemble of three real servers.
+// Run runs all cases on each backend: each on an in-process server of its own, all on one in-process cluster of three
+// members, and all on one ensemble of three real servers. The backends run at the same time.
 func Run(t *testing.T, cases []Case) {
 	t.Run("inprocess", func(t *testing.T) {
+		t.Parallel()
 		for _, c := range cases {
 			t.Run(c.Name, func(t *testing.T) { c.Test(t, InProcess(t)) })
 		}
 	})
 	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
 		// Without a lag: the cases need clients that see at once what others wrote. Simulations try old reads.
 		cluster := zktest.NewCluster(t, 3, zktest.WithLag(0))
 		for _, c := range cases {
@@ -41,6 +43,7 @@ func Run(t *testing.T, cases []Case) {
 		}
 	})
 	t.Run("ensemble", func(t *testing.T) {
+		t.Parallel()
 		ensemble := ensemble.Start(t)
 		for _, c := range cases {
 			t.Run(c.Name, func(t *testing.T) { c.Test(t, onEnsemble(t, ensemble)) })

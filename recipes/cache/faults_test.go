@@ -63,31 +63,17 @@ func stable(s zk.Stat) zk.Stat {
 
 func TestLoadWithAnyRequestFailing(t *testing.T) {
 	eachMode(t, func(t *testing.T, opts []cache.Option) {
-		for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter} {
-			t.Run(fault.String(), func(t *testing.T) {
-				met := true
-				for n := 0; met; n++ {
-					met = false
-					t.Run(fmt.Sprintf("request %d", n), func(t *testing.T) {
-						server := zktest.NewServer(t)
-						subject, other, of := pair(t, server)
-						create(t, other, "/r", "/r/a", "/r/b", "/r/b/x")
-						injected := server.Inject(fault, n, of)
-						c := load(t, subject, "/r", opts...)
-						same(t, other, c)
-						set(t, other, "/r/b/x", "new")
-						create(t, other, "/r/c")
-						remove(t, other, "/r/a")
-						require.NoError(t, c.Sync(testbed.Context(t)))
-						same(t, other, c)
-						require.Equal(t, len(opts) > 0, c.Stats().StandardWatches)
-						met = injected.Met()
-						require.Less(t, n, 80, "it never ends")
-					})
-				}
-				require.False(t, met)
-			})
-		}
+		testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
+			create(t, s.Other, "/r", "/r/a", "/r/b", "/r/b/x")
+			c := load(t, s.Subject, "/r", opts...)
+			same(t, s.Other, c)
+			set(t, s.Other, "/r/b/x", "new")
+			create(t, s.Other, "/r/c")
+			remove(t, s.Other, "/r/a")
+			require.NoError(t, c.Sync(testbed.Context(t)))
+			same(t, s.Other, c)
+			require.Equal(t, len(opts) > 0, c.Stats().StandardWatches)
+		})
 	})
 }
 

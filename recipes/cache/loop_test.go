@@ -273,21 +273,22 @@ func ownership(t *testing.T, opts ...zktest.Option) (server *zktest.Server, subj
 func TestTreeThatIsMadeAgainGoesFirst(t *testing.T) {
 	again := []string{"deleted /r/p/x=/r/p/x", "deleted /r/p=/r/p", "created /r/p=/r/p", "created /r/p/x=/r/p/x"}
 	eachMode(t, func(t *testing.T, opts []cache.Option) {
-		server := zktest.NewServer(t)
-		subject, other, _ := pair(t, server)
-		create(t, other, "/r", "/r/p", "/r/p/x")
-		changes := follow(t, load(t, subject, "/r", opts...))
-		changes.want("created /r=/r", "created /r/p=/r/p", "created /r/p/x=/r/p/x")
-		root := follow(t, load(t, subject, "/r/p", opts...))
-		root.want("created /r/p=/r/p", "created /r/p/x=/r/p/x")
-		for range 100 {
-			_, err := other.Multi(testbed.Context(t),
-				&zk.DeleteRequest{Path: "/r/p/x", Version: -1}, &zk.DeleteRequest{Path: "/r/p", Version: -1},
-				&zk.CreateRequest{Path: "/r/p", Data: []byte("/r/p")}, &zk.CreateRequest{Path: "/r/p/x", Data: []byte("/r/p/x")})
-			require.NoError(t, err)
-			changes.want(again...)
-			root.want(again...)
-		}
+		testbed.Virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
+			subject, other := client(), client()
+			create(t, other, "/r", "/r/p", "/r/p/x")
+			changes := follow(t, load(t, subject, "/r", opts...))
+			changes.want("created /r=/r", "created /r/p=/r/p", "created /r/p/x=/r/p/x")
+			root := follow(t, load(t, subject, "/r/p", opts...))
+			root.want("created /r/p=/r/p", "created /r/p/x=/r/p/x")
+			for range 100 {
+				_, err := other.Multi(testbed.Context(t),
+					&zk.DeleteRequest{Path: "/r/p/x", Version: -1}, &zk.DeleteRequest{Path: "/r/p", Version: -1},
+					&zk.CreateRequest{Path: "/r/p", Data: []byte("/r/p")}, &zk.CreateRequest{Path: "/r/p/x", Data: []byte("/r/p/x")})
+				require.NoError(t, err)
+				changes.want(again...)
+				root.want(again...)
+			}
+		})
 	})
 	t.Run("while there is no connection", func(t *testing.T) {
 		server := zktest.NewServer(t)

@@ -616,27 +616,25 @@ func TestBadArgumentsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 // TestLostReplyUnderAHoldsContextIsUnknown: the lost connection fails the write, and a moment later it ends the context of the
 // hold. The error must say that the write may have been carried out.
 func TestLostReplyUnderAHoldsContextIsUnknown(t *testing.T) {
-	t.Parallel() // it waits most of the time
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
-	_, err := bed.Client(t).Create(testbed.Context(t), "/n", nil)
-	require.NoError(t, err)
-	for range 200 {
-		client := bed.Client(t)
-		m, err := mutex.New(client, "/lock")
-		require.NoError(t, err)
-		hold, err := m.Acquire(testbed.Context(t))
-		require.NoError(t, err)
-		_, before, err := client.Exists(testbed.Context(t), "/n")
-		require.NoError(t, err)
-		server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpMulti))
-		_, failed := client.Multi(hold.Context(), hold.Guard(), &zk.SetDataRequest{Path: "/n", Data: []byte("x"), Version: -1})
-		_, after, err := client.Exists(testbed.Context(t), "/n")
-		require.NoError(t, err)
-		if failed != nil && after.Version != before.Version {
-			require.True(t, retry.Unknown(failed), "%v", failed)
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, newClient func(...framework.Option) *framework.Client) {
+		require.NoError(t, server.Create("/n", nil))
+		for range 200 {
+			client := newClient()
+			m, err := mutex.New(client, "/lock")
+			require.NoError(t, err)
+			hold, err := m.Acquire(testbed.Context(t))
+			require.NoError(t, err)
+			_, before, err := client.Exists(testbed.Context(t), "/n")
+			require.NoError(t, err)
+			server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpMulti))
+			_, failed := client.Multi(hold.Context(), hold.Guard(), &zk.SetDataRequest{Path: "/n", Data: []byte("x"), Version: -1})
+			_, after, err := client.Exists(testbed.Context(t), "/n")
+			require.NoError(t, err)
+			if failed != nil && after.Version != before.Version {
+				require.True(t, retry.Unknown(failed), "%v", failed)
+			}
+			_ = hold.Release()
+			require.NoError(t, client.Close())
 		}
-		_ = hold.Release()
-		require.NoError(t, client.Close())
-	}
+	})
 }

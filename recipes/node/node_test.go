@@ -235,6 +235,7 @@ func namesAreKept(t *testing.T, bed *testbed.Bed) { // CURATOR-190, CURATOR-483
 }
 
 func missingParent(t *testing.T, bed *testbed.Bed) { // CUR-NOD-07
+	t.Parallel() // it waits most of the time
 	client, other := bed.Client(t), bed.Client(t)
 	dir, _ := framework.Split(testbed.Path(t))
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -257,6 +258,7 @@ func missingParent(t *testing.T, bed *testbed.Bed) { // CUR-NOD-07
 }
 
 func waitsForAnother(t *testing.T, bed *testbed.Bed) {
+	t.Parallel() // it waits most of the time
 	client, other := bed.Client(t), bed.Client(t)
 	path := testbed.Path(t)
 	first := keep(t, other, path, "first")

@@ -41,26 +41,26 @@ func blocked(t *testing.T, acquired <-chan result) {
 
 // TestHolderOfAnotherParentIsSeen has the path made anew, with a holder of its own, while our release is under way.
 func TestHolderOfAnotherParentIsSeen(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
-	q := newQueue(t, bed.Client(t), "/lock")
-	other := bed.Client(t)
-	for range 50 {
-		watched(t, q)
-		hold := acquire(t, q)
-		released := make(chan error, 1)
-		go func() { released <- hold.Release() }()
-		testbed.Eventually(t, func() bool { children, _ := server.Children("/lock"); return len(children) == 0 }, "the node goes")
-		_ = other.Delete(testbed.Context(t), "/lock", -1) // as a server does with an empty container
-		theirs := foreign(t, other, "/lock")
-		mine := acquiring(t, testbed.Context(t), q, server, 2)
-		blocked(t, mine)
-		require.NoError(t, other.Delete(testbed.Context(t), theirs, -1))
-		got := testbed.Receive(t, mine, "the lock")
-		require.NoError(t, got.err)
-		require.NoError(t, got.hold.Release())
-		require.NoError(t, testbed.Receive(t, released, "the release"))
-	}
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		q := newQueue(t, client(), "/lock")
+		other := client()
+		for range 50 {
+			watched(t, q)
+			hold := acquire(t, q)
+			released := make(chan error, 1)
+			go func() { released <- hold.Release() }()
+			testbed.Eventually(t, func() bool { children, _ := server.Children("/lock"); return len(children) == 0 }, "the node goes")
+			_ = other.Delete(testbed.Context(t), "/lock", -1) // as a server does with an empty container
+			theirs := foreign(t, other, "/lock")
+			mine := acquiring(t, testbed.Context(t), q, server, 2)
+			blocked(t, mine)
+			require.NoError(t, other.Delete(testbed.Context(t), theirs, -1))
+			got := testbed.Receive(t, mine, "the lock")
+			require.NoError(t, got.err)
+			require.NoError(t, got.hold.Release())
+			require.NoError(t, testbed.Receive(t, released, "the release"))
+		}
+	})
 }
 
 // TestViewThatMissedANodeIsNotAsked is about a node of which servers send no event, since its events are not sent to clients that may not
@@ -398,23 +398,23 @@ func TestServersLikeKeeper(t *testing.T) {
 		"old": zktest.KeeperOld, "recent": zktest.KeeperRecent, "new": zktest.KeeperNew, "newest": zktest.KeeperNewest,
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := zktest.NewServer(t, zktest.LikeKeeper(age))
-			bed := testbed.On(server)
-			first := bed.Client(t)
-			session, err := first.Session(testbed.Context(t))
-			require.NoError(t, err)
-			a, b := newQueue(t, first, "/lock"), newQueue(t, bed.Client(t), "/lock")
-			for range 20 {
-				hold := acquire(t, a)
-				mine := acquiring(t, testbed.Context(t), b, server, 2)
-				blocked(t, mine)
-				require.NoError(t, hold.Release())
-				got := testbed.Receive(t, mine, "the lock")
-				require.NoError(t, got.err)
-				require.NoError(t, got.hold.Release())
-			}
-			require.NoError(t, session.Err())
-			require.Equal(t, "/lock \"\"\n", server.Tree())
+			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+				first := client()
+				session, err := first.Session(testbed.Context(t))
+				require.NoError(t, err)
+				a, b := newQueue(t, first, "/lock"), newQueue(t, client(), "/lock")
+				for range 20 {
+					hold := acquire(t, a)
+					mine := acquiring(t, testbed.Context(t), b, server, 2)
+					blocked(t, mine)
+					require.NoError(t, hold.Release())
+					got := testbed.Receive(t, mine, "the lock")
+					require.NoError(t, got.err)
+					require.NoError(t, got.hold.Release())
+				}
+				require.NoError(t, session.Err())
+				require.Equal(t, "/lock \"\"\n", server.Tree())
+			}, zktest.LikeKeeper(age))
 		})
 	}
 }
