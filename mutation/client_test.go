@@ -115,10 +115,13 @@ var clientBugs = []mutation{
 		pkg:   "framework", test: "TestWatchesOnOnePathDoNotDisturbEachOther",
 	},
 	{
-		name:  "removing a watch removes it for other users too",
-		file:  "internal/engine/watches.go",
-		edits: []edit{{old: "case !r.fires() && !s.leaving:", new: "case !s.leaving:"}, {old: "!s.needed() && !r.fires()", new: "!s.needed()"}},
-		pkg:   "framework", test: "TestRemovingAWatchTakesNoOtherAway",
+		name: "removing a watch removes it for other users too",
+		file: "internal/engine/watches.go",
+		edits: []edit{
+			{old: "case r == nil || r.needed():", new: "case r == nil || len(r.members) > 0 || r.pending > 0 || r.has == noWatch && len(r.once) > 0:"},
+			{old: "r != nil && r.needed() {", new: "r != nil && (len(r.members) > 0 || r.pending > 0) {"},
+		},
+		pkg: "framework", test: "TestRemovingAWatchTakesNoOtherAway",
 	},
 	{
 		name:  "Close leaves the node of a failed persistent create",

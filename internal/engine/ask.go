@@ -72,7 +72,9 @@ func AskExists(path string, watch bool) Request[*zk.Stat] {
 }
 
 // sets reports whether a read that has ended with err has set the watch that it was to set.
-func sets(exists bool, err error) bool { return err == nil || exists && errors.Is(err, zk.ErrNoNode) }
+func sets(op proto.Op, err error) bool {
+	return err == nil || op == proto.OpExists && errors.Is(err, zk.ErrNoNode)
+}
 
 // askNothing is a write that changes nothing. It needs no permission: a refusal is committed, too.
 func askNothing() Request[None] {
@@ -143,11 +145,13 @@ const (
 	Tree Mode = 1 // a node and all nodes below it; no events about lists
 )
 
-// WatchKind says which events end a watch. A node can have one of each.
-type WatchKind int
+// WatchKind is a set of kinds of watches that fire once. The kind says which events end a watch. A node can have one of each.
+type WatchKind uint8
 
 // The kinds of watches.
 const (
-	WatchData     WatchKind = iota // set by reading data, and by an exists
-	WatchChildren                  // set by reading the list of children
+	WatchData     WatchKind = 1 << iota // set by reading data, and by an exists
+	WatchChildren                       // set by reading the list of children
+
+	anyKind = WatchData | WatchChildren
 )

@@ -45,32 +45,45 @@ func (l Link) Children(path string, done func(names []string, stat *zk.Stat, err
 
 // Delete deletes a node: see Get.
 func (l Link) Delete(path string, version int32, done func(err error)) {
-	sendTo(l, "delete", path, AskDelete(l.client.Real(path), version), func(_ None, err error) { done(err) })
+	q := AskDelete(l.client.Real(path), version)
+	q.done = observed(l, "delete", path, func(_ None, err error) { done(err) })
+	post(l.Connection, q)
 }
 
 // Watch sets a persistent watch. f is called with each event about the node, or about all nodes below it as well if
 // mode is Tree, until remove is called or the link is down. It may be called before done. err is
 // [ErrWatchUnsupported] if the server has no such watches.
 func (l Link) Watch(path string, mode Mode, f func(zk.Event), done func(err error)) (remove func()) {
-	w := newPersistentWatch(l.client, l.Connection, path, mode, f)
-	if _, err := w.send(done); err != nil {
+	w, _, err := l.client.addWatch(l.Connection, path, mode, f, done)
+	if err != nil {
 		done(err)
 	}
 	return w.Remove
 }
 
-// sendTo sends a request whose answer goes to a function, and reports it on another goroutine if somebody observes.
-func sendTo[T any](l Link, op, path string, q Request[T], done func(T, error)) {
-	q.done = done
-	if l.client.cfg.Operation != nil {
-		e := Operation{Op: op, Path: path, Began: time.Now(), Attempts: 1}
-		q.done = func(value T, err error) {
-			done(value, err)
-			e.Duration, e.Err = time.Since(e.Began), err
-			l.client.reportSoon(e)
-		}
+// read sends a read, which sets a watch if the link's reads do.
+func read[T any](l Link, op, path string, kind WatchKind, ask reading[T], done func(T, error)) {
+	real, done := l.client.Real(path), observed(l, op, path, done)
+	if l.view != nil {
+		watch(l.Connection, l.view, real, kind, ask, done)
+		return
 	}
+	q := ask(real, false)
+	q.done = done
 	post(l.Connection, q)
+}
+
+// observed is done, and reports the request on another goroutine if somebody observes.
+func observed[T any](l Link, op, path string, done func(T, error)) func(T, error) {
+	if l.client.cfg.Operation == nil {
+		return done
+	}
+	e := Operation{Op: op, Path: path, Began: time.Now(), Attempts: 1}
+	return func(value T, err error) {
+		done(value, err)
+		e.Duration, e.Err = time.Since(e.Began), err
+		l.client.reportSoon(e)
+	}
 }
 
 // reports are operations that are reported on a goroutine of its own: that of the connection, on which they end, must not block.

@@ -6,18 +6,11 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// view is a Link whose reads set standard watches: see [Link.Watched]. The server has one watch for each
-// kind and path, whoever has asked for it, so nothing but the fact that it is set has to be kept.
+// view is who gets the events of the standard watches that the reads of a Link set: see [Link.Watched].
 type view struct {
 	link    Link // whose reads set none
 	f       func(zk.Event)
 	removed bool // guarded by watches.mu
-}
-
-// viewWatch are the watches at one path that the reads of one view have set, or are about to.
-type viewWatch struct {
-	view *view
-	set  kinds
 }
 
 // Watched is for servers without persistent watches. It returns a view of the link whose Get, Exists and Children set
@@ -28,84 +21,16 @@ type viewWatch struct {
 // remove takes the watches from the server, in the background. A ClickHouse Keeper has them until they fire.
 func (l Link) Watched(f func(zk.Event)) (watched Link, remove func()) {
 	v := &view{link: l, f: f}
-	ws := &l.watches
 	l.view = v
-	return l, func() {
-		ws.mu.Lock()
-		first := !v.removed
-		v.removed = true
-		ws.mu.Unlock()
-		if first {
-			l.client.background(v.remove) // ends with the connection, or with the client
-		}
-	}
+	return l, v.remove
 }
 
-// read sends a read, which sets a standard watch if the link's reads do. Then the watch is noted before the answer, so that a
-// persistent watch that serves it stays, and again when it is there: until then events are those of an earlier one.
-func read[T any](l Link, op, path string, kind WatchKind, ask func(path string, watch bool) Request[T], done func(T, error)) {
-	real, v, ws := l.client.Real(path), l.view, &l.watches
-	if v == nil {
-		sendTo(l, op, path, ask(real, false), done)
-		return
-	}
-	ws.order.Lock()
-	defer ws.order.Unlock()
-	had, request := ws.noteRead(v, real, kind)
-	sendTo(l, op, path, ask(real, request), func(value T, err error) {
-		switch {
-		case sets(op == "exists", err):
-			ws.noteRead(v, real, kind)
-		case !had: // otherwise an earlier read has set it
-			ws.dropRead(v, real, 1<<kind)
-		}
-		done(value, err)
-	})
-}
-
-// noteRead notes a watch of a view, and returns whether it was noted, and whether the server has to be asked for it.
-func (ws *watches) noteRead(v *view, path string, kind WatchKind) (had, request bool) {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	r := ws.row(path)
-	i := slices.IndexFunc(r.views, func(w viewWatch) bool { return w.view == v })
-	if i < 0 {
-		i = len(r.views)
-		r.views = append(r.views, viewWatch{view: v})
-	}
-	w := &r.views[i]
-	had = w.set&(1<<kind) != 0
-	w.set |= 1 << kind
-	return had, r.request(kind)
-}
-
-// dropRead forgets watches of a view.
-func (ws *watches) dropRead(v *view, path string, set kinds) {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	if r := ws.rows[path]; r != nil {
-		r.useUp(set, func(w *view) bool { return w == v })
-		ws.reviewLocked(path)
-	}
-}
-
-// useUp takes watches of some kinds from the views for which of is true. It is called for each view that has one.
-func (r *watched) useUp(set kinds, of func(*view) bool) {
-	for i := range r.views {
-		if w := &r.views[i]; w.set&set != 0 && of(w.view) {
-			w.set &^= set
-		}
-	}
-	r.views = slices.DeleteFunc(r.views, func(w viewWatch) bool { return w.set == 0 })
-}
-
-// fire is called for an event that uses up watches of the view. watches.mu is held.
-func (v *view) fire(event zk.Event) bool {
+// fire is called for an event that uses up a watch of the view. watches.mu is held.
+func (v *view) fire(event zk.Event) {
 	if !v.removed {
 		event.Path = v.link.client.Unreal(event.Path)
 		v.f(event)
 	}
-	return true
 }
 
 // removeAtOnce is how many watches are removed before an answer is waited for, so that other requests come in between.
@@ -114,42 +39,37 @@ const removeAtOnce = 64
 // remove takes from the server what nobody else needs. A ClickHouse Keeper is not asked: not all of them know how.
 func (v *view) remove() {
 	l, ctx := v.link.Connection, v.link.client.ctx
-	_, err := Call(ctx, l, AskExists("/", false))
-	answered := sets(true, err) // and so have been all reads
-	for n, path := range l.watches.forget(v) {
-		if !answered || l.ByKeeper() || ctx.Err() != nil || !l.up() {
-			return
-		}
-		if x := l.watches.removeStandard(path); x != nil && n%removeAtOnce == removeAtOnce-1 {
-			_, _ = x.wait(ctx, l)
-		}
+	paths := l.watches.drop(v)
+	if len(paths) == 0 || l.ByKeeper() {
+		return
 	}
+	v.link.client.background(func() { // ends with the connection, or with the client
+		for n, path := range paths {
+			if ctx.Err() != nil || !l.up() {
+				return
+			}
+			if x := l.watches.remove(path); x != nil && n%removeAtOnce == removeAtOnce-1 {
+				_, _ = x.wait(ctx, l)
+			}
+		}
+	})
 }
 
-// forget drops all watches of a view, and returns their paths.
-func (ws *watches) forget(v *view) (paths []string) {
+// drop ends all watches of a view, and returns the paths that have no others. What removes them from the server is sent
+// behind the reads that set them.
+func (ws *watches) drop(v *view) (paths []string) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
+	v.removed = true
 	for path, r := range ws.rows {
-		before := len(r.views)
-		r.useUp(anyKind, func(w *view) bool { return w == v })
-		if len(r.views) < before {
+		before := len(r.once)
+		r.once = slices.DeleteFunc(r.once, func(w *onceWatch) bool { return w.view == v })
+		if len(r.once) == before {
+			continue
+		}
+		if ws.reviewLocked(path); ws.rows[path] == nil {
 			paths = append(paths, path)
-			ws.reviewLocked(path)
 		}
 	}
 	return paths
-}
-
-// removeStandard takes the watches that fire once from the server, unless somebody needs one. Then it returns nil.
-func (ws *watches) removeStandard(path string) *exchange[None] {
-	ws.order.Lock()
-	defer ws.order.Unlock()
-	ws.mu.Lock()
-	needed := ws.rows[path] != nil
-	ws.mu.Unlock()
-	if needed {
-		return nil
-	}
-	return send(ws.link, askRemoveWatch(path))
 }

@@ -18,6 +18,14 @@ type Watch struct {
 	client Client
 }
 
+// sharedWatch is what all callers with a watch of one kind on one node wait for.
+type sharedWatch struct {
+	in    *watches
+	done  chan struct{}
+	event zk.Event                   // set before done is closed
+	funcs []func(zk.Event, *Session) // guarded by watches.mu
+}
+
 // Done is closed when the watch has fired.
 func (w *Watch) Done() <-chan struct{} { return w.shared.done }
 
@@ -45,18 +53,6 @@ func (w *Watch) OnFire(f func(event zk.Event, session *Session)) {
 	}
 }
 
-// sharedWatch is what all watches of one kind on one node have in common.
-type sharedWatch struct {
-	in    *watches
-	done  chan struct{}
-	event zk.Event // set before done is closed
-
-	// Guarded by watches.mu.
-	armed   bool // the server has it
-	setting int  // reads that are about to arm it
-	funcs   []func(zk.Event, *Session)
-}
-
 // fire ends the watch. in.mu is held.
 func (w *sharedWatch) fire(event zk.Event) {
 	w.event = event
@@ -67,19 +63,30 @@ func (w *sharedWatch) fire(event zk.Event) {
 	w.funcs = nil
 }
 
-// Watched sends a read of a path on the server that sets a watch, unless the server has one that will send the same events. An exists sets
-// one also if it fails with zk.ErrNoNode.
+// Watched sends a read of a path on the server that sets a watch, unless the server has one that will send the same
+// events. An exists sets one also if it fails with zk.ErrNoNode.
 func Watched[T any](ctx context.Context, c Client, l *Connection, path string, kind WatchKind, ask func(path string, watch bool) Request[T]) (T, *Watch, error) {
+	w, x := watch(l, nil, path, kind, ask, func(T, error) {})
+	value, err := x.wait(ctx, l)
+	return value, &Watch{w.shared, c}, err
+}
+
+// reading makes a request that reads a path on the server, and sets a watch if watch is true.
+type reading[T any] func(path string, watch bool) Request[T]
+
+// watch sends the read of [Watched], or of a view. done is called with the answer, when the watch has its place in the table.
+func watch[T any](l *Connection, v *view, path string, kind WatchKind, ask reading[T], done func(T, error)) (*onceWatch, *exchange[T]) {
 	ws := &l.watches
 	ws.order.Lock()
-	shared, request := ws.begin(path, kind)
+	defer ws.order.Unlock()
+	w, request := ws.begin(path, kind, v)
 	q := ask(path, request)
-	exists := q.Op == proto.OpExists
-	q.done = func(_ T, err error) { ws.settle(path, kind, shared, sets(exists, err)) }
-	x := send(l, q)
-	ws.order.Unlock()
-	value, err := x.wait(ctx, l)
-	return value, &Watch{shared, c}, err
+	op := q.Op
+	q.done = func(value T, err error) {
+		ws.settle(path, w, sets(op, err))
+		done(value, err)
+	}
+	return w, send(l, q)
 }
 
 // PersistentWatch is a watch that stays until it is removed or its connection ends. All methods are
@@ -98,8 +105,7 @@ type PersistentWatch struct {
 
 // AddWatch sets a persistent watch on a path of the namespace, and waits for the answer.
 func (c Client) AddWatch(ctx context.Context, l *Connection, path string, mode Mode, f func(zk.Event)) (*PersistentWatch, error) {
-	w := newPersistentWatch(c, l, path, mode, f)
-	x, err := w.send(func(error) {})
+	w, x, err := c.addWatch(l, path, mode, f, func(error) {})
 	if err == nil {
 		_, err = x.wait(ctx, l)
 	}
@@ -109,27 +115,26 @@ func (c Client) AddWatch(ctx context.Context, l *Connection, path string, mode M
 	return w, unsupported(err)
 }
 
-func newPersistentWatch(c Client, l *Connection, path string, mode Mode, f func(zk.Event)) *PersistentWatch {
-	return &PersistentWatch{link: l, path: c.Real(path), mode: mode, f: f, client: c, done: make(chan struct{})}
-}
-
-// send asks the server to set the watch, also when another call has done so: that call may not have been answered yet. done
-// is called with the answer, unless nothing was sent.
-func (w *PersistentWatch) send(done func(err error)) (*exchange[None], error) {
-	l, ws := w.link, &w.link.watches
+// addWatch asks the server to set a watch, also when another call has done so: that call may not have been answered yet. done
+// is called with the answer. An error says that nothing was sent.
+func (c Client) addWatch(l *Connection, path string, mode Mode, f func(zk.Event), done func(error)) (
+	*PersistentWatch, *exchange[None], error,
+) {
+	w := &PersistentWatch{link: l, path: c.Real(path), mode: mode, f: f, client: c, done: make(chan struct{})}
 	if err := l.Supports(proto.OpAddWatch); err != nil {
-		return nil, unsupported(err)
+		return w, nil, unsupported(err)
 	}
+	ws := &l.watches
 	ws.order.Lock()
 	defer ws.order.Unlock()
-	mode := ws.join(w)
-	q := askAddWatch(w.path, mode)
+	asked := ws.join(w)
+	q := askAddWatch(w.path, asked)
 	q.done = func(_ None, err error) {
-		ws.joined(w, mode, err)
-		l.session.core.noteUnknown(proto.OpAddWatch, err)
+		ws.joined(w, asked, err)
+		c.noteUnknown(proto.OpAddWatch, err)
 		done(unsupported(err))
 	}
-	return send(l, q), nil
+	return w, send(l, q), nil
 }
 
 // unsupported is err, or [ErrWatchUnsupported] if the server does not know the request.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
@@ -36,41 +37,33 @@ type watches struct {
 
 // watched is what is watched at one path. Guarded by watches.mu.
 type watched struct {
-	once     [2]*sharedWatch // by kind
-	views    []viewWatch     // of the reads of views
-	standing *standing       // nil: there is no persistent watch
+	once []*onceWatch // one for each user and kind
+
+	// The persistent watch that the server has, or is about to have.
+	members []*PersistentWatch // who share it
+	pending int32              // requests for it that are not answered
+	asked   Mode               // of the next request: Tree if that was asked for, and not refused
+	has     Mode               // of the server's
+	leaving bool               // it is being removed, unless somebody comes
 }
 
-// standing is the persistent watch that the server has at one path, or is about to have.
-type standing struct {
-	members [2][]*PersistentWatch // by mode; replaced, never changed
-	pending int                   // requests that are not answered; positive while has is noWatch
-	asked   Mode                  // of the next request: Tree if it was asked for, and not refused
-	has     Mode                  // of the server's
-	leaving bool                  // it is being removed, unless somebody comes
-}
-
-// noWatch is the mode of a watch that the server does not have.
+// noWatch is the mode of a persistent watch that the server does not have.
 const noWatch Mode = -1
 
-func (s *standing) needed() bool {
-	return len(s.members[Node])+len(s.members[Tree]) > 0 || s.pending > 0
+// onceWatch is a watch that an event uses up. All reads of one user that set the same kind share it.
+type onceWatch struct {
+	view    *view        // the user; nil: all callers of Watched
+	shared  *sharedWatch // what these wait for
+	setting int32        // reads that are about to set it
+	kind    WatchKind
+	set     bool // a read has set it
 }
 
-// kinds is a set of [WatchKind].
-type kinds uint8
-
-const (
-	onlyData kinds = 1 << WatchData
-	onlyList kinds = 1 << WatchChildren
-	anyKind        = onlyData | onlyList
-)
-
 // endedBy are the watches that an event ends.
-var endedBy = map[zk.EventType]kinds{
-	zk.EventNodeCreated:         onlyData,
-	zk.EventNodeDataChanged:     onlyData,
-	zk.EventNodeChildrenChanged: onlyList,
+var endedBy = map[zk.EventType]WatchKind{
+	zk.EventNodeCreated:         WatchData,
+	zk.EventNodeDataChanged:     WatchData,
+	zk.EventNodeChildrenChanged: WatchChildren,
 	zk.EventNodeDeleted:         anyKind,
 }
 
@@ -81,7 +74,7 @@ func (ws *watches) row(path string) *watched {
 		if ws.rows == nil {
 			ws.rows = make(map[string]*watched)
 		}
-		r = new(watched)
+		r = &watched{asked: noWatch, has: noWatch}
 		ws.rows[path] = r
 	}
 	return r
@@ -90,37 +83,41 @@ func (ws *watches) row(path string) *watched {
 // request reports whether the server has to be asked for a watch that fires once. As long as a persistent watch is
 // not answered the server may have, and keep, one that is not recursive, and that has events about lists.
 func (r *watched) request(kind WatchKind) bool {
-	return r.standing == nil || kind == WatchChildren && r.standing.has == Tree
+	return r.has == noWatch && r.pending == 0 || r.has == Tree && kind == WatchChildren
 }
 
-// fires reports whether there are watches that fire once.
-func (r *watched) fires() bool {
-	return r.once[WatchData] != nil || r.once[WatchChildren] != nil || len(r.views) > 0
-}
+// needed reports whether somebody uses what the server has. A watch that fires once may rely on the persistent one.
+func (r *watched) needed() bool { return len(r.once)+len(r.members) > 0 || r.pending > 0 }
 
 // begin returns the watch that a read is about to set, and whether the server has to be asked for it. It is asked also if it has
 // the watch. That changes nothing, unless the server has dropped it for an event that the client may not see.
 // Between begin and settle the watch cannot miss an event, as it is in the table before the request is sent.
-func (ws *watches) begin(path string, kind WatchKind) (w *sharedWatch, request bool) {
+func (ws *watches) begin(path string, kind WatchKind, v *view) (w *onceWatch, request bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	r := ws.row(path)
-	if r.once[kind] == nil {
-		r.once[kind] = &sharedWatch{in: ws, done: make(chan struct{})}
+	i := slices.IndexFunc(r.once, func(w *onceWatch) bool { return w.kind == kind && w.view == v })
+	if i < 0 {
+		w = &onceWatch{kind: kind, view: v}
+		if v == nil {
+			w.shared = &sharedWatch{in: ws, done: make(chan struct{})}
+		}
+		r.once = append(r.once, w)
+	} else {
+		w = r.once[i]
 	}
-	w = r.once[kind]
 	w.setting++
 	return w, r.request(kind)
 }
 
-// settle says how the read that begin was for has ended.
-func (ws *watches) settle(path string, kind WatchKind, w *sharedWatch, armed bool) {
+// settle says how a read that begin was for has ended: whether it has set the watch.
+func (ws *watches) settle(path string, w *onceWatch, set bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	w.setting--
-	w.armed = w.armed || armed
-	if r := ws.rows[path]; r != nil && r.once[kind] == w && !w.armed && w.setting == 0 {
-		r.once[kind] = nil
+	w.set = w.set || set
+	if r := ws.rows[path]; r != nil && !w.set && w.setting == 0 {
+		r.once = slices.DeleteFunc(r.once, func(other *onceWatch) bool { return other == w })
 		ws.reviewLocked(path)
 	}
 }
@@ -130,15 +127,10 @@ func (ws *watches) join(w *PersistentWatch) Mode {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	r := ws.row(w.path)
-	if r.standing == nil {
-		r.standing = &standing{has: noWatch}
-	}
-	s := r.standing
-	old := s.members[w.mode]
-	s.members[w.mode] = append(old[:len(old):len(old)], w)
-	s.pending++
-	s.asked = max(s.asked, w.mode)
-	return s.asked
+	r.members = append(r.members, w)
+	r.pending++
+	r.asked = max(r.asked, w.mode)
+	return r.asked
 }
 
 // joined notes how a request that join was for has ended.
@@ -146,22 +138,21 @@ func (ws *watches) joined(w *PersistentWatch, mode Mode, err error) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	r := ws.rows[w.path]
-	if r == nil || r.standing == nil {
+	if r == nil {
 		return // the connection has ended
 	}
-	s := r.standing
-	s.pending--
+	r.pending--
 	if err == nil {
-		s.has = max(s.has, mode)
-		if mode == Tree { // the server may have forgotten the watch of the list
-			ws.fireLocked(replaced(w.path), onlyList)
+		r.has = max(r.has, mode)
+		if mode == Tree { // the server may have dropped the watch of the list
+			ws.fireLocked(replaced(w.path), WatchChildren)
 		}
 	} else {
-		s.drop(w)
-		if s.pending == 0 {
-			s.asked = max(s.has, Node)
+		r.drop(w)
+		if r.pending == 0 {
+			r.asked = r.has
 		}
-		if s.has == noWatch {
+		if r.has == noWatch {
 			// Whoever has relied on it for a watch that fires once must look again, also if another request is under way.
 			ws.fireLocked(replaced(w.path), anyKind)
 		}
@@ -173,62 +164,54 @@ func (ws *watches) joined(w *PersistentWatch, mode Mode, err error) {
 func (ws *watches) leave(w *PersistentWatch) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if r := ws.rows[w.path]; r != nil && r.standing != nil {
-		r.standing.drop(w)
+	if r := ws.rows[w.path]; r != nil {
+		r.drop(w)
 		ws.reviewLocked(w.path)
 	}
 }
 
-func (s *standing) drop(w *PersistentWatch) {
-	var rest []*PersistentWatch
-	for _, m := range s.members[w.mode] {
-		if m != w {
-			rest = append(rest, m)
-		}
-	}
-	s.members[w.mode] = rest
+func (r *watched) drop(w *PersistentWatch) {
+	r.members = slices.DeleteFunc(r.members, func(other *PersistentWatch) bool { return other == w })
 }
 
-// reviewLocked sees to a persistent watch that nobody needs any more, and to an empty row. ws.mu is held.
+// reviewLocked deletes a row that nobody needs any more, a persistent watch in the background. ws.mu is held.
 func (ws *watches) reviewLocked(path string) {
 	r := ws.rows[path]
-	if r == nil {
-		return
-	}
-	if s := r.standing; s != nil && !s.needed() {
-		switch {
-		case s.has == noWatch:
-			r.standing = nil // the server refused
-		case !r.fires() && !s.leaving:
-			s.leaving = true
-			ws.link.session.core.background(func() { ws.remove(path, s) }) // it does not wait
-		}
-	}
-	if r.standing == nil && !r.fires() {
+	switch {
+	case r == nil || r.needed():
+	case r.has == noWatch:
 		delete(ws.rows, path)
+	case !r.leaving:
+		r.leaving = true
+		ws.link.session.core.background(func() { ws.remove(path) }) // it does not wait
 	}
 }
 
-// remove takes a persistent watch from the server, unless somebody needs it by now.
-func (ws *watches) remove(path string, s *standing) {
+// remove takes the watches at a path from the server, unless somebody needs one by now: then it returns nil.
+func (ws *watches) remove(path string) *exchange[None] {
 	ws.order.Lock()
 	defer ws.order.Unlock()
 	ws.mu.Lock()
-	s.leaving = false
-	r := ws.rows[path]
-	gone := r != nil && r.standing == s && !s.needed() && !r.fires()
-	if gone {
-		delete(ws.rows, path)
+	if r := ws.rows[path]; r != nil && r.needed() {
+		r.leaving = false
+		ws.mu.Unlock()
+		return nil
 	}
+	delete(ws.rows, path)
 	ws.mu.Unlock()
-	if gone {
-		post(ws.link, askRemoveWatch(path)) // that there is none (-121) is fine as well
-	}
+	return send(ws.link, askRemoveWatch(path)) // that there is none (-121) is fine as well
 }
 
 // notify runs on the connection's goroutine. Those that stay are first.
 func (ws *watches) notify(event zk.Event) {
-	found, list, parents := ws.covering(event)
+	var room [2][4]*PersistentWatch // on the stack: an event allocates nothing while a few watches have it
+	ws.mu.Lock()
+	found, list := room[0][:0], ws.following(event)
+	if r := ws.rows[event.Path]; event.Type != zk.EventNodeChildrenChanged || r == nil || r.has != Tree {
+		found = ws.covering(event, found)
+	} // otherwise it is for watches that fire once: for the others it has followed from the event about the child
+	parents := ws.covering(list, room[1][:0])
+	ws.mu.Unlock()
 	for _, w := range found {
 		w.notify(event)
 	}
@@ -238,87 +221,77 @@ func (ws *watches) notify(event zk.Event) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	ws.fireLocked(event, endedBy[event.Type])
-	if list.Path != "" {
-		ws.fireLocked(list, onlyList)
-	}
+	ws.fireLocked(list, endedBy[list.Type])
 }
 
-// fireLocked ends watches of some kinds at the event's path. ws.mu is held.
-func (ws *watches) fireLocked(event zk.Event, set kinds) {
-	r := ws.rows[event.Path]
-	if r == nil {
-		return
+// following is the event about the parent's list of children that follows from one about a child. It is empty if
+// the server sends it. ws.mu is held.
+func (ws *watches) following(event zk.Event) (list zk.Event) {
+	parent, _ := Split(event.Path)
+	r := ws.rows[parent]
+	if r == nil || r.asked != Tree || parent == event.Path {
+		return list
 	}
-	for kind, w := range r.once {
-		if w != nil && set&(1<<kind) != 0 {
-			r.once[kind] = nil
-			w.fire(event)
-		}
+	if event.Type == zk.EventNodeCreated || event.Type == zk.EventNodeDeleted {
+		list = zk.Event{Type: zk.EventNodeChildrenChanged, State: event.State, Path: parent}
 	}
-	r.useUp(set, func(v *view) bool { return v.fire(event) })
-	ws.reviewLocked(event.Path)
+	return list
 }
 
-// covering returns the persistent watches that an event concerns, and, if the server does not send that, the event about the
-// parent's list of children that follows from it, with those that it concerns.
-func (ws *watches) covering(event zk.Event) (found []*PersistentWatch, list zk.Event, parents []*PersistentWatch) {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	isList := event.Type == zk.EventNodeChildrenChanged
-	if s := ws.at(event.Path); s != nil && !(isList && s.has == Tree) {
-		found = s.members[Node]
-	}
-	if isList {
-		return found, list, nil
-	}
-	for path := event.Path; ; path, _ = Split(path) {
-		if s := ws.at(path); s != nil && found == nil {
-			found = s.members[Tree]
-		} else if s != nil {
-			found = append(found[:len(found):len(found)], s.members[Tree]...)
+// covering appends the persistent watches that an event concerns. ws.mu is held.
+func (ws *watches) covering(event zk.Event, found []*PersistentWatch) []*PersistentWatch {
+	for path := event.Path; path != ""; path, _ = Split(path) {
+		if r := ws.rows[path]; r != nil {
+			for _, w := range r.members {
+				if w.mode == Node && path == event.Path || w.mode == Tree && event.Type != zk.EventNodeChildrenChanged {
+					found = append(found, w)
+				}
+			}
 		}
-		if path == "/" || path == "" {
+		if path == "/" {
 			break
 		}
 	}
-	parent, _ := Split(event.Path)
-	if s := ws.at(parent); s != nil && s.asked == Tree && parent != event.Path && event.Type != zk.EventNodeDataChanged {
-		list = zk.Event{Type: zk.EventNodeChildrenChanged, State: event.State, Path: parent}
-		parents = s.members[Node]
-	}
-	return found, list, parents
+	return found
 }
 
-// at is the persistent watch at a path, or nil. ws.mu is held.
-func (ws *watches) at(path string) *standing {
-	if r := ws.rows[path]; r != nil {
-		return r.standing
+// fireLocked has an event use up watches of some kinds at its path. ws.mu is held.
+func (ws *watches) fireLocked(event zk.Event, kinds WatchKind) {
+	if r := ws.rows[event.Path]; r != nil {
+		r.once = slices.DeleteFunc(r.once, func(w *onceWatch) bool { return w.kind&kinds != 0 && w.fire(event) })
+		ws.reviewLocked(event.Path)
 	}
-	return nil
 }
 
-// end ends all watches, because the connection is gone.
+// fire passes an event on, and reports whether the watch has ended. That of a view has not while a read is under
+// way, which sets it anew behind the event.
+func (w *onceWatch) fire(event zk.Event) (ended bool) {
+	if w.view == nil {
+		w.shared.fire(event)
+		return true
+	}
+	w.view.fire(event)
+	w.set = false
+	return w.setting == 0
+}
+
+// end ends all watches, because the connection is gone. Those of a view end with its link.
 func (ws *watches) end(cause error) {
 	ws.mu.Lock()
 	rows := ws.rows
 	ws.rows = nil
+	var members []*PersistentWatch
 	for path, r := range rows {
 		for _, w := range r.once {
-			if w != nil {
-				w.fire(notWatching(path))
+			if w.view == nil {
+				w.shared.fire(notWatching(path))
 			}
 		}
+		members = append(members, r.members...)
 	}
 	ws.mu.Unlock()
-	for _, r := range rows {
-		if r.standing == nil {
-			continue
-		}
-		for _, members := range r.standing.members {
-			for _, w := range members {
-				w.end(cause)
-			}
-		}
+	for _, w := range members {
+		w.end(cause)
 	}
 }
 
