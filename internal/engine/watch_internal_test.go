@@ -122,3 +122,14 @@ func TestAReadThatFailsLeavesTheWatchOfAnother(t *testing.T) {
 	require.Equal(t, []string{"/a"}, ws.drop(v))
 	require.Empty(t, ws.rows)
 }
+
+// TestAPersistentWatchEndsWhoseConnectionEndsBeforeItsRequest is sent.
+func TestAPersistentWatchEndsWhoseConnectionEndsBeforeItsRequest(t *testing.T) {
+	var ws watches
+	w := &PersistentWatch{path: "/a", done: make(chan struct{})}
+	mode := ws.join(w)
+	ws.end(zk.ErrConnectionClosed)
+	require.Equal(t, zk.ErrConnectionClosed, w.Err())
+	ws.joined(w, mode, zk.ErrConnectionClosed)
+	require.Empty(t, ws.rows)
+}
