@@ -56,7 +56,7 @@ type Conn struct {
 	maxRequest int
 
 	events chan Event
-	wake   chan struct{} // capacity 1: there is something in lost
+	wake   chan *engine.Watch // capacity 1: one of those in lost
 
 	mu        sync.Mutex // guards what follows
 	state     State
@@ -119,7 +119,7 @@ func ConnectWithDialer(servers []string, sessionTimeout time.Duration, dialer Di
 func Connect(servers []string, sessionTimeout time.Duration, options ...Option) (*Conn, <-chan Event, error) {
 	c := &Conn{
 		events: make(chan Event, eventRoom),
-		wake:   make(chan struct{}, 1),
+		wake:   make(chan *engine.Watch, 1),
 		lost:   make(map[watchKey][]*waiter),
 	}
 	c.log.set(DefaultLogger)

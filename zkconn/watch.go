@@ -68,7 +68,7 @@ func (c *Conn) wait(path string, kind watchKind, w *waiter, set *framework.Watch
 			return
 		}
 		select {
-		case c.wake <- struct{}{}:
+		case c.wake <- (*engine.Watch)(set):
 		default:
 		}
 	})
@@ -83,7 +83,9 @@ func (w *waiter) fire(e Event) {
 func (c *Conn) setAgain() {
 	for {
 		select {
-		case <-c.wake:
+		case set := <-c.wake:
+			// It returns when all watches that end with the connection have ended: those of one node are compared together.
+			set.OnFire(func(zk.Event, *engine.Session) {})
 		case <-c.open.Done():
 			return
 		}
