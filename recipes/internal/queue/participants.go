@@ -1,15 +1,15 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/internal/queue/view"
 )
 
 // Participant is a lock.Participant. Both are aliases, so that each page shows the fields.
@@ -29,49 +29,44 @@ func (q *Queue) Participants(ctx context.Context) ([]Participant, error) {
 }
 
 func (q *Queue) participants(ctx context.Context) ([]Participant, error) {
-	v := q.views.Lookup(q.client, q.base)
-	children, err := q.children(ctx, v)
+	children, err := q.children(ctx, q.views.Lookup(q.client, q.base))
 	if err != nil {
 		return nil, err
 	}
+	all, errs := make([]Participant, len(children)), make([]error, len(children))
+	var wg sync.WaitGroup
+	for i, child := range children {
+		wg.Go(func() { all[i], errs[i] = q.participant(ctx, child) }) // ends with the answer
+	}
+	wg.Wait()
 	leases := q.MaxLeases()
-	var ps []Participant
-	for _, child := range children {
-		path := framework.Join(q.base, child)
-		node, err := q.node(ctx, v, child)
-		if errors.Is(err, zk.ErrNoNode) {
+	var found []Participant
+	for i, p := range all {
+		if errors.Is(errs[i], zk.ErrNoNode) {
 			continue
 		}
-		if err != nil {
+		turn, err := q.driver.Decide(children, children[i], leases)
+		if err = cmp.Or(errs[i], err); err != nil {
 			return nil, err
 		}
-		turn, err := q.driver.Decide(children, child, leases)
-		if err != nil {
-			return nil, err
-		}
-		ps = append(ps, Participant{
-			Path:    path,
-			Holds:   turn.Held,
-			Data:    slices.Clone(node.Data),
-			Session: node.Stat.EphemeralOwner,
-			Token:   node.Stat.Czxid,
-			Since:   time.UnixMilli(node.Stat.Ctime),
-		})
+		p.Holds = turn.Held
+		found = append(found, p)
 	}
-	return ps, nil
+	return found, nil
 }
 
-// node returns the data of a child: as the view knows them, if it does.
-func (q *Queue) node(ctx context.Context, v *view.View, child string) (*view.Node, error) {
-	get := func() (*view.Node, error) {
-		data, stat, err := q.client.Get(ctx, framework.Join(q.base, child))
-		if err != nil {
-			return nil, err
-		}
-		return &view.Node{Data: data, Stat: *stat}, nil
+// participant reads the node of a child.
+func (q *Queue) participant(ctx context.Context, child string) (Participant, error) {
+	path := framework.Join(q.base, child)
+	data, stat, err := q.client.Get(ctx, path)
+	if err != nil {
+		return Participant{}, err
 	}
-	if v == nil {
-		return get()
-	}
-	return v.Node(child, get)
+	return Participant{
+		Path:    path,
+		Data:    data,
+		Session: stat.EphemeralOwner,
+		Token:   stat.Czxid,
+		Since:   time.UnixMilli(stat.Ctime),
+	}, nil
 }

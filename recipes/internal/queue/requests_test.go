@@ -258,40 +258,62 @@ func TestDriverThatSaysNothingIsRefused(t *testing.T) {
 	length(t, server, q, 0)
 }
 
-func TestParticipantsOfAWatchedLockAreReadOnce(t *testing.T) {
+// TestParticipantsAreReadAtOnce: without a view there is a list, and then all reads take one round trip.
+func TestParticipantsAreReadAtOnce(t *testing.T) {
+	const roundTrip = time.Millisecond
+	for name, c := range map[string]struct {
+		view     bool
+		requests map[zktest.Op]int
+		takes    time.Duration
+	}{
+		"with a view":    {true, map[zktest.Op]int{zktest.OpGetData: 3}, roundTrip},
+		"without a view": {false, map[zktest.Op]int{zktest.OpGetData: 3, zktest.OpGetChildren2: 1}, 2 * roundTrip},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+				q, others := newQueue(t, client(), "/lock"), client()
+				if c.view {
+					watched(t, q)
+				}
+				nodes := queueOf(t, others, 3)
+				_, err := others.Set(t.Context(), nodes[1], []byte("new"), -1)
+				require.NoError(t, err)
+				synctest.Wait() // q's server has sent the events
+				server.ResetCounts()
+				began := time.Now()
+				ps, err := q.Participants(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, c.takes, time.Since(began))
+				require.Equal(t, c.requests, counted(server))
+				require.Len(t, ps, 3)
+				for i, p := range ps {
+					require.Equal(t, nodes[i], p.Path)
+					require.Equal(t, i == 0, p.Holds)
+				}
+				require.Equal(t, "new", string(ps[1].Data), "as it is now")
+			}, zktest.WithLatency(roundTrip))
+		})
+	}
+}
+
+func TestParticipantThatIsDeletedMeanwhileIsLeftOut(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		a, b := newQueue(t, client(), "/lock"), newQueue(t, client(), "/lock", lock.WithData([]byte("b")))
-		watched(t, a)
-		hold := acquire(t, a)
-		ctx, cancel := context.WithCancel(testbed.Context(t))
-		waiting := acquiring(t, ctx, b, server, 2)
-		participants := func() []queue.Participant {
-			t.Helper()
-			ps, err := a.Participants(testbed.Context(t))
-			require.NoError(t, err)
-			return ps
-		}
-		synctest.Wait() // a's server has sent the event of b's node, and b has set its watches
-		require.Len(t, participants(), 2)
-		server.ResetCounts()
-		for range 3 {
-			ps := participants()
-			require.Len(t, ps, 2)
-			require.True(t, ps[0].Holds)
-			require.Equal(t, "b", string(ps[1].Data))
-			ps[1].Data[0] = 'x' // is the caller's own
-		}
-		require.Empty(t, counted(server))
-
-		_, err := client().Set(testbed.Context(t), participants()[1].Path, []byte("new"), -1)
-		require.NoError(t, err)
-		testbed.Eventually(t, func() bool { return string(participants()[1].Data) == "new" }, "data that were written are read")
-
-		cancel()
-		require.ErrorIs(t, testbed.Receive(t, waiting, "the end of b's wait").err, context.Canceled)
-		testbed.Eventually(t, func() bool { return len(participants()) == 1 }, "b has gone")
-		require.NoError(t, hold.Release())
-		require.NoError(t, a.Do(testbed.Context(t), func(context.Context) error { return nil }))
+		q := newQueue(t, client(), "/lock")
+		nodes := queueOf(t, client(), 3)
+		gate := server.BlockReplies(zktest.OnOp(zktest.OpGetChildren2))
+		listed := make(chan []queue.Participant, 1)
+		go func() {
+			ps, err := q.Participants(t.Context())
+			assert.NoError(t, err)
+			listed <- ps
+		}()
+		testbed.Receive(t, gate.Arrived(), "the list")
+		require.NoError(t, server.Delete(nodes[0]))
+		gate.Open()
+		ps := testbed.Receive(t, listed, "the participants")
+		require.Len(t, ps, 2)
+		require.Equal(t, nodes[1], ps[0].Path)
+		require.False(t, ps[0].Holds, "the list showed one ahead")
 	})
 }
 

@@ -37,21 +37,17 @@ func (v *View) first() (names []string, expected int) {
 	return slices.Collect(maps.Keys(v.children)), v.load.cycles
 }
 
-// take takes the answer to the read of a child of the first list. A child that is missing is fine if its event came before.
-func (v *View) take(name string, data []byte, stat *zk.Stat, err error) error {
+// unread is why a child of the first list was not read. A child that is missing is fine if its event came before.
+func (v *View) unread(name string, err error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	c := v.children[name]
-	switch {
-	case c == nil && errors.Is(err, zk.ErrNoNode):
+	if v.children[name] == nil && errors.Is(err, zk.ErrNoNode) {
 		return nil
-	case c != nil && err == nil:
-		c.node = &Node{Data: data, Stat: *stat}
 	}
 	return err
 }
 
-// begin makes the view one that can be asked, unless it has ended: after list and take, when the watch is known to be set.
+// begin makes the view one that can be asked, unless it has ended: after list and read, when the watch is known to be set.
 func (v *View) begin() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -77,8 +73,6 @@ func (v *View) event(e zk.Event) {
 		alone, complete = v.add(name)
 	case e.Type == zk.EventNodeDeleted:
 		gone = v.drop(name)
-	case e.Type == zk.EventNodeDataChanged:
-		v.changed(name)
 	}
 	tooHeavy := v.load.heavy()
 	v.mu.Unlock()
@@ -143,14 +137,6 @@ func (v *View) drop(name string) Member {
 		v.wake(w)
 	}
 	return v.members[name]
-}
-
-// changed notes that the data of a child are not those that were read.
-func (v *View) changed(name string) {
-	if c := v.children[name]; c != nil {
-		c.changes++
-		c.node = nil
-	}
 }
 
 // wake notifies a waiter, unless that was done: a driver may have named a child twice. v.mu is held.

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/gocurator/curator/internal/wait"
 )
 
@@ -48,15 +46,6 @@ type child struct {
 	number int64
 
 	ours bool // it was admitted
-
-	changes int   // how often the data have changed
-	node    *Node // nil: not read since they changed
-}
-
-// Node is the data and the stat of a child.
-type Node struct {
-	Data []byte
-	Stat zk.Stat
 }
 
 // Member is a node of ours that the view has admitted. Its methods must not block.
@@ -154,31 +143,6 @@ func (v *View) Names(o Order) (names []string, ok bool, err error) {
 	}
 	names, err = v.ranking(o).names()
 	return names, true, err
-}
-
-// Node returns the data of a child, by get unless they are known: from the last get, if no event said that they changed since.
-func (v *View) Node(name string, get func() (*Node, error)) (*Node, error) {
-	v.mu.Lock()
-	c := v.children[name]
-	var known *Node
-	var changes int
-	if c != nil && v.state != over {
-		known, changes = c.node, c.changes
-	}
-	v.mu.Unlock()
-	if known != nil {
-		return known, nil
-	}
-	n, err := get()
-	if err != nil {
-		return nil, err
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if c != nil && v.state != over && c.changes == changes {
-		c.node = n
-	}
-	return n, nil
 }
 
 // Wait returns a waiter that is notified when one of the children called names is deleted; it is nil if one is deleted

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
@@ -30,43 +29,10 @@ func (v *View) created(name string) {
 	v.event(zk.Event{Type: zk.EventNodeCreated, Path: "/lock/" + name})
 }
 
-func (v *View) written(name string) {
-	v.event(zk.Event{Type: zk.EventNodeDataChanged, Path: "/lock/" + name})
-}
-
 // byName sorts all children by their names.
 type byName struct{}
 
 func (byName) SortKey(child string) (string, bool) { return child, true }
-
-func TestNodeIsReadAgainAfterAWrite(t *testing.T) {
-	v := newView("a-0000000000")
-	v.created("b-0000000001")
-	reads := 0
-	read := func(name string, during func()) string {
-		n, err := v.Node(name, func() (*Node, error) {
-			reads++
-			n := &Node{Data: fmt.Appendf(nil, "%d", reads)}
-			during()
-			return n, nil
-		})
-		require.NoError(t, err)
-		return string(n.Data)
-	}
-	nothing := func() {}
-
-	require.Equal(t, "1", read("b-0000000001", nothing))
-	require.Equal(t, "1", read("b-0000000001", nothing), "nobody has written")
-	v.written("b-0000000001")
-	require.Equal(t, "2", read("b-0000000001", func() { v.written("b-0000000001") }))
-	require.Equal(t, "3", read("b-0000000001", nothing), "the event came after the answer: what it said may be older")
-
-	require.Equal(t, "4", read("a-0000000000", nothing))
-	require.Equal(t, "4", read("a-0000000000", nothing), "who may read a node of the first list gets the events of writes to it")
-
-	v.end(nil)
-	require.Equal(t, "5", read("b-0000000001", nothing), "an ended view gets no events")
-}
 
 func TestNamesFollowTheEvents(t *testing.T) {
 	v := newView("c-0000000000")
@@ -96,14 +62,11 @@ func TestNamesFollowTheEvents(t *testing.T) {
 // TestChildOfTheFirstListIsRead has the answers that a read of such a child can have.
 func TestChildOfTheFirstListIsRead(t *testing.T) {
 	v := newView("a-0000000000", "b-0000000001")
-	require.NoError(t, v.take("a-0000000000", []byte("data"), &zk.Stat{}, nil))
-	n, err := v.Node("a-0000000000", nil)
-	require.NoError(t, err)
-	require.Equal(t, "data", string(n.Data))
-	require.ErrorIs(t, v.take("b-0000000001", nil, nil, zk.ErrNoAuth), zk.ErrNoAuth)
-	require.ErrorIs(t, v.take("b-0000000001", nil, nil, zk.ErrNoNode), zk.ErrNoNode, "its end was not reported")
+	require.NoError(t, v.unread("a-0000000000", nil))
+	require.ErrorIs(t, v.unread("b-0000000001", zk.ErrNoAuth), zk.ErrNoAuth)
+	require.ErrorIs(t, v.unread("b-0000000001", zk.ErrNoNode), zk.ErrNoNode, "its end was not reported")
 	v.event(zk.Event{Type: zk.EventNodeDeleted, Path: "/lock/b-0000000001"})
-	require.NoError(t, v.take("b-0000000001", nil, nil, zk.ErrNoNode))
+	require.NoError(t, v.unread("b-0000000001", zk.ErrNoNode))
 }
 
 // TestViewThatIsNotCompleteEnds: some events do not come to a client that may not read the node.

@@ -132,9 +132,7 @@ func (v *View) read(l engine.Link, most int) error {
 	}
 	answers := make(chan error, len(names))
 	for _, name := range names {
-		l.Get(framework.Join(v.path, name), func(data []byte, stat *zk.Stat, err error) {
-			answers <- v.take(name, data, stat, err)
-		})
+		l.Get(framework.Join(v.path, name), func(_ []byte, _ *zk.Stat, err error) { answers <- v.unread(name, err) })
 	}
 	var failed error
 	for range names {
