@@ -31,7 +31,7 @@ var viewBugs = []mutation{
 	{
 		name:  "a view does not read the nodes of its first list",
 		file:  "recipes/internal/queue/view/views.go",
-		edits: []edit{{old: "err = v.read(l, most)", new: "_ = most"}},
+		edits: []edit{{old: "err = v.read(l, names)", new: "_ = names"}},
 		pkg:   "recipes/internal/queue", test: "TestContenderThatMayNotReadIsRefused",
 		worlds: all, seed: 9,
 	},

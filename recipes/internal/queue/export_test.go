@@ -27,8 +27,8 @@ func (h *Hold) Lose(cause error) { h.lease.lose(cause) }
 
 // Alone reports whether nobody else is in the queue, by the events received so far.
 func (h *Hold) Alone() bool {
-	v := h.lease.node.inView()
-	return v != nil && v.Alone(h.lease.node)
+	n := h.lease.node
+	return !n.queue.isCrowded(n)
 }
 
 // Viewed reports whether the Queue's path has a view that can be asked.

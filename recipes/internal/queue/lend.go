@@ -185,7 +185,11 @@ func (l *lease) lend() func() {
 // isCrowded reports whether somebody else may be in the queue with our node. Only a view shows that.
 func (q *Queue) isCrowded(n *node) bool {
 	v := n.inView()
-	return v == nil || !v.Alone(n)
+	if v == nil {
+		return true
+	}
+	names, _, err := v.Names(q.order)
+	return err != nil || !slices.Equal(names, []string{n.Name()})
 }
 
 // retain keeps the node of a lease that was released, until somebody takes it over or wants the lock: a lease without a hold.

@@ -86,7 +86,8 @@ func (w *waiter) hold(ctx context.Context, wait bool) (*Hold, error) {
 // look returns the children of the lock, in order, at an instant after our create: from the view, or from a list.
 func (w *waiter) look(ctx context.Context) ([]string, error) {
 	if v := w.inView(); v != nil {
-		if children, ok, err := v.Queue(w.node); ok {
+		children, ok, err := v.Names(w.queue.order)
+		if ok && (err != nil || slices.Contains(children, w.Name())) {
 			return children, err
 		}
 	}
@@ -126,13 +127,13 @@ func (w *waiter) await(ctx context.Context, children, names []string, leases int
 		return w.sleep(ctx, nil, nil, changed)
 	}
 	if v := w.inView(); v != nil {
-		event, known := v.Wait(names)
-		if known && event == nil {
+		deleted, known := v.Wait(names)
+		if known && deleted == nil {
 			return w.missing(children, names)
 		}
-		if event != nil {
-			defer v.Cancel(event)
-			return w.sleep(ctx, event.Done(), nil, changed)
+		if deleted != nil {
+			defer v.Cancel(names, deleted)
+			return w.sleep(ctx, deleted, nil, changed)
 		}
 	}
 	err := w.awaitListed(ctx, children, names, changed)

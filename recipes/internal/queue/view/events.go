@@ -2,8 +2,6 @@ package view
 
 import (
 	"errors"
-	"maps"
-	"slices"
 
 	"github.com/go-zookeeper/zk"
 
@@ -12,29 +10,29 @@ import (
 
 // The answers and events of the connection of a view.
 
-// list takes the first list. Events that came before are contained in it.
-func (v *View) list(names []string, stat *zk.Stat, err error) {
+// list takes the first list. Events that came before are contained in it. A path that does not exist has no children.
+func (v *View) list(names []string, stat *zk.Stat, err error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.state != unlisted {
-		return
+	missing := errors.Is(err, zk.ErrNoNode)
+	switch {
+	case err != nil && !missing:
+		return err
+	case v.state != unlisted:
+		return nil
+	case len(names) > MaxOthers+v.load.cycles:
+		return errHeavy
 	}
 	v.state = listed
-	if err != nil {
-		return // a missing path has no children
+	if missing {
+		return nil
 	}
 	// Cversion is twice the children created less the children there are, in 32 bits without a sign.
 	v.next = int64((uint32(stat.Cversion) + uint32(stat.NumChildren)) / 2)
 	for _, name := range names {
 		v.children[name] = &child{number: -1}
 	}
-}
-
-// first returns the names of the children, and how many nodes of ours at most were created since the view was asked for.
-func (v *View) first() (names []string, expected int) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return slices.Collect(maps.Keys(v.children)), v.load.cycles
+	return nil
 }
 
 // unread is why a child of the first list was not read. A child that is missing is fine if its event came before.
@@ -61,20 +59,19 @@ func (v *View) begin() {
 func (v *View) event(e zk.Event) {
 	v.mu.Lock()
 	parent, name := framework.Split(e.Path)
-	complete := true // there was an event for every node so far, as far as the view can see
 	var gone Member
 	var alone []Member
+	var why error // of the end
 	switch {
 	case v.state != listed && v.state != ready:
 	case e.Path == v.path:
-		complete = v.pathEvent(e.Type)
+		why = v.pathEvent(e.Type)
 	case parent != v.path: // further below
 	case e.Type == zk.EventNodeCreated:
-		alone, complete = v.add(name)
+		alone, why = v.add(name)
 	case e.Type == zk.EventNodeDeleted:
-		gone = v.drop(name)
+		gone, why = v.drop(name)
 	}
-	tooHeavy := v.load.heavy()
 	v.mu.Unlock()
 	if gone != nil {
 		gone.Deleted()
@@ -82,82 +79,65 @@ func (v *View) event(e zk.Event) {
 	for _, m := range alone {
 		m.Joined()
 	}
-	switch {
-	case !complete:
-		v.end(errMissed)
-	case tooHeavy:
-		v.end(errHeavy)
+	if why != nil {
+		v.end(why)
 	}
 }
 
-// pathEvent takes what happened to the path. It is false if the view has children that are gone: a node with children
-// cannot be deleted.
-func (v *View) pathEvent(kind zk.EventType) bool {
+// pathEvent takes what happened to the path. The view is not complete if it has children then: a node with children cannot be
+// deleted.
+func (v *View) pathEvent(kind zk.EventType) error {
 	switch kind {
 	case zk.EventNodeCreated:
 		v.next = 0
 	case zk.EventNodeDeleted:
 		v.next = -1
 	default:
-		return true
+		return nil
 	}
-	return len(v.children) == 0
+	if len(v.children) > 0 {
+		return errMissed
+	}
+	return nil
 }
 
-// add adds a child that was created, and returns the members that were alone until then. It is not ok if the end of the child
-// before it was not reported, or the creation of the path.
-func (v *View) add(name string) (alone []Member, ok bool) {
+// add adds a child that was created, and returns the members that were alone until then. The view is not complete if the end of the
+// child before it was not reported, or the creation of the path.
+func (v *View) add(name string) (alone []Member, why error) {
 	if _, found := v.children[name]; found || v.next < 0 {
-		return nil, false
+		return nil, errMissed
 	}
 	v.children[name] = &child{number: v.next}
 	v.next++
 	for _, r := range v.rankings {
-		if only := r.insert(name); only != "" && v.members[only] != nil {
-			alone = append(alone, v.members[only])
+		if m := r.members[r.insert(name)]; m != nil {
+			alone = append(alone, m)
 		}
 	}
-	return alone, true
+	return alone, nil
 }
 
 // drop removes a child that was deleted, wakes its waiters, and returns the member whose node it is, if there is one.
-func (v *View) drop(name string) Member {
+func (v *View) drop(name string) (m Member, why error) {
 	c := v.children[name]
 	if c == nil {
-		return nil
+		return nil, nil
 	}
 	delete(v.children, name)
 	if !c.ours {
 		v.load.events += 2 // it was created, too
 	}
+	if v.load.heavy() {
+		why = errHeavy
+	}
+	c.wake()
 	for _, r := range v.rankings {
 		r.remove(name)
-	}
-	for _, w := range slices.Clone(v.waiters[name]) {
-		v.wake(w)
-	}
-	return v.members[name]
-}
-
-// wake notifies a waiter, unless that was done: a driver may have named a child twice. v.mu is held.
-func (v *View) wake(w *Waiter) {
-	if len(w.names) > 0 {
-		close(w.c)
-		v.forget(w)
-	}
-}
-
-// forget removes a waiter. v.mu is held.
-func (v *View) forget(w *Waiter) {
-	for _, name := range w.names {
-		rest := slices.DeleteFunc(v.waiters[name], func(other *Waiter) bool { return other == w })
-		if len(rest) == 0 {
-			delete(v.waiters, name)
-		} else {
-			v.waiters[name] = rest
+		if r.members[name] != nil {
+			m = r.members[name]
 		}
 	}
-	w.names = nil
+	return m, why
 }
 
 // end ends the view: because of why, or if that is nil because its connection has ended or nobody uses it. All that use it
@@ -173,16 +153,16 @@ func (v *View) end(why error) {
 	}
 	v.state = over
 	close(v.done)
-	for _, waiting := range v.waiters {
-		for _, w := range slices.Clone(waiting) {
-			v.wake(w)
-		}
+	for _, c := range v.children {
+		c.wake()
 	}
-	left := v.members
-	v.members = nil
+	left := v.rankings
+	v.children, v.rankings = nil, nil
 	v.mu.Unlock()
 	v.ended(v, why)
-	for _, m := range left {
-		m.ViewEnded()
+	for _, r := range left {
+		for _, m := range r.members {
+			m.ViewEnded()
+		}
 	}
 }

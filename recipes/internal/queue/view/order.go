@@ -28,7 +28,8 @@ func Sort(o Order, children []string) ([]string, error) {
 type ranking struct {
 	order     Order
 	ranks     []rank
-	exhausted int // children whose number gives no order
+	exhausted int               // children whose number gives no order
+	members   map[string]Member // by the name of their node
 }
 
 type rank struct{ key, name string }
@@ -42,7 +43,7 @@ func (r rank) compare(other rank) int {
 
 // newRanking sorts children, of which there are at most so many.
 func newRanking(o Order, children iter.Seq[string], most int) *ranking {
-	r := &ranking{order: o, ranks: make([]rank, 0, most)}
+	r := &ranking{order: o, ranks: make([]rank, 0, most), members: make(map[string]Member)}
 	for name := range children {
 		if key, ours := o.SortKey(name); ours {
 			r.count(name, 1)

@@ -20,11 +20,9 @@ type View struct {
 
 	mu       sync.Mutex // guards what follows; under it only SortKey, Name and Order of others are called
 	state    state
-	next     int64             // number that the server gives to the next child; -1: unknown, or there is no path
-	children map[string]*child // by name
-	rankings map[Order]*ranking
-	waiters  map[string][]*Waiter // by the name of the child that they wait for
-	members  map[string]Member    // by the name of their node
+	next     int64              // number that the server gives to the next child; -1: unknown, or there is no path
+	children map[string]*child  // by name
+	rankings map[Order]*ranking // all that have members, and some others
 	load     load
 	ended    func(*View, error) // called once, when the view is over
 }
@@ -45,7 +43,8 @@ type child struct {
 	// children created before. It is -1 if the child was in the first list.
 	number int64
 
-	ours bool // it was admitted
+	ours  bool            // it was admitted
+	waits []chan struct{} // each is closed when one of its children is deleted, or the view has ended
 }
 
 // Member is a node of ours that the view has admitted. Its methods must not block.
@@ -62,15 +61,6 @@ type Member interface {
 	// ViewEnded is called when the view has ended: list from now on.
 	ViewEnded()
 }
-
-// Waiter is notified once, when a child was deleted or the view has ended.
-type Waiter struct {
-	names []string      // nil when it was notified, or has given up
-	c     chan struct{} // closed then
-}
-
-// Done is closed when the waiter is notified.
-func (w *Waiter) Done() <-chan struct{} { return w.c }
 
 // Await returns when the view can be asked, or has ended.
 func (v *View) Await(ctx context.Context) error {
@@ -91,8 +81,7 @@ func (v *View) Admit(m Member) bool {
 	ok := c != nil && v.state == ready && (c.number < 0 || c.number == number)
 	if ok {
 		c.ours = true
-		v.members[m.Name()] = m
-		v.ranking(m.Order()) // for Joined
+		v.ranking(m.Order()).members[m.Name()] = m
 	}
 	v.mu.Unlock()
 	if gap {
@@ -105,36 +94,13 @@ func (v *View) Admit(m Member) bool {
 func (v *View) Dismiss(m Member) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.members[m.Name()] == m {
-		delete(v.members, m.Name())
+	if r := v.rankings[m.Order()]; r != nil && r.members[m.Name()] == m {
+		delete(r.members, m.Name())
 	}
 }
 
-// Queue returns the names of the children that belong to a member's lock, in its order. It is false if the view cannot
-// say. The error is ErrSequenceExhausted.
-func (v *View) Queue(m Member) (names []string, ok bool, err error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if !v.has(m) {
-		return nil, false, nil
-	}
-	names, err = v.ranking(m.Order()).names()
-	return names, true, err
-}
-
-// Alone reports whether a member is there and nobody else belongs to its lock.
-func (v *View) Alone(m Member) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.has(m) && len(v.ranking(m.Order()).ranks) == 1
-}
-
-// has reports whether a member and its node are there. v.mu is held.
-func (v *View) has(m Member) bool {
-	return v.members[m.Name()] == m && v.children[m.Name()] != nil
-}
-
-// Names is Queue for somebody without a node, at any instant.
+// Names returns the names of the children that belong to a lock, in its order. It is false if the view cannot say. The error is
+// ErrSequenceExhausted. If a member is among the names, they are what a list after its create would show.
 func (v *View) Names(o Order) (names []string, ok bool, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -145,9 +111,9 @@ func (v *View) Names(o Order) (names []string, ok bool, err error) {
 	return names, true, err
 }
 
-// Wait returns a waiter that is notified when one of the children called names is deleted; it is nil if one is deleted
-// already. known is false if the view has ended.
-func (v *View) Wait(names []string) (w *Waiter, known bool) {
+// Wait returns a channel that is closed when one of the children called names is deleted, or the view has ended. It is nil if one
+// is deleted already. known is false if the view has ended.
+func (v *View) Wait(names []string) (deleted chan struct{}, known bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.state == over {
@@ -158,36 +124,42 @@ func (v *View) Wait(names []string) (w *Waiter, known bool) {
 			return nil, true
 		}
 	}
-	w = &Waiter{names: slices.Clone(names), c: make(chan struct{})}
+	deleted = make(chan struct{})
 	for _, name := range names {
-		v.waiters[name] = append(v.waiters[name], w)
+		c := v.children[name]
+		c.waits = append(c.waits, deleted)
 	}
-	return w, true
+	return deleted, true
 }
 
-// Cancel ends a wait.
-func (v *View) Cancel(w *Waiter) {
+// Cancel ends a wait for the children called names. Each Wait that returned a channel needs it, in the end.
+func (v *View) Cancel(names []string, deleted chan struct{}) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.forget(w)
+	for _, name := range names {
+		if c := v.children[name]; c != nil {
+			c.waits = slices.DeleteFunc(c.waits, func(other chan struct{}) bool { return other == deleted })
+		}
+	}
 }
 
-// ranking returns the children that belong to a lock. Rankings that no member has are kept for the next acquire, unless they are
-// many: most paths have one or two drivers. v.mu is held.
-func (v *View) ranking(o Order) *ranking {
-	if r := v.rankings[o]; r != nil {
-		return r
-	}
-	if len(v.rankings) > keptRankings {
-		used := make(map[Order]bool)
-		for _, m := range v.members {
-			used[m.Order()] = true
+// wake ends the waits for a child. v.mu is held.
+func (c *child) wake() {
+	for _, deleted := range c.waits {
+		if !wait.Closed(deleted) { // by another child, or since a driver has named this one twice
+			close(deleted)
 		}
-		maps.DeleteFunc(v.rankings, func(o Order, _ *ranking) bool { return !used[o] })
 	}
-	r := newRanking(o, maps.Keys(v.children), len(v.children))
-	v.rankings[o] = r
+}
+
+// ranking returns the children that belong to a lock. One without members is kept for the next acquire, until there is
+// another. v.mu is held.
+func (v *View) ranking(o Order) *ranking {
+	r := v.rankings[o]
+	if r == nil {
+		maps.DeleteFunc(v.rankings, func(_ Order, r *ranking) bool { return len(r.members) == 0 })
+		r = newRanking(o, maps.Keys(v.children), len(v.children))
+		v.rankings[o] = r
+	}
 	return r
 }
-
-const keptRankings = 4

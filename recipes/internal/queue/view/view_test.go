@@ -15,12 +15,10 @@ func newView(listed ...string) *View {
 		done:     make(chan struct{}),
 		children: make(map[string]*child),
 		rankings: make(map[Order]*ranking),
-		waiters:  make(map[string][]*Waiter),
-		members:  make(map[string]Member),
 		ended:    func(*View, error) {},
 	}
 	n := int32(len(listed))
-	v.list(listed, &zk.Stat{Cversion: n, NumChildren: n}, nil)
+	_ = v.list(listed, &zk.Stat{Cversion: n, NumChildren: n}, nil)
 	v.begin()
 	return v
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"sync"
@@ -61,13 +62,11 @@ func (vs *Views) Get(client *framework.Client, session *framework.Session, path 
 		next:     -1,
 		children: make(map[string]*child),
 		rankings: make(map[Order]*ranking),
-		waiters:  make(map[string][]*Waiter),
-		members:  make(map[string]Member),
-		load:     load{used: now, cycles: 1},
+		load:     load{used: now, cycles: 1 + own}, // each node of ours is of an acquire
 		ended:    func(v *View, why error) { vs.ended(session, real, v, why) },
 	}
 	vs.byPath[real] = v
-	go v.watch(client, session, MaxOthers+own) // ends with the view, or with its connection
+	go v.watch(client, session) // ends with the view, or with its connection
 	return v
 }
 
@@ -78,67 +77,50 @@ func (vs *Views) Lookup(client *framework.Client, path string) *View {
 	return vs.byPath[engine.Of(client).Real(path)]
 }
 
-// watch sets the watch of a view, reads the first list and its nodes, of which there may be so many besides those that are being
-// created, and ends the view with its connection.
-func (v *View) watch(client *framework.Client, session *framework.Session, most int) {
+// watch sets the watch of a view, reads the first list and its nodes, and ends the view with its connection.
+func (v *View) watch(client *framework.Client, session *framework.Session) {
 	l, err := engine.Of(client).Link(framework.InSession(session.Context(), session))
 	if err != nil {
 		v.end(nil)
 		return
 	}
-	watched, listed := make(chan error, 1), make(chan error, 1)
-	remove := l.Watch(v.path, engine.Tree, v.event, func(err error) { watched <- err })
+	answers := make(chan error, 2)
+	remove := l.Watch(v.path, engine.Tree, v.event, func(err error) { answers <- err })
 	defer remove()
-	l.Children(v.path, func(names []string, stat *zk.Stat, err error) {
-		v.list(names, stat, err)
-		listed <- err
+	defer v.end(nil) // before remove: then nothing is reported any more
+	var names []string
+	l.Children(v.path, func(listed []string, stat *zk.Stat, err error) {
+		names = listed
+		answers <- v.list(listed, stat, err)
 	})
-	err = <-watched
-	if list := <-listed; err == nil && !errors.Is(list, zk.ErrNoNode) {
-		err = list
-	}
-	if err == nil {
-		err = v.read(l, most)
+	if err = cmp.Or(<-answers, <-answers); err == nil {
+		err = v.read(l, names)
 	}
 	if err != nil {
 		v.end(err)
 		return
 	}
 	v.begin()
-	timer := time.NewTimer(idle)
-	defer timer.Stop()
-	for {
+	for left := idle; left > 0; left = v.untilIdle() {
 		select {
 		case <-l.Down():
-			v.end(nil)
-		case <-timer.C:
-			if left := v.untilIdle(); left > 0 {
-				timer.Reset(left)
-			} else {
-				v.end(nil)
-			}
+			return
 		case <-v.done:
 			return
+		case <-time.After(left):
 		}
 	}
 }
 
 // read reads the nodes of the first list. Servers report the end of a node only to those who may read it, so the view cannot
 // be asked if one of them may not be read.
-func (v *View) read(l engine.Link, most int) error {
-	names, creating := v.first()
-	if len(names) > most+creating {
-		return errHeavy
-	}
+func (v *View) read(l engine.Link, names []string) (failed error) {
 	answers := make(chan error, len(names))
 	for _, name := range names {
 		l.Get(framework.Join(v.path, name), func(_ []byte, _ *zk.Stat, err error) { answers <- v.unread(name, err) })
 	}
-	var failed error
 	for range names {
-		if err := <-answers; err != nil {
-			failed = err
-		}
+		failed = cmp.Or(failed, <-answers)
 	}
 	return failed
 }
@@ -153,8 +135,10 @@ var (
 func (v *View) untilIdle() time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if len(v.members) > 0 {
-		return idle
+	for _, r := range v.rankings {
+		if len(r.members) > 0 {
+			return idle
+		}
 	}
 	return idle - time.Since(v.load.used)
 }
