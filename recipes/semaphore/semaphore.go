@@ -203,16 +203,13 @@ func (s *Semaphore) Max(ctx context.Context) (int, error) {
 }
 
 // acquire acquires n leases, and has the observer know.
-func (s *Semaphore) acquire(ctx context.Context, op string, n int, mayWait bool) (holds []*queue.Hold, err error) {
+func (s *Semaphore) acquire(ctx context.Context, op string, n int, mayWait bool) ([]*queue.Hold, error) {
 	if n < 1 {
 		return nil, s.opError(op, fmt.Errorf("%w: %d leases", framework.ErrBadArgument, n))
 	}
-	err = s.leases.Observed(ctx, func(ctx context.Context) ([]*queue.Hold, error) {
-		holds, err = s.obtain(ctx, n, mayWait)
-		err = s.opError(op, err)
-		return holds, err
-	})
-	if err != nil {
+	ctx, done := s.leases.Observe(ctx)
+	holds, err := s.obtain(ctx, n, mayWait)
+	if err = done(s.opError(op, err), holds...); err != nil {
 		return nil, s.opError(op, err)
 	}
 	return holds, nil

@@ -51,10 +51,12 @@ func (q *Queue) enter(ctx context.Context, wait bool) (*Hold, error) {
 	if outer := q.HeldIn(ctx); outer != nil && !q.cfg.Plain {
 		return outer.again(ctx)
 	}
-	if q.observer() == nil {
-		return q.obtain(ctx, wait)
+	ctx, done := q.Observe(ctx)
+	h, err := q.obtain(ctx, wait)
+	if err = done(err, h); err != nil {
+		return nil, err
 	}
-	return q.observed(ctx, func(ctx context.Context) (*Hold, error) { return q.obtain(ctx, wait) })
+	return h, nil
 }
 
 // enterAgain ends a hold, and acquires a new one at the end of the queue.
@@ -72,10 +74,12 @@ func (q *Queue) enterAgain(ctx context.Context, h *Hold) (*Hold, error) {
 		}
 		return q.enter(ctx, true)
 	}
-	return q.observed(ctx, func(ctx context.Context) (*Hold, error) {
-		next, err := q.replace(ctx, h.lease)
-		return next, q.unreachable(ctx, err)
-	})
+	ctx, done := q.Observe(ctx)
+	next, err := q.replace(ctx, h.lease)
+	if err = done(q.unreachable(ctx, err), next); err != nil {
+		return nil, err
+	}
+	return next, nil
 }
 
 // obtain acquires a new hold: with a node that another goroutine lends or has left, or in the servers' queue.

@@ -19,50 +19,39 @@ func (q *Queue) observer() *framework.Observer {
 // observedKey is the key of a context with which an acquire of a Queue is reported already.
 type observedKey struct{ queue *Queue }
 
-// observed acquires with obtain, and has the observer notified.
-func (q *Queue) observed(ctx context.Context, obtain func(context.Context) (*Hold, error)) (h *Hold, err error) {
-	err = q.Observed(ctx, func(ctx context.Context) ([]*Hold, error) {
-		h, err = obtain(ctx)
-		return []*Hold{h}, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return h, nil
-}
-
-// Observed acquires with obtain, and has the observer, if there is one, notified of each hold. What has failed is one acquire.
-// What obtain acquires of this queue with its context is not reported again. A hold that was lost while the observer was notified
-// is not given to the caller: the error is the cause, and all holds have been given back.
-func (q *Queue) Observed(ctx context.Context, obtain func(context.Context) ([]*Hold, error)) error {
+// Observe notifies the observer, if there is one, of an acquire that begins. Whoever acquires does so with the context, and calls
+// done with what comes of it: its holds, or an error of the whole acquire. What is acquired of this queue with the context is not
+// reported again. A hold that was lost while the observer was notified is not for the caller: the error of done is the cause,
+// and all holds have been given back.
+func (q *Queue) Observe(ctx context.Context) (observed context.Context, done func(err error, holds ...*Hold) error) {
 	o := q.observer()
 	if o == nil || ctx.Value(observedKey{q}) != nil {
-		_, err := obtain(ctx)
-		return err
+		return ctx, func(err error, _ ...*Hold) error { return err }
 	}
 	began := time.Now()
 	e := framework.AcquiringEvent{Path: q.base, Name: q.name}
 	first := o.Acquiring(ctx, e)
-	holds, err := obtain(context.WithValue(first, observedKey{q}, true))
-	waited := time.Since(began)
-	if err != nil {
-		o.NotAcquired(first, framework.NotAcquiredEvent{Path: q.base, Name: q.name, Waited: waited, Err: err})
+	return context.WithValue(first, observedKey{q}, true), func(err error, holds ...*Hold) error {
+		waited := time.Since(began)
+		if err != nil {
+			o.NotAcquired(first, framework.NotAcquiredEvent{Path: q.base, Name: q.name, Waited: waited, Err: err})
+			return err
+		}
+		for i, h := range holds {
+			own := first
+			if i > 0 {
+				own = o.Acquiring(ctx, e)
+			}
+			h.observe(o.Acquired(own, framework.AcquiredEvent{Path: q.base, Name: q.name, Node: h.lease.node.path, Waited: waited}), o)
+		}
+		for _, h := range holds {
+			err = cmp.Or(err, h.Err())
+		}
+		if err != nil {
+			Leave(holds)
+		}
 		return err
 	}
-	for i, h := range holds {
-		own := first
-		if i > 0 {
-			own = o.Acquiring(ctx, e)
-		}
-		h.observe(o.Acquired(own, framework.AcquiredEvent{Path: q.base, Name: q.name, Node: h.lease.node.path, Waited: waited}), o)
-	}
-	for _, h := range holds {
-		err = cmp.Or(err, h.Err())
-	}
-	if err != nil {
-		Leave(holds)
-	}
-	return err
 }
 
 // notifyJoined notifies the observer, if there is one, that the node has joined the queue.
