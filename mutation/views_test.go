@@ -12,7 +12,7 @@ var viewBugs = []mutation{
 	{
 		name:  "whoever waits for the only one ahead does not look whether its own node is there",
 		file:  "recipes/internal/queue/listed.go",
-		edits: []edit{{old: " && w.ahead == 1 && !wait.Closed(own) {", new: " && w.ahead == 1 {"}},
+		edits: []edit{{old: " && w.ahead == 1 && !wait.Closed(w.own.Done()) {", new: " && w.ahead == 1 {"}},
 		pkg:   "recipes/internal/queue", test: "TestTheNextWhoseNodeIsDeletedQueuesAgain",
 	},
 	{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 
 	"github.com/go-zookeeper/zk"
 
@@ -39,14 +38,14 @@ func (w *waiter) awaitListed(ctx context.Context, children, names []string, chan
 	if lookAhead {
 		names = children[max(w.ahead-2, 0):][:1]
 	}
-	var own <-chan struct{} // nil: we need not know of our node
 	for !wait.Closed(changed) {
+		var fired []<-chan struct{}
 		if lookAhead {
 			// Our node first: an event about it comes before that of a later deletion.
 			if err := w.watchOwn(ctx); err != nil {
 				return err
 			}
-			own = w.own.Done()
+			fired = append(fired, w.own.Done())
 		}
 		watches, err := w.queue.watchAll(ctx, names)
 		if err != nil {
@@ -55,13 +54,16 @@ func (w *waiter) awaitListed(ctx context.Context, children, names []string, chan
 		if watches == nil {
 			err = w.missing(children, names)
 		} else {
-			err = w.sleepUntil(ctx, watches, own, changed)
+			for _, watch := range watches {
+				fired = append(fired, watch.Done())
+			}
+			err = w.sleep(ctx, changed, fired...)
 		}
 		if err != nil {
 			return err
 		}
 		if watches == nil || slices.ContainsFunc(watches, deleted) {
-			if lookAhead && w.ahead == 1 && !wait.Closed(own) {
+			if lookAhead && w.ahead == 1 && !wait.Closed(w.own.Done()) {
 				w.known = children[1:]
 			}
 			return nil
@@ -134,34 +136,13 @@ func (q *Queue) watchList(ctx context.Context, names []string) ([]*framework.Wat
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, err
 	}
-	there := make(map[string]bool, len(children))
-	for _, child := range children {
-		there[child] = true
-	}
-	if slices.ContainsFunc(names, func(name string) bool { return !there[name] }) {
-		return nil, nil
+	slices.Sort(children)
+	for _, name := range names {
+		if _, found := slices.BinarySearch(children, name); !found {
+			return nil, nil
+		}
 	}
 	return []*framework.Watch{watch}, nil
-}
-
-// sleepUntil is sleep until one of the watches fires.
-func (w *waiter) sleepUntil(ctx context.Context, watches []*framework.Watch, also, changed <-chan struct{}) error {
-	if len(watches) == 1 {
-		return w.sleep(ctx, watches[0].Done(), also, changed)
-	}
-	awake, fired := make(chan struct{}), make(chan struct{})
-	defer close(awake)
-	var once sync.Once
-	for _, watch := range watches {
-		go func() { // ends with the first watch that fires, or when nobody waits any more
-			select {
-			case <-watch.Done():
-				once.Do(func() { close(fired) })
-			case <-awake:
-			}
-		}()
-	}
-	return w.sleep(ctx, fired, also, changed)
 }
 
 // deleted reports whether the node that is watched is deleted, or one of its children may be.

@@ -124,7 +124,7 @@ func (w *waiter) await(ctx context.Context, children, names []string, leases int
 		defer stop()
 	}
 	if len(names) == 0 {
-		return w.sleep(ctx, nil, nil, changed)
+		return w.sleep(ctx, changed)
 	}
 	if v := w.inView(); v != nil {
 		deleted, known := v.Wait(names)
@@ -133,7 +133,7 @@ func (w *waiter) await(ctx context.Context, children, names []string, leases int
 		}
 		if deleted != nil {
 			defer v.Cancel(names, deleted)
-			return w.sleep(ctx, deleted, nil, changed)
+			return w.sleep(ctx, changed, deleted)
 		}
 	}
 	err := w.awaitListed(ctx, children, names, changed)
@@ -154,11 +154,16 @@ func (w *waiter) missing(children, names []string) error {
 	return nil
 }
 
-// sleep returns when fired, also or changed is closed. An error means that waiting is useless.
-func (w *waiter) sleep(ctx context.Context, fired, also, changed <-chan struct{}) error {
+// sleep returns when changed or one of fired, of which there are at most maxWatched, is closed. An error means that waiting is
+// useless.
+func (w *waiter) sleep(ctx context.Context, changed <-chan struct{}, fired ...<-chan struct{}) error {
+	var one [maxWatched]<-chan struct{} // the others are nil: they are never closed
+	copy(one[:], fired)
 	select {
-	case <-fired:
-	case <-also:
+	case <-one[0]:
+	case <-one[1]:
+	case <-one[2]:
+	case <-one[3]:
 	case <-changed:
 	case <-w.gone:
 		return &nodeLost{ErrNodeDeleted}
