@@ -26,13 +26,15 @@ func Sort(o Order, children []string) ([]string, error) {
 
 // ranking is the children that belong to one kind of lock, sorted.
 type ranking struct {
-	order     Order
-	ranks     []rank
-	exhausted int               // children whose number gives no order
-	members   map[string]Member // by the name of their node
+	order   Order
+	ranks   []rank
+	members map[string]Member // by the name of their node
 }
 
-type rank struct{ key, name string }
+type rank struct {
+	key, name string
+	exhausted bool
+}
 
 func (r rank) compare(other rank) int {
 	if c := strings.Compare(r.key, other.key); c != 0 {
@@ -45,22 +47,27 @@ func (r rank) compare(other rank) int {
 func newRanking(o Order, children iter.Seq[string], most int) *ranking {
 	r := &ranking{order: o, ranks: make([]rank, 0, most), members: make(map[string]Member)}
 	for name := range children {
-		if key, ours := o.SortKey(name); ours {
-			r.count(name, 1)
-			r.ranks = append(r.ranks, rank{key, name})
+		if one, ours := r.rank(name); ours {
+			r.ranks = append(r.ranks, one)
 		}
 	}
 	slices.SortFunc(r.ranks, rank.compare)
 	return r
 }
 
+// rank returns where a child belongs, if it does.
+func (r *ranking) rank(name string) (one rank, ours bool) {
+	key, ours := r.order.SortKey(name)
+	return rank{key, name, ours && Exhausted(name)}, ours
+}
+
 // names returns the names in order, or ErrSequenceExhausted.
 func (r *ranking) names() ([]string, error) {
-	if r.exhausted > 0 {
-		return nil, ErrSequenceExhausted
-	}
 	names := make([]string, len(r.ranks))
 	for i, r := range r.ranks {
+		if r.exhausted {
+			return nil, ErrSequenceExhausted
+		}
 		names[i] = r.name
 	}
 	return names, nil
@@ -68,33 +75,21 @@ func (r *ranking) names() ([]string, error) {
 
 // insert adds a name. It returns the name that was the only one until then, or "".
 func (r *ranking) insert(name string) (only string) {
-	key, ours := r.order.SortKey(name)
+	one, ours := r.rank(name)
 	if !ours {
 		return ""
 	}
 	if len(r.ranks) == 1 {
 		only = r.ranks[0].name
 	}
-	r.count(name, 1)
-	i, _ := slices.BinarySearchFunc(r.ranks, rank{key, name}, rank.compare)
-	r.ranks = slices.Insert(r.ranks, i, rank{key, name})
+	i, _ := slices.BinarySearchFunc(r.ranks, one, rank.compare)
+	r.ranks = slices.Insert(r.ranks, i, one)
 	return only
 }
 
+// remove removes a name.
 func (r *ranking) remove(name string) {
-	if key, ours := r.order.SortKey(name); ours {
-		r.count(name, -1)
-		if i, found := slices.BinarySearchFunc(r.ranks, rank{key, name}, rank.compare); found {
-			r.ranks = slices.Delete(r.ranks, i, i+1)
-		}
-	}
-}
-
-// count notes that a child was added or removed.
-func (r *ranking) count(name string, n int) {
-	if Exhausted(name) {
-		r.exhausted += n
-	}
+	r.ranks = slices.DeleteFunc(r.ranks, func(one rank) bool { return one.name == name })
 }
 
 // Exhausted reports whether a node's number gives no order any more. The server's counter becomes negative
