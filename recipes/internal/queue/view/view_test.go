@@ -5,6 +5,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/wait"
 )
 
 // newView is a view of /lock that can be asked. Its first list has the children called listed, with the numbers from 0 on.
@@ -55,6 +57,76 @@ func TestNamesFollowTheEvents(t *testing.T) {
 	v.end(nil)
 	_, ok, _ = v.Names(byName{})
 	require.False(t, ok, "an ended view says nothing")
+}
+
+// member is a node of ours that counts what it is notified of.
+type member struct {
+	name                   string
+	joined, deleted, ended int
+}
+
+func (m *member) Name() string { return m.name }
+func (m *member) Order() Order { return byName{} }
+func (m *member) Joined()      { m.joined++ }
+func (m *member) Deleted()     { m.deleted++ }
+func (m *member) ViewEnded()   { m.ended++ }
+
+// otherOrder is one of many orders to which no child belongs.
+type otherOrder int
+
+func (otherOrder) SortKey(string) (string, bool) { return "", false }
+
+// TestMemberIsNotifiedWhateverElseIsAsked of a view: what it keeps for other orders is limited.
+func TestMemberIsNotifiedWhateverElseIsAsked(t *testing.T) {
+	v := newView()
+	m := &member{name: "a-0000000000"}
+	v.created(m.name)
+	require.True(t, v.Admit(m))
+	for n := range otherOrder(100) {
+		_, ok, err := v.Names(n)
+		require.True(t, ok)
+		require.NoError(t, err)
+	}
+	require.Len(t, v.rankings, 2, "that of the member, and the last one")
+	v.created("b-0000000001")
+	require.Equal(t, 1, m.joined)
+	v.created("c-0000000002")
+	require.Equal(t, 1, m.joined, "it was not alone any more")
+	v.event(zk.Event{Type: zk.EventNodeDeleted, Path: "/lock/" + m.name})
+	require.Equal(t, 1, m.deleted)
+	v.end(nil)
+	require.Equal(t, 1, m.ended)
+
+	v = newView()
+	v.created(m.name)
+	require.True(t, v.Admit(m))
+	v.Dismiss(m)
+	v.created("b-0000000001")
+	v.end(nil)
+	require.Equal(t, member{name: m.name, joined: 1, deleted: 1, ended: 1}, *m, "it is not a member any more")
+}
+
+// TestWaitEndsOnce: with the first child that is deleted, or with the view.
+func TestWaitEndsOnce(t *testing.T) {
+	v := newView("a-0000000000", "b-0000000001")
+	both := []string{"a-0000000000", "b-0000000001", "b-0000000001"}
+	first, known := v.Wait(both)
+	require.True(t, known)
+	second, _ := v.Wait(both[1:])
+	canceled, _ := v.Wait(both)
+	v.Cancel(both, canceled)
+	v.event(zk.Event{Type: zk.EventNodeDeleted, Path: "/lock/a-0000000000"})
+	require.True(t, wait.Closed(first))
+	require.False(t, wait.Closed(second))
+	gone, known := v.Wait(both)
+	require.True(t, known)
+	require.Nil(t, gone, "one is deleted already")
+	v.end(nil)
+	require.True(t, wait.Closed(second))
+	require.False(t, wait.Closed(canceled))
+	_, known = v.Wait(both[1:])
+	require.False(t, known, "the view has ended")
+	v.Cancel(both, first)
 }
 
 // TestChildOfTheFirstListIsRead has the answers that a read of such a child can have.
