@@ -18,7 +18,7 @@ const MaxOthers = 12
 // load counts what a view costs and how often it is used. It is guarded by View.mu.
 type load struct {
 	used   time.Time // when a lock last asked for the view
-	cycles int       // how often that was; each time at most one node of ours is created
+	cycles int       // how often that was, and our nodes before: each time at most one is created
 	events int       // about nodes of others that have been deleted
 }
 
