@@ -2,11 +2,18 @@ package framework_test
 
 import (
 	"context"
+	"fmt"
+	"net"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 	"github.com/stretchr/testify/require"
 )
@@ -68,6 +75,47 @@ func TestCreateThatIsCarriedOutLateLeavesNoNode(t *testing.T) {
 	}, "it goes when it comes")
 	_, err = server.Get(path)
 	require.NoError(t, err, "the one that was made instead stays")
+}
+
+// TestAProtectedNodeIsFoundAgainBehindAReplacedLeader has the connection end with the answer to a create, and the next connection go to
+// a leader that has been replaced and has not noticed yet: it grants the session again, answers a sync, and does not have the node.
+func TestAProtectedNodeIsFoundAgainBehindAReplacedLeader(t *testing.T) {
+	var asked atomic.Int64
+	for seed := range uint64(10) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cluster := zktest.NewCluster(t, 3, zktest.WithInMemory(), zktest.WithSeed(seed))
+				old, err := cluster.WaitLeader(t.Context())
+				require.NoError(t, err)
+				follower := cluster.Members()[slices.IndexFunc(cluster.Members(), func(m *zktest.Server) bool { return m != old })]
+				lost := follower.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate), zktest.OnPath("/dir/"))
+				var visited atomic.Bool
+				client := testbed.OnCluster(cluster).Client(t, framework.WithSessionTimeout(30*time.Second), framework.WithRetryPolicy(retry.Forever(100*time.Millisecond)),
+					framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+						if lost.Met() && !visited.Swap(true) {
+							return old.DialContext(ctx, network, address)
+						}
+						return follower.DialContext(ctx, network, address)
+					}))
+				_, err = client.Create(t.Context(), "/dir", nil)
+				require.NoError(t, err)
+				testbed.CatchUp(t, client)
+				old.ResetCounts()
+				require.NoError(t, cluster.Partition(old))
+				for leader := old; leader == old || leader == nil; leader, _ = cluster.Leader() {
+					time.Sleep(10 * time.Millisecond) // virtual time: to look, every 10 ms, whether there is another leader
+				}
+				_, err = client.Create(t.Context(), "/dir/n-", nil, framework.As(framework.EphemeralSequential), framework.Protected())
+				require.NoError(t, err)
+				require.True(t, lost.Met())
+				asked.Add(int64(old.Requests().Requests[zktest.OpMulti]))
+				_, stat, err := client.Children(t.Context(), "/dir")
+				require.NoError(t, err)
+				require.EqualValues(t, 1, stat.Cversion, "nodes were created or deleted")
+			})
+		})
+	}
+	require.NotZero(t, asked.Load(), "requests to the old leader")
 }
 
 func TestAPrefixIsNoProtectionUnlessItsIDIsOne(t *testing.T) { // issue 10, B7

@@ -25,6 +25,12 @@ var clientBugs = []mutation{
 		pkg:   "recipes/internal/queue", test: "TestCreateThatComesLateIsInNobodysWay",
 	},
 	{
+		name:  "a node is looked for behind a sync",
+		file:  "internal/engine/sweep.go",
+		edits: []edit{{old: "if err := l.CaughtUp(ctx); err != nil {", new: "if _, err := Call(ctx, l, AskSync(dir)); err != nil {"}},
+		pkg:   "framework", test: "TestAProtectedNodeIsFoundAgainBehindAReplacedLeader",
+	},
+	{
 		name:  "a server that is behind the events that were received need not catch up",
 		file:  "internal/engine/connect.go",
 		edits: []edit{{old: "if behind || session.depended() {", new: "if behind && false || session.depended() {"}},

@@ -188,7 +188,7 @@ func (s *sweeper) lookAt(u *unwanted) {
 	_, err := c.repeat(c.ctx, true, func(l *Connection) error {
 		session = l.session
 		// What was asked in this session before has been carried out by now, or is not any more.
-		if _, err := Call(c.ctx, l, askNothing()); retry.MayPass(err) {
+		if err := l.CaughtUp(c.ctx); err != nil {
 			return err
 		}
 		stat, err := Call(c.ctx, l, AskExists(u.path, false))
@@ -268,10 +268,10 @@ func (s *sweeper) last(ctx context.Context, l *Connection) {
 	}
 }
 
-// freshChildren lists dir as the leader knows it: after a reconnect the server may
-// lag behind the one that got our request. A missing dir has no children.
+// freshChildren lists dir with all that was committed before. After a reconnect the server may lag behind the one that got our
+// request. A sync would not do: a leader that was replaced answers it alone. A missing dir has no children.
 func (c *core) freshChildren(ctx context.Context, l *Connection, dir string) ([]string, error) {
-	if _, err := Call(ctx, l, AskSync(dir)); err != nil {
+	if err := l.CaughtUp(ctx); err != nil {
 		return nil, err
 	}
 	r, err := Call(ctx, l, AskChildren(dir, false))
