@@ -66,7 +66,7 @@ var recipeBugs = []mutation{
 	{
 		name:   "a member that leaves does not wait for the others",
 		file:   "recipes/barrier/double.go",
-		edits:  []edit{{old: "\tother := names[0]\n", new: "\tif names[0] != own {\n\t\treturn nil, follow.Done\n\t}\n\tother := names[0]\n"}},
+		edits:  []edit{{old: "\tother := names[0]\n", new: "\tif names[0] != own {\n\t\treturn nil, nil\n\t}\n\tother := names[0]\n"}},
 		worlds: barrier, seed: 72,
 	},
 	{

@@ -12,9 +12,6 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// ErrDone is what a read of [Follow] returns to end it.
-var ErrDone = errors.New("done")
-
 // RefusedPause is how long to wait after an error that may pass before the next try: retries may be without a pause.
 const RefusedPause = 100 * time.Millisecond
 
@@ -22,7 +19,8 @@ const RefusedPause = 100 * time.Millisecond
 // has ended. On another connection than the one before, the server has caught up before read is called, so that read sees
 // nothing older. A read that fails with an error that may pass (see [retry.MayPass]) is repeated after a pause.
 //
-// It returns nil when read returns no channel, or [ErrDone], and otherwise the error with which read failed, or that of [Client.GaveUp] when ctx has ended.
+// It returns nil when read returns a nil channel without an error, and otherwise the error with which read failed, or that of
+// [Client.GaveUp] when ctx has ended.
 func Follow(ctx context.Context, c Client, read func(ctx context.Context, l Link) (changed <-chan struct{}, err error)) error {
 	pauses := wait.Pauses{First: RefusedPause, Last: 3 * time.Second}
 	var last Link
@@ -46,8 +44,6 @@ func Follow(ctx context.Context, c Client, read func(ctx context.Context, l Link
 			case <-l.Down():
 			case <-ctx.Done():
 			}
-		case errors.Is(err, ErrDone):
-			return nil
 		case ctx.Err() != nil:
 		case !retry.MayPass(err):
 			return err

@@ -23,7 +23,6 @@
 package barrier
 
 import (
-	"cmp"
 	"context"
 	"errors"
 
@@ -102,11 +101,11 @@ func (b *Barrier) Wait(ctx context.Context) error {
 	var watch *framework.Watch
 	err := follow.Reads(ctx, b.client, func(ctx context.Context, _ *framework.Session) (<-chan struct{}, error) {
 		if watch != nil && watch.Event().Type == zk.EventNodeDeleted {
-			return nil, follow.Done
+			return nil, nil
 		}
 		found, _, next, err := b.client.ExistsW(ctx, b.path)
 		if err != nil || !found {
-			return nil, cmp.Or(err, follow.Done)
+			return nil, err
 		}
 		watch = next
 		return watch.Done(), nil

@@ -1,7 +1,6 @@
 package barrier
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,22 +83,23 @@ func (a *arrival) advance(in context.Context, s *framework.Session) (<-chan stru
 	}
 	// A ready that is gone again must not be missed: the others have entered, and may have left already.
 	if a.watch != nil && a.watch.Event().Type == zk.EventNodeCreated {
-		return nil, follow.Done
+		return nil, nil
 	}
 	path := framework.Join(a.path, ready)
 	found, _, watch, err := a.client.ExistsW(in, path)
 	if err != nil || found {
-		return nil, cmp.Or(err, follow.Done)
+		return nil, err
 	}
 	a.watch = watch
 	if !a.counted { // the last one to come finds all, so once is enough
 		names, _, err := a.client.Children(in, a.path)
-		if err == nil && len(members(names)) >= a.n {
-			if _, err = a.client.Create(in, path, nil); err == nil || errors.Is(err, zk.ErrNodeExists) {
-				err = follow.Done
-			}
-		}
 		if err != nil {
+			return nil, err
+		}
+		if len(members(names)) >= a.n {
+			if _, err = a.client.Create(in, path, nil); errors.Is(err, zk.ErrNodeExists) {
+				err = nil
+			}
 			return nil, err
 		}
 		a.counted = true
@@ -180,7 +180,7 @@ func (e *Entry) depart(ctx context.Context, _ *framework.Session) (<-chan struct
 	client, dir := e.double.client, e.double.path
 	names, _, err := client.Children(ctx, dir)
 	if errors.Is(err, zk.ErrNoNode) {
-		err = follow.Done
+		return nil, nil
 	}
 	if err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func (e *Entry) depart(ctx context.Context, _ *framework.Session) (<-chan struct
 	}
 	if alone {
 		_, err = client.DeleteIfExists(ctx, framework.Join(dir, ready), -1)
-		return nil, cmp.Or(err, follow.Done)
+		return nil, err
 	}
 	other := names[0]
 	if other == own {

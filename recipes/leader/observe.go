@@ -80,7 +80,7 @@ func (o *observation) follow(ctx context.Context, l engine.Link) (<-chan struct{
 	for {
 		state, watch, err := o.election.look(within)
 		if err == nil && !o.show(state) {
-			return nil, engine.ErrDone
+			return nil, nil
 		}
 		if err == nil {
 			select {
@@ -99,7 +99,7 @@ func (o *observation) follow(ctx context.Context, l engine.Link) (<-chan struct{
 			stale := *o.shown
 			stale.Stale = true
 			if !o.show(stale) {
-				return nil, engine.ErrDone
+				return nil, nil
 			}
 		}
 		if down {

@@ -197,7 +197,7 @@ func (v *Value[T]) Changes(ctx context.Context) iter.Seq2[T, error] {
 			if first || version != last {
 				first, last = false, version
 				if !yield(x, follow.OpError("changes", v.path, err)) {
-					return nil, follow.Done
+					return nil, nil
 				}
 			}
 			return watch.Done(), nil

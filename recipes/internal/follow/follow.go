@@ -13,9 +13,6 @@ import (
 	"github.com/gocurator/curator/internal/wait"
 )
 
-// Done is what a read returns to end [Reads].
-var Done = engine.ErrDone
-
 // Again is the channel of a read that is to be repeated at once.
 var Again = func() <-chan struct{} {
 	c := make(chan struct{})
