@@ -147,7 +147,7 @@ func (c *Client) DeleteGuaranteed(ctx context.Context, path string) (found bool,
 	if err := ValidatePath(path); err != nil {
 		return false, opError("delete", path, err)
 	}
-	found, err = c.engine.DeleteGuaranteed(ctx, path)
+	found, err = c.engine.DeleteGuaranteed(ctx, path, false)
 	return found, opError("delete", path, err)
 }
 

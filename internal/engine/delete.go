@@ -12,10 +12,10 @@ import (
 )
 
 // DeleteGuaranteed deletes a node, however long it takes. When ctx is done first, it goes on in the background, and with
-// a context of [InSession] while the session lives.
-func (c Client) DeleteGuaranteed(ctx context.Context, path string) (found bool, err error) {
+// a context of [InSession] while the session lives. If the node is missing after a try that was not answered, found is !certain.
+func (c Client) DeleteGuaranteed(ctx context.Context, path string, certain bool) (found bool, err error) {
 	began, done := time.Now(), ctx.Err() != nil
-	found, tries, err := c.remove(ctx, c.Real(path))
+	found, tries, err := c.remove(ctx, c.Real(path), certain)
 	if !done { // otherwise only the background does anything
 		c.report(ctx, Operation{Op: "delete", Path: path, Began: began, Attempts: tries, Err: err})
 	}
@@ -35,7 +35,7 @@ func (c Client) DeleteSoon(ctx context.Context, path string, f func(found bool, 
 	}
 	later := func(maybe bool) {
 		if !c.background(func() { // ends with the client or the session
-			found, err := c.DeleteGuaranteed(ctx, path)
+			found, err := c.DeleteGuaranteed(ctx, path, false)
 			end(found || maybe, err)
 		}) {
 			end(false, ErrClosed)
@@ -61,13 +61,13 @@ func (c Client) DeleteSoon(ctx context.Context, path string, f func(found bool, 
 }
 
 // remove is DeleteGuaranteed on a server's path, and returns the number of tries.
-func (c *core) remove(ctx context.Context, path string) (found bool, tries int, err error) {
+func (c *core) remove(ctx context.Context, path string, certain bool) (found bool, tries int, err error) {
 	tries, err = c.repeat(ctx, true, func(l *Connection) error {
 		_, err := Call(ctx, l, AskDelete(path, -1))
 		return err
 	})
 	if errors.Is(err, zk.ErrNoNode) {
-		return retry.Unknown(err) && !HintsOf(ctx).Certain, tries, nil
+		return retry.Unknown(err) && !certain, tries, nil
 	}
 	if err != nil && ctx.Err() != nil {
 		c.removeInBackground(path, sessionOf(ctx))
@@ -86,7 +86,7 @@ func (c *core) removeInBackground(path string, session *Session) {
 
 // removeUnasked removes a node that nobody waits for.
 func (c *core) removeUnasked(ctx context.Context, path string) {
-	_, _, err := c.remove(ctx, path)
+	_, _, err := c.remove(ctx, path, false)
 	if err != nil && c.ctx.Err() == nil && !errors.Is(err, ErrSessionLost) {
 		c.cfg.Log.Warn("node stays behind", "path", path, "reason", err)
 	}

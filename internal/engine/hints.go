@@ -2,19 +2,16 @@ package engine
 
 import "context"
 
-// Hints are how a single operation is to be carried out.
+// Hints are how a single operation is to be carried out. They are values of a context, since they pass through functions of users: Sent
+// and Replaces through the Create of a driver, Once through reads that are followed.
 type Hints struct {
 	// Sent is called when a create has been written to the network, before its answer, and again if the
 	// request is repeated: for a request that is to follow at once. ZooKeeper answers the requests of a
 	// session in order. It must not block.
 	Sent func()
 
-	// Once has a Multi, a Set or a Delete sent once only: it is not repeated when its outcome is unknown.
+	// Once has an operation tried once, whatever the retry policy is: it is not repeated when its outcome is unknown.
 	Once bool
-
-	// Certain has DeleteGuaranteed return that it found the node only if it has removed it for certain: not if the node
-	// is missing after a try that was not answered.
-	Certain bool
 
 	// Replaces is the path of a node that a protected create deletes in the same transaction. If it does not exist the
 	// create fails with zk.ErrNoNode.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/wait"
 )
 
@@ -264,10 +263,8 @@ func (l *lease) releasedAlready(ctx context.Context) error {
 func (l *lease) remove(ctx context.Context) error {
 	l.removing <- struct{}{}
 	defer func() { <-l.removing }()
-	if l.wasLost() { // somebody else may have deleted the node, and then others have held
-		ctx = engine.WithHints(ctx, engine.Hints{Certain: true})
-	}
-	return l.removed(l.node.remove(ctx))
+	certain := l.wasLost() // somebody else may have deleted the node, and then others have held
+	return l.removed(l.node.remove(ctx, certain))
 }
 
 // removed notes how a try to delete the node has ended. The caller has filled l.removing.

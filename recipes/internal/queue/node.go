@@ -236,7 +236,7 @@ const leaveTimeout = time.Second
 func (n *node) leave() {
 	ctx, cancel := n.leavingIn(context.Background())
 	defer cancel()
-	if _, err := n.remove(ctx); err != nil && ctx.Err() == nil {
+	if _, err := n.remove(ctx, false); err != nil && ctx.Err() == nil {
 		n.staysBehind(err)
 	}
 }
@@ -245,7 +245,7 @@ func (n *node) leave() {
 func (n *node) leaveSoon() {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, _ = n.remove(now) // goes on in the background
+	_, _ = n.remove(now, false) // goes on in the background
 }
 
 // leavingIn returns the context for giving up a node of several, which ends with ctx. It has ended if no server can be reached.
@@ -257,12 +257,14 @@ func (n *node) leavingIn(ctx context.Context) (context.Context, context.CancelFu
 	return ctx, cancel
 }
 
-// remove deletes our node, in the background if ctx ends first.
-func (n *node) remove(ctx context.Context) (found bool, err error) {
+// remove deletes our node, in the background if ctx ends first. certain is that of [engine.Client.DeleteGuaranteed].
+func (n *node) remove(ctx context.Context, certain bool) (found bool, err error) {
 	n.depart()
-	found, err = n.queue.client.DeleteGuaranteed(ctx, n.path)
+	found, err = engine.Of(n.queue.client).DeleteGuaranteed(ctx, n.path, certain)
 	if err == nil {
 		n.queue.rewind(ctx, n.path)
+	} else {
+		err = &framework.OpError{Op: "delete", Path: n.path, Err: err}
 	}
 	n.end()
 	return found, err
