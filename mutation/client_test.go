@@ -26,7 +26,7 @@ var clientBugs = []mutation{
 	},
 	{
 		name:  "a node is looked for behind a sync",
-		file:  "internal/engine/sweep.go",
+		file:  "internal/engine/create.go",
 		edits: []edit{{old: "if err := l.CaughtUp(ctx); err != nil {", new: "if _, err := Call(ctx, l, AskSync(dir)); err != nil {"}},
 		pkg:   "framework", test: "TestAProtectedNodeIsFoundAgainBehindAReplacedLeader",
 	},

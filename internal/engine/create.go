@@ -96,7 +96,7 @@ func (p *protected) try(ctx context.Context, l *Connection) (created string, err
 		}
 	}
 	p.leave()
-	node := &unwanted{session: l.session, dir: p.dir, id: uuid.New(), persistent: !p.options.ephemeral()}
+	node := &unwanted{session: l.session, persistent: !p.options.ephemeral(), place: place{path: p.dir, children: true}, id: uuid.New()}
 	sweeper := p.core.sweeper
 	sweeper.expect(node)
 	p.options.late = func(path string, err error) { sweeper.unwant(node, path, err) }
@@ -124,11 +124,16 @@ func (p *protected) leave() {
 // findOwn looks below dir for the node that this session made with id, and writes its stat to found unless that is nil. It
 // returns "" if there is none.
 func (c *core) findOwn(ctx context.Context, l *Connection, dir, id string, found *zk.Stat) (string, error) {
-	children, err := c.freshChildren(ctx, l, dir)
-	if err != nil {
+	// After a reconnect the server may lag behind the one that got our request. A sync would not do: a leader that was replaced
+	// answers it alone.
+	if err := l.CaughtUp(ctx); err != nil {
 		return "", err
 	}
-	for _, child := range children {
+	list, err := Call(ctx, l, AskChildren(dir, false))
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return "", err
+	}
+	for _, child := range list.Value {
 		if _, own := Unprotected(child); own != id {
 			continue
 		}

@@ -103,8 +103,8 @@ func (x *exchange[T]) wait(ctx context.Context, l *Connection) (T, error) {
 // errNotRead is why a request was not sent although there was a connection.
 var errNotRead = errors.New("the server does not read what is sent")
 
-// lastCall is Call for what the client does while it closes: also on a connection that drains.
-func lastCall[T any](ctx context.Context, l *Connection, q Request[T]) (T, error) {
-	q.last = true
+// lastCall is Call, with last for what the client does while it closes: also on a connection that drains.
+func lastCall[T any](ctx context.Context, l *Connection, q Request[T], last bool) (T, error) {
+	q.last = last
 	return Call(ctx, l, q)
 }

@@ -19,7 +19,7 @@ func New(cfg Config) Client {
 	for _, auth := range cfg.Auths {
 		c.addAuth(auth)
 	}
-	c.sweeper = newSweeper(c)
+	c.sweeper = &sweeper{core: c, unwanted: make(map[*unwanted]struct{})}
 	c.begin()
 	return Client{core: c}
 }

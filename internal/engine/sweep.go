@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 // persistent node at path until the session is over for the servers as well, since a node does not say who has made it.
 // wanted must not block.
 func (c Client) MayStillCome(ctx context.Context, path string, wanted func() bool) {
-	c.sweeper.sweep(&unwanted{session: sessionOf(ctx), persistent: true, path: c.Real(path), wanted: wanted})
+	c.sweeper.sweep(&unwanted{session: sessionOf(ctx), persistent: true, place: place{path: c.Real(path)}, wanted: wanted})
 }
 
 // sweeper removes the nodes of creates that nobody wants any more, because their outcome was not learned: of protected
@@ -38,27 +39,37 @@ type sweeper struct {
 
 // unwanted is a node that a create may have made, or may make yet. Close has all that are persistent deleted.
 type unwanted struct {
-	session    *Session    // whose request it was
-	persistent bool        // it does not go with the session
-	dir, id    string      // of a protected node
-	path       string      // of another
-	wanted     func() bool // whether a node at path is wanted now; nil for a protected one
+	session    *Session // whose request it was
+	persistent bool     // it does not go with the session
+	place      place
+	id         string      // of a protected node
+	wanted     func() bool // of another: whether it is wanted now, and stays
 
 	// Guarded by sweeper.mu.
-	lost  bool      // its create was not answered: the sweeper looks for it. Otherwise that is waited for
-	began time.Time // to be lost
-	over  time.Time // when the session was first seen to be over
-	next  time.Time // look
+	state sweepState
+	since time.Time // of the state
+	next  time.Time // when it is looked for; not when expected
 }
+
+// place is where nodes are looked for, all with one request: the children of a path, which have ids, or the path itself.
+type place struct {
+	path     string
+	children bool
+}
+
+// sweepState is what has become of the create of an unwanted node.
+type sweepState int
+
+const (
+	expected sweepState = iota // its answer is waited for, or has come: only Close looks for the node
+	lost                       // it was not answered: the node is looked for, with pauses that grow
+	over                       // so is its session: the node is looked for until it is over for the servers as well
+)
 
 const (
 	firstSweepPause = 500 * time.Millisecond
 	sweepFor        = 17 * time.Minute
 )
-
-func newSweeper(c *core) *sweeper {
-	return &sweeper{core: c, unwanted: make(map[*unwanted]struct{})}
-}
 
 // expect notes a create that is about to be sent. Close removes its node unless forget or unwant is called
 // before. The end of the session removes those that are not persistent.
@@ -98,7 +109,7 @@ func (s *sweeper) unwant(u *unwanted, path string, err error) {
 // sweep looks for u from now on.
 func (s *sweeper) sweep(u *unwanted) {
 	s.mu.Lock()
-	u.lost, u.began = true, time.Now()
+	u.state, u.since = lost, time.Now()
 	s.unwanted[u] = struct{}{}
 	s.mu.Unlock()
 	s.wake.Raise()
@@ -106,127 +117,80 @@ func (s *sweeper) sweep(u *unwanted) {
 
 // run ends with the client.
 func (s *sweeper) run() {
-	c := s.core
-	for c.ctx.Err() == nil {
-		u, next := s.first()
-		switch pause := time.Until(next); {
-		case pause > 0:
-			timer := time.NewTimer(pause)
-			select {
-			case <-timer.C:
-			case <-s.wake.C():
-			case <-c.ctx.Done():
-			}
-			timer.Stop()
-		case u.wanted == nil:
-			s.look(u.dir)
-		default:
-			s.lookAt(u)
+	for c := s.core; c.ctx.Err() == nil; {
+		where, next := s.first()
+		within, cancel := c.within(c.ctx, time.Until(next))
+		select {
+		case <-within.Done():
+			s.look(where)
+		case <-s.wake.C():
 		}
+		cancel()
 	}
 }
 
-// first returns the one that is looked for next, and when. If there is none, that is long hence.
-func (s *sweeper) first() (first *unwanted, next time.Time) {
+// first returns where is looked next, and when. If there is nothing to look for, that is long hence.
+func (s *sweeper) first() (where place, next time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
 	next = now.Add(sweepFor)
 	for u := range s.unwanted {
-		if u.lost && u.over.IsZero() && u.session.Err() != nil {
-			u.over, u.next = now, now
+		if u.state == lost && u.session.Err() != nil {
+			u.state, u.since, u.next = over, now, now
 		}
-		if u.lost && u.next.Before(next) {
-			first, next = u, u.next
+		if u.state != expected && u.next.Before(next) {
+			where, next = u.place, u.next
 		}
 	}
-	return first, next
+	return where, next
 }
 
-// look removes what there is below dir. One list serves all that were unwanted before.
-func (s *sweeper) look(dir string) {
+// look removes what there is at a place of nodes whose create was lost.
+func (s *sweeper) look(where place) {
+	c, now := s.core, time.Now()
 	s.mu.Lock()
-	now := time.Now()
-	ids := make(map[string]*unwanted)
-	for u := range s.unwanted {
-		if u.lost && u.wanted == nil && u.dir == dir {
-			ids[u.id] = u
-		}
-	}
+	nodes := s.places(func(u *unwanted) bool { return u.place == where && u.state != expected })[where]
 	s.mu.Unlock()
-	c := s.core
-	var names []string
-	_, err := c.repeat(c.ctx, true, func(l *Connection) error {
-		var err error
-		names, err = c.freshChildren(c.ctx, l, dir)
-		return err
-	})
-	if c.ctx.Err() != nil {
+	if len(nodes) == 0 {
 		return
 	}
-	if err != nil {
-		c.cfg.Log.Warn("nodes may stay behind", "dir", dir, "count", len(ids), "reason", err)
-	}
-	for _, name := range names {
-		if _, id := Unprotected(name); ids[id] != nil {
-			c.removeUnasked(c.ctx, Join(dir, name))
+	var session *Session // that was asked
+	_, err := c.repeat(c.ctx, true, func(l *Connection) error {
+		session = l.session
+		if err := l.CaughtUp(c.ctx); err != nil {
+			return err
 		}
+		return s.remove(c.ctx, l, where, nodes, false)
+	})
+	if c.ctx.Err() != nil {
+		return // the rest is for last
+	}
+	if err != nil {
+		c.cfg.Log.Warn("nodes may stay behind", "path", where.path, "count", len(nodes), "reason", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, u := range ids {
-		if err != nil || u.done(now) {
+	for _, u := range nodes {
+		// A node of a fixed name: what was asked in this session before has been carried out by now, or is not any more.
+		if err != nil || !where.children && session == u.session || u.done(now) {
 			delete(s.unwanted, u)
 		}
 	}
 }
 
-// lookAt removes the node of a fixed name, unless it is wanted now.
-func (s *sweeper) lookAt(u *unwanted) {
-	c, began := s.core, time.Now()
-	var session *Session // that was asked
-	_, err := c.repeat(c.ctx, true, func(l *Connection) error {
-		session = l.session
-		// What was asked in this session before has been carried out by now, or is not any more.
-		if err := l.CaughtUp(c.ctx); err != nil {
-			return err
-		}
-		stat, err := Call(c.ctx, l, AskExists(u.path, false))
-		if err != nil || stat.EphemeralOwner != 0 || u.wanted() {
-			return err
-		}
-		_, err = Call(c.ctx, l, AskDelete(u.path, stat.Version))
-		return err
-	})
-	if c.ctx.Err() != nil {
-		return // it is for last
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case errors.Is(err, zk.ErrBadVersion): // somebody has written to it just now
-		u.next = began.Add(firstSweepPause)
-		return
-	case err != nil && !errors.Is(err, zk.ErrNoNode):
-		c.cfg.Log.Warn("node stays behind", "path", u.path, "reason", err)
-	case session != u.session && !u.done(began):
-		return
-	}
-	delete(s.unwanted, u)
-}
-
 // done reports whether a look that began at now was the last that is needed, and otherwise sets the next.
 func (u *unwanted) done(now time.Time) bool {
-	if u.over.IsZero() {
-		age := now.Sub(u.began)
+	switch {
+	case u.state == lost:
+		age := now.Sub(u.since)
 		u.next = now.Add(max(firstSweepPause, age))
 		return age > sweepFor
-	}
-	if !u.persistent {
+	case !u.persistent:
 		return true // a session that is over takes its nodes along
 	}
 	// For us it is over earlier than for the servers. They end sessions once per tick, which is half a timeout at most.
-	u.next = u.over.Add(u.session.Timeout() * 3 / 2)
+	u.next = u.since.Add(u.session.Timeout() * 3 / 2)
 	return !now.Before(u.next)
 }
 
@@ -236,47 +200,63 @@ func (s *sweeper) last(ctx context.Context, l *Connection) {
 	l.conn.Drain()
 	s.mu.Lock()
 	s.closed = true
-	ids := make(map[string]map[string]bool) // by dir
-	var byPath []*unwanted
-	for u := range s.unwanted {
-		switch {
-		case u.wanted != nil:
-			byPath = append(byPath, u)
-		case u.persistent && ids[u.dir] == nil:
-			ids[u.dir] = map[string]bool{u.id: true}
-		case u.persistent:
-			ids[u.dir][u.id] = true
-		}
-	}
+	places := s.places(func(u *unwanted) bool { return u.persistent })
 	s.mu.Unlock()
-	for _, u := range byPath {
-		stat, err := lastCall(ctx, l, AskExists(u.path, false))
-		if err == nil && stat.EphemeralOwner == 0 && !u.wanted() {
-			_, _ = lastCall(ctx, l, AskDelete(u.path, stat.Version))
-		}
-	}
-	for dir, wanted := range ids {
-		list, err := lastCall(ctx, l, AskChildren(dir, false))
-		if err != nil && !errors.Is(err, zk.ErrNoNode) {
-			s.core.cfg.Log.Warn("nodes may stay behind", "dir", dir, "count", len(wanted), "reason", err)
-		}
-		for _, name := range list.Value {
-			if _, id := Unprotected(name); wanted[id] {
-				_, _ = lastCall(ctx, l, AskDelete(Join(dir, name), -1))
-			}
+	for where, nodes := range places {
+		if err := s.remove(ctx, l, where, nodes, true); err != nil {
+			s.core.cfg.Log.Warn("nodes may stay behind", "path", where.path, "count", len(nodes), "reason", err)
 		}
 	}
 }
 
-// freshChildren lists dir with all that was committed before. After a reconnect the server may lag behind the one that got our
-// request. A sync would not do: a leader that was replaced answers it alone. A missing dir has no children.
-func (c *core) freshChildren(ctx context.Context, l *Connection, dir string) ([]string, error) {
-	if err := l.CaughtUp(ctx); err != nil {
-		return nil, err
+// places returns the nodes that pick picks, by place. s.mu is held.
+func (s *sweeper) places(pick func(*unwanted) bool) map[place][]*unwanted {
+	places := make(map[place][]*unwanted)
+	for u := range s.unwanted {
+		if pick(u) {
+			places[u.place] = append(places[u.place], u)
+		}
 	}
-	r, err := Call(ctx, l, AskChildren(dir, false))
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
+	return places
+}
+
+// remove deletes what there is of nodes at a place. last is that of a request.
+func (s *sweeper) remove(ctx context.Context, l *Connection, where place, nodes []*unwanted, last bool) error {
+	paths, version, err := find(ctx, l, where, nodes, last)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return err
 	}
-	return r.Value, err
+	for _, path := range paths {
+		switch _, err := lastCall(ctx, l, AskDelete(path, version), last); {
+		case retry.MayPass(err):
+			return err
+		case errors.Is(err, zk.ErrBadVersion): // somebody has written to it just now
+			return s.remove(ctx, l, where, nodes, last)
+		case err != nil && !errors.Is(err, zk.ErrNoNode):
+			s.core.cfg.Log.Warn("node stays behind", "path", path, "reason", err)
+		}
+	}
+	return nil
+}
+
+// find returns the paths of what there is of nodes at a place, and the version that is to be deleted.
+func find(ctx context.Context, l *Connection, where place, nodes []*unwanted, last bool) (paths []string, version int32, err error) {
+	if !where.children {
+		stat, err := lastCall(ctx, l, AskExists(where.path, false), last)
+		if err != nil || stat.EphemeralOwner != 0 || slices.ContainsFunc(nodes, func(u *unwanted) bool { return u.wanted() }) {
+			return nil, 0, err
+		}
+		return []string{where.path}, stat.Version, nil
+	}
+	ids := make(map[string]bool)
+	for _, u := range nodes {
+		ids[u.id] = true
+	}
+	list, err := lastCall(ctx, l, AskChildren(where.path, false), last)
+	for _, name := range list.Value {
+		if _, id := Unprotected(name); ids[id] {
+			paths = append(paths, Join(where.path, name))
+		}
+	}
+	return paths, -1, err
 }
