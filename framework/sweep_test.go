@@ -210,3 +210,24 @@ func TestOnlyAPersistentNodeMayStillCome(t *testing.T) {
 		require.True(t, server.Exists("/n"))
 	})
 }
+
+// TestANodeThatMayStillComeGoesAlsoIfItIsNotDeletedAtOnce: before the first delete somebody writes to the node, and the second one is not
+// answered.
+func TestANodeThatMayStillComeGoesAlsoIfItIsNotDeletedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		require.NoError(t, server.Create("/n", nil))
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		failed := server.Inject(zktest.FailBefore, 1, zktest.OnOp(zktest.OpDelete))
+		gate := server.Block(zktest.OnOp(zktest.OpDelete))
+		defer gate.Open()
+		engine.Of(client).MayStillCome(framework.InSession(t.Context(), session), "/n", func() bool { return false })
+		<-gate.Arrived()
+		require.NoError(t, server.Set("/n", []byte("written")))
+		gate.Open()
+		time.Sleep(time.Minute) // virtual time, in which it must go
+		require.True(t, failed.Met())
+		require.False(t, server.Exists("/n"))
+	})
+}
