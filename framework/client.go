@@ -24,7 +24,7 @@ import (
 //
 // Errors of operations have the type [*OpError] and wrap what ZooKeeper said, the error of ctx, or [ErrClosed].
 // A path that is not valid is [ErrBadPath]. [retry.Unknown] says whether a write that failed may have been
-// carried out.
+// carried out; the text says so if it was an earlier attempt.
 //
 // All methods are safe for concurrent use.
 type Client struct {

@@ -98,6 +98,7 @@ func TestTwoDeletesOfOneNodeDoNotBothSucceed(t *testing.T) { // issue 10, B5
 	err = client.Delete(testbed.Context(t), "/n", -1)
 	require.ErrorIs(t, err, zk.ErrNoNode)
 	require.True(t, retry.Unknown(err), "it may have been us")
+	require.EqualError(t, err, "delete /n: zk: node does not exist (the answer to an earlier attempt was lost)")
 }
 
 func TestDeleteThatLosesItsReplyHasDeleted(t *testing.T) { // CUR-CLI-38

@@ -153,8 +153,8 @@ func (c *Client) setUnlessOf(ctx context.Context, former []int64, path string, d
 
 // orUnknown returns err, with [retry.Unknown] true if an earlier request may have been carried out.
 func orUnknown(err error, unknown bool) error {
-	if op := (*OpError)(nil); unknown && errors.As(err, &op) {
-		return opError(op.Op, op.Path, engine.Doubtful(op.Err))
+	if op := (*OpError)(nil); errors.As(err, &op) {
+		return opError(op.Op, op.Path, engine.AfterTries(op.Err, unknown))
 	}
 	return err
 }

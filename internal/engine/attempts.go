@@ -82,10 +82,7 @@ func (c *core) repeat(ctx context.Context, persist bool, attempt func(l *Connect
 	if err != nil && c.ctx.Err() != nil && !errors.Is(err, ErrClosed) {
 		err = fmt.Errorf("%w: %w", ErrClosed, err)
 	}
-	if err != nil && unknown {
-		err = doubtful{err}
-	}
-	return tries, err
+	return tries, AfterTries(err, unknown)
 }
 
 // pause waits for d, or until there is another connection than the one that was used. An error means that ctx has

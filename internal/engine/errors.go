@@ -66,6 +66,21 @@ func (d doubtful) Unknown() bool { return true }
 // Doubtful is err, with [retry.Unknown] true.
 func Doubtful(err error) error { return doubtful{err} }
 
+// AfterTries is err, with which the last of several tries has ended. If an earlier one may have been carried out, [retry.Unknown] is true.
+func AfterTries(err error, unknown bool) error {
+	if err == nil || !unknown || retry.Unknown(err) {
+		return err
+	}
+	return answerLost{doubtful{err}}
+}
+
+// answerLost is an error that is known, after a try of which nothing is.
+type answerLost struct{ doubtful }
+
+func (e answerLost) Error() string {
+	return e.error.Error() + " (the answer to an earlier attempt was lost)"
+}
+
 // unanswered is the error of a request that was given up before its answer came.
 type unanswered struct{ doubtful }
 
