@@ -27,13 +27,13 @@ func (c *Client) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, err
 		return nil, opError("multi", "", fmt.Errorf("%w: no operations", ErrBadArgument))
 	}
 	steps := make([]step, len(ops))
-	request := proto.MultiRequest{Ops: make([]proto.MultiOp, len(ops))}
+	sent := make([]proto.MultiOp, len(ops))
 	for i, op := range ops {
 		var err error
 		if steps[i], err = c.step(op); err != nil {
 			return nil, opError("multi", steps[i].path, err)
 		}
-		request.Ops[i] = steps[i].real
+		sent[i] = steps[i].real
 	}
 	path := steps[0].path
 	failed := func(i int, err error) error {
@@ -47,10 +47,8 @@ func (c *Client) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, err
 				return failed(i, err)
 			}
 		}
-		frame := request.Append(conn.Begin(64 * len(ops)))
 		var err error
-		results, err = engine.Call(ctx, l, engine.Request[[]proto.MultiResult]{Op: proto.OpMulti, Parse: engine.ParseMulti, Frame: frame})
-		if err != nil {
+		if results, err = engine.Call(ctx, l, engine.AskMulti(proto.OpMulti, sent)); err != nil {
 			return err
 		}
 		i, err := engine.MultiFailure(results, len(ops))

@@ -36,16 +36,15 @@ func (c *Client) MultiRead(ctx context.Context, reads ...Read) ([]ReadResult, er
 	if len(reads) == 0 {
 		return nil, opError(op, "", fmt.Errorf("%w: no reads", ErrBadArgument))
 	}
-	request := proto.MultiRequest{Ops: make([]proto.MultiOp, len(reads))}
+	sent := make([]proto.MultiOp, len(reads))
 	for i, r := range reads {
 		if err := ValidatePath(r.Path); err != nil {
 			return nil, opError(op, r.Path, err)
 		}
-		request.Ops[i] = proto.MultiOp{Op: r.op(), Body: &proto.ReadRequest{Path: c.engine.Real(r.Path)}}
+		sent[i] = proto.MultiOp{Op: r.op(), Body: &proto.ReadRequest{Path: c.engine.Real(r.Path)}}
 	}
 	return do(ctx, c, op, reads[0].Path, func(l *engine.Connection, _ string) ([]ReadResult, error) {
-		frame := request.Append(conn.Begin(64 * len(reads)))
-		found, err := engine.Call(ctx, l, engine.Request[[]proto.MultiResult]{Op: proto.OpMultiRead, Parse: engine.ParseMulti, Frame: frame})
+		found, err := engine.Call(ctx, l, engine.AskMulti(proto.OpMultiRead, sent))
 		if err != nil {
 			return nil, err
 		}

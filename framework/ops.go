@@ -37,10 +37,7 @@ func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...C
 		data = c.common.data
 	}
 	created, err := c.engine.Create(ctx, path, data, engine.Creation(o))
-	if err != nil {
-		return "", opError("create", path, err)
-	}
-	return created, nil
+	return created, opError("create", path, err)
 }
 
 // Get returns a node's data and stat. The error is zk.ErrNoNode if there is no such node.

@@ -76,6 +76,18 @@ func sets(op proto.Op, err error) bool {
 	return err == nil || op == proto.OpExists && errors.Is(err, zk.ErrNoNode)
 }
 
+// AskMulti carries out several operations: in a transaction with proto.OpMulti, or each read for itself with proto.OpMultiRead.
+func AskMulti(op proto.Op, ops []proto.MultiOp) Request[[]proto.MultiResult] {
+	r := proto.MultiRequest{Ops: ops}
+	return Request[[]proto.MultiResult]{Op: op, Frame: r.Append(conn.Begin(64 * len(ops))), Parse: parseMulti}
+}
+
+func parseMulti(d *proto.Decoder) []proto.MultiResult {
+	var r proto.MultiResponse
+	r.Decode(d)
+	return r.Results
+}
+
 // askNothing is a write that changes nothing. It needs no permission: a refusal is committed, too.
 func askNothing() Request[None] {
 	check := proto.MultiRequest{Ops: []proto.MultiOp{{Op: proto.OpCheck, Body: &proto.VersionRequest{Path: "/", Version: -1}}}}
@@ -101,13 +113,6 @@ func ProtoACL(acl []zk.ACL) []proto.ACL {
 		list[i] = proto.ACL(a)
 	}
 	return list
-}
-
-// ParseMulti reads the results of a transaction.
-func ParseMulti(d *proto.Decoder) []proto.MultiResult {
-	var r proto.MultiResponse
-	r.Decode(d)
-	return r.Results
 }
 
 // MultiFailure returns why a transaction of n operations that was answered was not carried out, and the operation of which the

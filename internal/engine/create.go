@@ -187,10 +187,10 @@ func (c *core) createOn(ctx context.Context, l *Connection, path string, data []
 
 // replaceOn makes one node and deletes another in one transaction.
 func (c *core) replaceOn(ctx context.Context, l *Connection, path string, data []byte, o Creation) (string, error) {
-	q := Request[[]proto.MultiResult]{Op: proto.OpMulti, Parse: ParseMulti, Frame: (&proto.MultiRequest{Ops: []proto.MultiOp{
+	q := AskMulti(proto.OpMulti, []proto.MultiOp{
 		{Op: proto.OpDelete, Body: &proto.VersionRequest{Path: o.replaces, Version: -1}},
 		{Op: proto.OpCreate, Body: &proto.CreateRequest{Path: path, Data: data, ACL: ProtoACL(o.ACL), Flags: o.Mode}},
-	}}).Append(conn.Begin(128))}
+	})
 	created := func(results []proto.MultiResult, err error) (string, error) {
 		if err == nil {
 			_, err = MultiFailure(results, 2)
