@@ -17,13 +17,6 @@ import (
 	"github.com/gocurator/curator/internal/wait"
 )
 
-// Pauses between rounds over all servers in which none could be used, and after connections that
-// ended young.
-const (
-	minConnectPause = 50 * time.Millisecond
-	maxConnectPause = time.Second
-)
-
 const (
 	// settled is how long a connection must have lasted for the next to be made without a pause.
 	settled = time.Second
@@ -38,10 +31,6 @@ type connector struct {
 	rounds wait.Pauses          // pauses between rounds in which no server could be used
 	young  wait.Pauses          // pauses after connections that ended young
 	failed map[string]time.Time // servers and addresses, and when they failed last
-}
-
-func connectPauses() wait.Pauses {
-	return wait.Pauses{First: minConnectPause, Last: maxConnectPause}
 }
 
 // connect tries one server after another until a connection has a session: the

@@ -123,6 +123,12 @@ func (c *core) awaitLink(ctx context.Context, pinned *Session, limit time.Durati
 	return nil, c.unreachable(nil)
 }
 
+// connectPauses are the pauses between rounds over all servers in which none could be used, after connections that ended young, and
+// between tries of what is tried until it succeeds.
+func connectPauses() wait.Pauses {
+	return wait.Pauses{First: 50 * time.Millisecond, Last: time.Second}
+}
+
 // unreachable is why there is no connection. given is the error of the caller's context, or nil.
 func (c *core) unreachable(given error) error {
 	return &unreachable{given, c.current().why}

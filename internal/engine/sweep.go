@@ -48,7 +48,7 @@ type unwanted struct {
 	// Guarded by sweeper.mu.
 	state sweepState
 	since time.Time // of the state
-	next  time.Time // when it is looked for; not when expected
+	next  time.Time // when it is looked for; not with createExpected
 }
 
 // place is where nodes are looked for, all with one request: the children of a path, which have ids, or the path itself.
@@ -61,9 +61,9 @@ type place struct {
 type sweepState int
 
 const (
-	expected sweepState = iota // its answer is waited for, or has come: only Close looks for the node
-	lost                       // it was not answered: the node is looked for, with pauses that grow
-	over                       // so is its session: the node is looked for until it is over for the servers as well
+	createExpected sweepState = iota // its answer is waited for, or has come: only Close looks for the node
+	createLost                       // it was not answered: the node is looked for, with pauses that grow
+	sessionOver                      // so is its session: the node is looked for until it is over for the servers as well
 )
 
 const (
@@ -109,7 +109,7 @@ func (s *sweeper) unwant(u *unwanted, path string, err error) {
 // sweep looks for u from now on.
 func (s *sweeper) sweep(u *unwanted) {
 	s.mu.Lock()
-	u.state, u.since = lost, time.Now()
+	u.state, u.since = createLost, time.Now()
 	s.unwanted[u] = struct{}{}
 	s.mu.Unlock()
 	s.wake.Raise()
@@ -136,10 +136,10 @@ func (s *sweeper) first() (where place, next time.Time) {
 	now := time.Now()
 	next = now.Add(sweepFor)
 	for u := range s.unwanted {
-		if u.state == lost && u.session.Err() != nil {
-			u.state, u.since, u.next = over, now, now
+		if u.state == createLost && u.session.Err() != nil {
+			u.state, u.since, u.next = sessionOver, now, now
 		}
-		if u.state != expected && u.next.Before(next) {
+		if u.state != createExpected && u.next.Before(next) {
 			where, next = u.place, u.next
 		}
 	}
@@ -150,7 +150,7 @@ func (s *sweeper) first() (where place, next time.Time) {
 func (s *sweeper) look(where place) {
 	c, now := s.core, time.Now()
 	s.mu.Lock()
-	nodes := s.places(func(u *unwanted) bool { return u.place == where && u.state != expected })[where]
+	nodes := s.places(func(u *unwanted) bool { return u.place == where && u.state != createExpected })[where]
 	s.mu.Unlock()
 	if len(nodes) == 0 {
 		return
@@ -182,7 +182,7 @@ func (s *sweeper) look(where place) {
 // done reports whether a look that began at now was the last that is needed, and otherwise sets the next.
 func (u *unwanted) done(now time.Time) bool {
 	switch {
-	case u.state == lost:
+	case u.state == createLost:
 		age := now.Sub(u.since)
 		u.next = now.Add(max(firstSweepPause, age))
 		return age > sweepFor
