@@ -123,8 +123,8 @@ func (c *core) awaitLink(ctx context.Context, pinned *Session, limit time.Durati
 	return nil, c.unreachable(nil)
 }
 
-// connectPauses are the pauses between rounds over all servers in which none could be used, after connections that ended young, and
-// between tries of what is tried until it succeeds.
+// connectPauses are the pauses between rounds over all servers in which none could be used, after connections that ended
+// young, and between tries of what is tried until it succeeds.
 func connectPauses() wait.Pauses {
 	return wait.Pauses{First: 50 * time.Millisecond, Last: time.Second}
 }

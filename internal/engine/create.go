@@ -96,7 +96,7 @@ func (p *protected) try(ctx context.Context, l *Connection) (created string, err
 		}
 	}
 	p.leave()
-	node := &unwanted{session: l.session, persistent: !p.options.ephemeral(), place: place{path: p.dir, children: true}, id: uuid.New()}
+	node := &unwanted{session: l.session, persistent: !p.options.ephemeral(), place: place{p.dir, true}, id: uuid.New()}
 	sweeper := p.core.sweeper
 	sweeper.expect(node)
 	p.options.late = func(path string, err error) { sweeper.unwant(node, path, err) }

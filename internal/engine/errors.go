@@ -66,7 +66,8 @@ func (d doubtful) Unknown() bool { return true }
 // Doubtful is err, with [retry.Unknown] true.
 func Doubtful(err error) error { return doubtful{err} }
 
-// AfterTries is err, with which the last of several tries has ended. If an earlier one may have been carried out, [retry.Unknown] is true.
+// AfterTries is err, with which the last of several tries has ended. If an earlier one may have been carried out, unknown,
+// [retry.Unknown] is true of it.
 func AfterTries(err error, unknown bool) error {
 	if err == nil || !unknown || retry.Unknown(err) {
 		return err

@@ -2,7 +2,7 @@ package engine
 
 import "context"
 
-// Hints are how a single operation is to be carried out. They are values of a context, since they pass through functions of users: Sent
+// Hints are how a single operation is to be carried out. They are in a context since they pass through functions of others: Sent
 // and Replaces through the Create of a driver, Once through reads that are followed.
 type Hints struct {
 	// Sent is called when a create has been written to the network, before its answer, and again if the

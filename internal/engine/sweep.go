@@ -222,13 +222,13 @@ func (s *sweeper) places(pick func(*unwanted) bool) map[place][]*unwanted {
 
 // remove deletes what there is of nodes at a place. last is that of a request.
 func (s *sweeper) remove(ctx context.Context, l *Connection, where place, nodes []*unwanted, last bool) error {
-	paths, version, err := find(ctx, l, where, nodes, last)
+	paths, version, err := where.find(ctx, l, nodes, last)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err
 	}
 	for _, path := range paths {
 		switch _, err := lastCall(ctx, l, AskDelete(path, version), last); {
-		case retry.MayPass(err):
+		case err != nil && ctx.Err() != nil, retry.MayPass(err):
 			return err
 		case errors.Is(err, zk.ErrBadVersion): // somebody has written to it just now
 			return s.remove(ctx, l, where, nodes, last)
@@ -239,23 +239,23 @@ func (s *sweeper) remove(ctx context.Context, l *Connection, where place, nodes 
 	return nil
 }
 
-// find returns the paths of what there is of nodes at a place, and the version that is to be deleted.
-func find(ctx context.Context, l *Connection, where place, nodes []*unwanted, last bool) (paths []string, version int32, err error) {
-	if !where.children {
-		stat, err := lastCall(ctx, l, AskExists(where.path, false), last)
+// find returns the paths of what there is of nodes at p, and the version that is to be deleted.
+func (p place) find(ctx context.Context, l *Connection, nodes []*unwanted, last bool) (paths []string, version int32, err error) {
+	if !p.children {
+		stat, err := lastCall(ctx, l, AskExists(p.path, false), last)
 		if err != nil || stat.EphemeralOwner != 0 || slices.ContainsFunc(nodes, func(u *unwanted) bool { return u.wanted() }) {
 			return nil, 0, err
 		}
-		return []string{where.path}, stat.Version, nil
+		return []string{p.path}, stat.Version, nil
 	}
 	ids := make(map[string]bool)
 	for _, u := range nodes {
 		ids[u.id] = true
 	}
-	list, err := lastCall(ctx, l, AskChildren(where.path, false), last)
+	list, err := lastCall(ctx, l, AskChildren(p.path, false), last)
 	for _, name := range list.Value {
 		if _, id := Unprotected(name); ids[id] {
-			paths = append(paths, Join(where.path, name))
+			paths = append(paths, Join(p.path, name))
 		}
 	}
 	return paths, -1, err
