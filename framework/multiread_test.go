@@ -27,7 +27,9 @@ func TestMultiReadAnswersEachReadOnItsOwn(t *testing.T) {
 	results, err := client.MultiRead(ctx,
 		framework.Read{Path: "/a"}, framework.Read{Path: "/none"}, framework.Read{Path: "/a", Children: true}, framework.Read{Path: "/none", Children: true})
 	require.NoError(t, err)
-	require.Equal(t, map[zktest.Op]int{zktest.OpMultiRead: 1}, server.Requests().Requests)
+	counts := server.Requests().Requests
+	delete(counts, zktest.OpSync) // on a busy machine the answer may take so long that the client sends one
+	require.Equal(t, map[zktest.Op]int{zktest.OpMultiRead: 1}, counts)
 	require.Len(t, results, 4)
 	_, stat, err := client.Get(ctx, "/a")
 	require.NoError(t, err)
