@@ -64,11 +64,11 @@ func (q *Queue) enterAgain(ctx context.Context, h *Hold) (*Hold, error) {
 	if q.cfg.Ahead != nil { // its waiters would be overtaken
 		return nil, fmt.Errorf("%w: new contenders wait in %s first", framework.ErrBadArgument, q.cfg.Ahead.base)
 	}
-	d, err := h.endAlone(q.local != nil)
+	d, err := h.endAlone(q.local.lends())
 	if err != nil {
 		return nil, err
 	}
-	if q.local != nil { // others of this process come first
+	if q.local.lends() { // others of this process come first
 		if err := h.lease.give(h.Session().Context(), d); err != nil {
 			return nil, err
 		}
@@ -84,20 +84,20 @@ func (q *Queue) enterAgain(ctx context.Context, h *Hold) (*Hold, error) {
 
 // obtain acquires a new hold: with a node that another goroutine lends or has left, or in the servers' queue.
 func (q *Queue) obtain(ctx context.Context, wait bool) (h *Hold, err error) {
-	var lent *node
-	if q.local != nil {
-		if lent, err = q.local.enter(ctx, q, wait); err != nil {
-			return nil, q.unreachable(ctx, err)
-		}
+	if !q.local.lends() {
+		h, err = q.contend(ctx, wait)
+		return h, q.unreachable(ctx, err)
+	}
+	lent, err := q.local.enter(ctx, q, wait)
+	if err != nil {
+		return nil, q.unreachable(ctx, err)
 	}
 	if lent != nil {
 		h, err = q.resume(ctx, &waiter{node: lent}, wait)
 	} else {
 		h, err = q.contend(ctx, wait)
 	}
-	if q.local != nil {
-		q.local.entered(h)
-	}
+	q.local.entered(h)
 	return h, q.unreachable(ctx, err)
 }
 
@@ -338,7 +338,7 @@ const soon = time.Second
 func (q *Queue) view(session *framework.Session) *view.View {
 	now, leases := time.Now(), q.MaxLeases()
 	q.mu.Lock()
-	worth := q.local != nil || leases > maxWatched || now.Sub(q.used) < soon
+	worth := q.local.lends() || leases > maxWatched || now.Sub(q.used) < soon
 	begin := worth && q.others <= view.MaxOthers
 	q.used = now
 	own := len(q.nodes)

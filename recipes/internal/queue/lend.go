@@ -23,7 +23,7 @@ type Lending struct {
 }
 
 // localQueue is where goroutines of one Queue wait while one of them has a node, or creates one. The first
-// waiter gets that node, or, when the node is deleted, the turn to create one.
+// waiter gets that node, or, when the node is deleted, the turn to create one. The zero value lends nothing, and is not entered.
 type localQueue struct {
 	Lending
 
@@ -34,16 +34,16 @@ type localQueue struct {
 	waiting []chan *node // one for each goroutine, of capacity 1; nil is the turn to make a node
 }
 
-// newLocalQueue returns nil for a Queue that does not lend.
-func newLocalQueue(l Lending) *localQueue {
-	if l == (Lending{}) {
-		return nil
-	}
-	if l.Times == 0 {
+// limited is l with the limits that hold without WithLocalHandOff.
+func (l Lending) limited() Lending {
+	if l.Times == 0 && l.Keep > 0 {
 		l.Times, l.Within = math.MaxInt, lendLimit
 	}
-	return &localQueue{Lending: l}
+	return l
 }
+
+// lends reports whether goroutines of this Queue wait in memory.
+func (l *localQueue) lends() bool { return l.Lending != (Lending{}) }
 
 // keeps reports whether nodes are kept for the next Acquire, by this Queue and so by others of the lock.
 func (q *Queue) keeps() bool { return q.cfg.Lending.Keep > 0 }
@@ -159,13 +159,13 @@ func (l *localQueue) pop() (turn chan *node) {
 // lend decides whether the node of a lease is lent when the last holder releases it, and returns what does that. From then on the
 // lease does not touch the node. It is nil if the node is to be deleted. lease.mu is held.
 func (l *lease) lend() func() {
-	local, n := l.node.queue.local, l.node
-	if local == nil || l.shown || n.queue.isCrowded(n) {
-		return nil
-	}
+	local, n := &l.node.queue.local, l.node
 	local.mu.Lock()
 	defer local.mu.Unlock()
-	if local.node != n { // its session has ended, and another has the turn
+	if local.node != n { // nothing is lent, or its session has ended and another has the turn
+		return nil
+	}
+	if l.shown || n.queue.isCrowded(n) {
 		return nil
 	}
 	if n.lends >= local.Times || time.Since(n.since) > local.Within || !n.pause() {

@@ -202,9 +202,7 @@ func (n *node) end() {
 	delete(q.nodes, n.Name())
 	q.mu.Unlock()
 	n.rest()
-	if q.local != nil {
-		q.local.over(n)
-	}
+	q.local.over(n)
 }
 
 // depart ends what is reported of a node that we begin to delete.

@@ -25,7 +25,7 @@ type Queue struct {
 	driver Driver
 	cfg    Config
 	views  *view.Views
-	local  *localQueue // nil: no local hand-off and no retention
+	local  localQueue // the zero value lends nothing
 	order  view.Order
 
 	leases wait.Value[int] // how many can hold at a time
@@ -81,8 +81,7 @@ func New(client *framework.Client, path, name string, driver Driver, opts ...Opt
 	if err := opt.Apply(&cfg, opts); err != nil {
 		return nil, err
 	}
-	local := newLocalQueue(cfg.Lending)
-	if local != nil && (cfg.Plain || !standard || cfg.MaxLeases > 1) {
+	if cfg.Lending != (Lending{}) && (cfg.Plain || !standard || cfg.MaxLeases > 1) {
 		return nil, fmt.Errorf("%w: local hand-off and retention are for one lease, the Standard driver and re-entry", framework.ErrBadArgument)
 	}
 	q := &Queue{
@@ -92,7 +91,7 @@ func New(client *framework.Client, path, name string, driver Driver, opts ...Opt
 		driver: driver,
 		cfg:    cfg,
 		views:  view.Of(client),
-		local:  local,
+		local:  localQueue{Lending: cfg.Lending.limited()},
 		order:  newOrder(driver, name),
 		nodes:  make(map[string]bool),
 	}
