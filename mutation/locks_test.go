@@ -19,7 +19,7 @@ var lockBugs = []mutation{
 	{
 		name:  "the node of a lost session is deleted while the work may still run",
 		file:  "recipes/internal/queue/lease.go",
-		edits: []edit{{old: "case errors.Is(cause, ErrMaxHold)", new: "case errors.Is(cause, ErrMaxHold), errors.Is(cause, framework.ErrSessionLost)"}},
+		edits: []edit{{old: "case unused, errors.Is(cause, ErrMaxHold)", new: "case unused, errors.Is(cause, ErrMaxHold), errors.Is(cause, framework.ErrSessionLost)"}},
 		pkg:   "recipes/internal/queue", test: "TestNodeOfALostSessionStaysUntilRelease",
 	},
 	{
@@ -31,7 +31,7 @@ var lockBugs = []mutation{
 	{
 		name:  "an acquire that gives up leaves its node",
 		file:  "recipes/internal/queue/acquire.go",
-		edits: []edit{{old: "\t\tw.leave()\n\t\treturn nil, q.whyNot", new: "\t\treturn nil, q.whyNot"}},
+		edits: []edit{{old: "\t\tw.leave(leaveTimeout)\n\t\treturn nil, q.whyNot", new: "\t\treturn nil, q.whyNot"}},
 		pkg:   "recipes/internal/queue", test: "TestWhoGivesUpIsInNobodysWay",
 		worlds: all, seed: 2,
 	},
@@ -51,7 +51,7 @@ var lockBugs = []mutation{
 	{
 		name:  "a holder that may not read its node does not mind",
 		file:  "recipes/internal/queue/nodewatch.go",
-		edits: []edit{{old: "\t\t\tl.lose(fmt.Errorf(\"%w: its node: %w\", framework.ErrLost, err))\n", new: "\t\t\t_, _ = l, fmt.Errorf\n"}},
+		edits: []edit{{old: "\t\t\tn.lastLease().lose(fmt.Errorf(\"%w: its node: %w\", framework.ErrLost, err))\n", new: "\t\t\t_ = fmt.Errorf\n"}},
 		pkg:   "recipes/internal/queue", test: "TestHoldOfADriverWhoseNodesMayNotBeReadEnds",
 	},
 	{

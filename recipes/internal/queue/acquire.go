@@ -205,7 +205,7 @@ func (q *Queue) acquire(ctx context.Context, session *framework.Session, v *view
 func (q *Queue) replace(ctx context.Context, old *lease) (*Hold, error) {
 	n := old.node
 	v := q.view(n.session)
-	n.depart()
+	n.advance(leaving)
 	creating := engine.WithHints(framework.InSession(ctx, n.session), engine.Hints{Replaces: n.path})
 	w, err := q.join(creating, n.session, v, true)
 	if err != nil {
@@ -240,7 +240,7 @@ func (q *Queue) resume(ctx context.Context, w *waiter, wait bool) (*Hold, error)
 func (q *Queue) finish(ctx context.Context, w *waiter, wait bool) (*Hold, error) {
 	h, err := w.hold(ctx, wait) // 2, 3, 4
 	if err != nil {
-		w.leave()
+		w.leave(leaveTimeout)
 		return nil, q.whyNot(ctx, w.session, err)
 	}
 	return h, nil
@@ -300,7 +300,7 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, v *view.Vi
 		err = ahead.refuse(ctx, ahead.view(session), func(children []string) bool { return len(children) > 0 })
 	}
 	if err != nil {
-		w.leave()
+		w.leave(leaveTimeout)
 		return nil, err
 	}
 	return w, nil

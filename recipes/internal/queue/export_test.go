@@ -52,7 +52,7 @@ func (h *Hold) HoldAgainWhileLost(suspend func()) error {
 		done <- err
 	}()
 	suspend()
-	close(n.gone)
+	n.state = ended
 	n.mu.Unlock()
 	return <-done
 }

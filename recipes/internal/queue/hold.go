@@ -19,7 +19,7 @@ func Leave(holds []*Hold) {
 	limited, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
 	for _, h := range holds {
-		ctx, cancel := h.lease.node.leavingIn(limited)
+		ctx, cancel := h.lease.node.leavingIn(limited, leaveTimeout)
 		_ = h.release(ctx) // that it is given back is all that counts
 		cancel()
 	}

@@ -114,10 +114,8 @@ func (l *lease) end(cause error) bool {
 	n := l.node
 	switch {
 	case errors.Is(cause, ErrReleased):
-	case unused:
-		go n.leaveSoon() // ends at once; this may be the connection's goroutine, which must not send
-	case errors.Is(cause, ErrMaxHold), errors.Is(cause, zk.ErrNoAuth):
-		n.leaveSoon()
+	case unused, errors.Is(cause, ErrMaxHold), errors.Is(cause, zk.ErrNoAuth):
+		go n.leave(0) // ends at once; this may be the connection's goroutine, which must not send
 	case errors.Is(cause, framework.ErrSuspended):
 		n.watch(0, nil) // waiters in memory must know when it is deleted, or its session ends
 	default:
@@ -165,7 +163,7 @@ func (l *lease) endMaxHold() {
 	}
 	l.mu.Unlock()
 	if stuck {
-		l.node.leaveSoon()
+		l.node.leave(0)
 	} else {
 		l.lose(ErrMaxHold)
 	}
@@ -217,7 +215,7 @@ func (l *lease) lost() error {
 func (l *lease) give(ctx context.Context, d dropped) error {
 	switch {
 	case errors.Is(d.lost, framework.ErrSessionLost):
-		l.node.leaveSoon() // the servers may not have ended the session yet
+		l.node.leave(0) // the servers may not have ended the session yet
 		return d.lost
 	case lostForGood(d.lost):
 		return d.lost
@@ -280,7 +278,7 @@ func (l *lease) removed(found bool, err error) error {
 
 // leave is remove for somebody who has another error to return. It takes no longer than giving a node up.
 func (l *lease) leave() {
-	ctx, cancel := l.node.leavingIn(context.Background())
+	ctx, cancel := l.node.leavingIn(context.Background(), leaveTimeout)
 	defer cancel()
 	_ = l.remove(ctx)
 }

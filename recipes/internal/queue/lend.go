@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/internal/wait"
 )
 
 // lendLimit is for how long a node is lent and kept without WithLocalHandOff: others may wait whose nodes we may not read.
@@ -102,7 +103,7 @@ func (l *localQueue) leave(turn chan *node) {
 		return
 	}
 	if n := <-turn; n != nil {
-		n.leave()
+		n.leave(leaveTimeout)
 	}
 	l.next()
 }
@@ -115,7 +116,7 @@ func (l *localQueue) keep(n *node) {
 	}
 	l.node = n
 	l.mu.Unlock()
-	if n.isOver() {
+	if wait.Closed(n.gone) {
 		l.over(n)
 	}
 }
@@ -196,7 +197,7 @@ func (q *Queue) isCrowded(n *node) bool {
 func (l *localQueue) retain(n *node) {
 	kept, err := newLease(n, connstate.Standard)
 	if err != nil {
-		n.leave()
+		n.leave(leaveTimeout)
 		return
 	}
 	l.mu.Lock()

@@ -10,7 +10,6 @@ import (
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
-	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/internal/queue/view"
 )
 
@@ -19,8 +18,10 @@ import (
 //	from       to        when
 //	waiting    holding   a lease begins
 //	holding    waiting   it is lent to another goroutine, or to the next Acquire
-//	any        leaving   we begin to delete it
-//	any        ended     we have nothing to do with it any more: it is deleted, or the servers will do that
+//	both       leaving   we begin to delete it
+//	any        ended     it is deleted, by us or somebody else, or the servers will do that
+//
+// A node that is leaving or has ended is in no view, and is not watched.
 type state int8
 
 const (
@@ -36,7 +37,7 @@ type node struct {
 	session *framework.Session
 	path    string
 	name    string        // the last part of path
-	gone    chan struct{} // closed when somebody else has deleted the node
+	gone    chan struct{} // closed when the node has ended
 
 	since time.Time // when it first held; this and lends are guarded by localQueue.mu
 	lends int       // how often it was lent
@@ -134,17 +135,20 @@ func (n *node) held() *lease {
 
 // Deleted is called when somebody else has deleted the node.
 func (n *node) Deleted() {
-	n.mu.Lock()
-	again := wait.Closed(n.gone)
-	if !again {
-		close(n.gone)
+	if !n.advance(ended) {
+		return
 	}
-	l := n.lease
-	n.mu.Unlock()
-	if !again && l != nil {
+	if l := n.lastLease(); l != nil {
 		l.lose(l.deletion())
-		n.end()
 	}
+	n.passOn()
+}
+
+// lastLease returns the lease that the node has or has had, or nil.
+func (n *node) lastLease() *lease {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.lease
 }
 
 // errUnconfirmed means that no write was committed for so long that the session may be over. A write may show that it lives.
@@ -163,7 +167,7 @@ func (n *node) depend(policy connstate.ErrorPolicy, lost func(error)) (stop func
 func (n *node) begin(l *lease) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if wait.Closed(n.gone) || n.state >= leaving {
+	if n.state >= leaving {
 		return &nodeLost{ErrNodeDeleted}
 	}
 	n.state, n.lease = holding, l
@@ -174,81 +178,67 @@ func (n *node) begin(l *lease) error {
 func (n *node) pause() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if wait.Closed(n.gone) || n.state != holding {
+	if n.state != holding {
 		return false
 	}
 	n.state = waiting
 	return true
 }
 
-// isOver reports whether the node has ended.
-func (n *node) isOver() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.state == ended
-}
-
 // end says that the node is no longer ours to watch or delete. Only the first call counts.
 func (n *node) end() {
-	n.mu.Lock()
-	again := n.state == ended
-	n.state = ended
-	n.mu.Unlock()
-	if again {
-		return
+	if n.advance(ended) {
+		n.passOn()
 	}
+}
+
+// advance makes the state leaving or ended, and ends what is reported of the node. It is false if the state was as high before.
+func (n *node) advance(to state) bool {
+	n.mu.Lock()
+	if n.state >= to {
+		n.mu.Unlock()
+		return false
+	}
+	n.state = to
+	if to == ended {
+		close(n.gone)
+	}
+	unwatch := n.unwatch
+	n.mu.Unlock()
+	n.leaveView()
+	if unwatch != nil {
+		unwatch()
+	}
+	return true
+}
+
+// passOn lets others of the Queue go on when the node has ended.
+func (n *node) passOn() {
 	q := n.queue
 	q.mu.Lock()
 	delete(q.nodes, n.Name())
 	q.mu.Unlock()
-	n.rest()
 	q.local.over(n)
-}
-
-// depart ends what is reported of a node that we begin to delete.
-func (n *node) depart() {
-	n.mu.Lock()
-	n.state = leaving
-	n.mu.Unlock()
-	n.rest()
-}
-
-// rest ends what is reported of the node.
-func (n *node) rest() {
-	n.leaveView()
-	n.mu.Lock()
-	unwatch := n.unwatch
-	n.mu.Unlock()
-	if unwatch != nil {
-		unwatch()
-	}
 }
 
 // Giving a node up. In all cases it is deleted in the end: by us, in the background while the session lives, or by the servers.
 
-// leaveTimeout limits how long giving up a node may delay the caller. The node is deleted in any case. If
-// that is done by then, the caller's next list does not show it.
+// leaveTimeout limits how long giving up a node may delay the caller. If the node is deleted by then, the caller's next list
+// does not show it.
 const leaveTimeout = time.Second
 
-// leave deletes our node. It does not use the context of the wait, which may have ended.
-func (n *node) leave() {
-	ctx, cancel := n.leavingIn(context.Background())
+// leave deletes our node, after so long in the background. It does not use the context of the wait, which may have ended.
+func (n *node) leave(within time.Duration) {
+	ctx, cancel := n.leavingIn(context.Background(), within)
 	defer cancel()
 	if _, err := n.remove(ctx, false); err != nil && ctx.Err() == nil {
 		n.staysBehind(err)
 	}
 }
 
-// leaveSoon is leave for those who cannot wait.
-func (n *node) leaveSoon() {
-	now, cancel := context.WithCancel(context.Background())
-	cancel()
-	_, _ = n.remove(now, false) // goes on in the background
-}
-
-// leavingIn returns the context for giving up a node of several, which ends with ctx. It has ended if no server can be reached.
-func (n *node) leavingIn(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+// leavingIn returns the context for giving up a node. It ends with ctx, and has ended if no server can be reached.
+func (n *node) leavingIn(ctx context.Context, within time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	if n.session.Err() != nil || !n.queue.client.State().IsConnected() {
 		cancel()
 	}
@@ -257,7 +247,7 @@ func (n *node) leavingIn(ctx context.Context) (context.Context, context.CancelFu
 
 // remove deletes our node, in the background if ctx ends first. certain is that of [engine.Client.DeleteGuaranteed].
 func (n *node) remove(ctx context.Context, certain bool) (found bool, err error) {
-	n.depart()
+	n.advance(leaving)
 	found, err = engine.Of(n.queue.client).DeleteGuaranteed(ctx, n.path, certain)
 	if err == nil {
 		n.queue.rewind(ctx, n.path)
@@ -270,7 +260,7 @@ func (n *node) remove(ctx context.Context, certain bool) (found bool, err error)
 
 // send is remove that does not wait for the answer: done is called with it.
 func (n *node) send(done func(found bool, err error)) {
-	n.depart()
+	n.advance(leaving)
 	ctx := framework.InSession(n.session.Context(), n.session)
 	engine.Of(n.queue.client).DeleteSoon(ctx, n.path, func(found bool, err error) { // must not block
 		done(found, err)

@@ -20,7 +20,7 @@ import (
 // shorter and save the watch.
 const watchAfter = 5 * time.Millisecond
 
-// watch begins to watch our node, after a while, until it rests. own is a watch that is there, or nil.
+// watch begins to watch our node, after a while, until it leaves or has ended. own is a watch that is there, or nil.
 func (n *node) watch(after time.Duration, own *framework.Watch) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -62,10 +62,7 @@ func (n *node) watchNode(ctx context.Context, watch *framework.Watch) {
 			continue // out of reach; whether that is trouble is for the session to say
 		case errors.Is(err, zk.ErrNoAuth):
 			// Nobody would notify us of its end. Only a driver that gives nodes an ACL of its own gets here.
-			n.mu.Lock()
-			l := n.lease
-			n.mu.Unlock()
-			l.lose(fmt.Errorf("%w: its node: %w", framework.ErrLost, err))
+			n.lastLease().lose(fmt.Errorf("%w: its node: %w", framework.ErrLost, err))
 			return
 		case err != nil:
 			<-ctx.Done() // nothing more will be known
