@@ -187,7 +187,7 @@ var lockBugs = []mutation{
 	{
 		name:  "a kept node is not taken over",
 		file:  "recipes/internal/queue/lend.go",
-		edits: []edit{{old: "if l.kept == nil {", new: "if l.kept == nil || true {"}},
+		edits: []edit{{old: "if l.state != kept || ", new: "if true || "}},
 		pkg:   "recipes/internal/queue", test: "TestKeptNodeIsTakenOverWithoutARequest",
 	},
 	{
@@ -214,7 +214,7 @@ var lockBugs = []mutation{
 	{
 		name:  "a kept node stays for ever",
 		file:  "recipes/internal/queue/lend.go",
-		edits: []edit{{old: "func() { kept.end(errUnused) })\n\tkept.mu", new: "func() {})\n\tkept.mu"}},
+		edits: []edit{{old: "func() { unused.end(errUnused) })\n\tunused.mu", new: "func() {})\n\tunused.mu"}},
 		pkg:   "recipes/internal/queue", test: "TestKeptNodeGoes",
 	},
 }

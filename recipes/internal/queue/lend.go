@@ -23,16 +23,34 @@ type Lending struct {
 	Keep   time.Duration // without a holder; 0: not at all
 }
 
-// localQueue is where goroutines of one Queue wait while one of them has a node, or creates one. The first
-// waiter gets that node, or, when the node is deleted, the turn to create one. The zero value lends nothing, and is not entered.
+// localState is that of a localQueue:
+//
+//	from        to          when
+//	free        acquiring   a goroutine comes, and has the turn to create a node
+//	acquiring   used        it holds
+//	used        acquiring   the node is lent to the first waiter
+//	used        kept        the node is kept for the next Acquire
+//	kept        acquiring   a goroutine comes, and takes the node over
+//	any         acquiring   the goroutine has failed, or the node has ended: the first waiter has the turn
+//	any         free        the same, and nobody waits
+type localState int8
+
+const (
+	free localState = iota
+	acquiring
+	used
+	kept
+)
+
+// localQueue is where goroutines of one Queue wait while one of them has a node, or creates one. The zero value lends nothing, and
+// is not entered.
 type localQueue struct {
 	Lending
 
-	mu      sync.Mutex   // guards what follows
-	taken   bool         // a goroutine has a node, or the turn to make one, or a node is kept
-	node    *node        // whose end passes the turn on; nil while a goroutine acquires
-	kept    *lease       // of node, without a hold; nil: it is not kept
-	waiting []chan *node // one for each goroutine, of capacity 1; nil is the turn to make a node
+	mu      sync.Mutex // guards what follows
+	state   localState
+	node    *node        // that is used or kept, or nil
+	waiting []chan *node // one for each goroutine, of capacity 1; nil is the turn to create a node
 }
 
 // limited is l with the limits that hold without WithLocalHandOff.
@@ -49,16 +67,16 @@ func (l *localQueue) lends() bool { return l.Lending != (Lending{}) }
 // keeps reports whether nodes are kept for the next Acquire, by this Queue and so by others of the lock.
 func (q *Queue) keeps() bool { return q.cfg.Lending.Keep > 0 }
 
-// enter returns the node that is kept or was lent to us, or nil for the turn to create one.
+// enter returns the node that is kept or was lent to us, or nil for the turn to create one. After that, entered must be called.
 func (l *localQueue) enter(ctx context.Context, q *Queue, mayWait bool) (*node, error) {
 	l.mu.Lock()
-	if n := l.takeOver(); n != nil || !l.taken {
-		l.taken = true
+	if n := l.takeOver(); n != nil || l.state == free {
+		l.state = acquiring
 		l.mu.Unlock()
 		return n, nil
 	}
 	notFree := ErrNotAcquired
-	if l.node != nil {
+	if l.state != acquiring {
 		notFree = errHeldHere
 	}
 	if !mayWait {
@@ -70,95 +88,77 @@ func (l *localQueue) enter(ctx context.Context, q *Queue, mayWait bool) (*node, 
 	l.waiting = append(l.waiting, turn)
 	l.mu.Unlock()
 
+	var n *node
 	select {
-	case n := <-turn:
-		if n != nil || ctx.Err() == nil {
-			return n, nil
-		}
-		l.next()
+	case n = <-turn:
 	case <-ctx.Done():
-		l.leave(turn)
+		if l.giveUp(turn) {
+			return nil, givenUp(ctx, notFree)
+		}
+		n = <-turn // it comes at this moment
 	}
-	return nil, givenUp(ctx, notFree)
+	if n == nil && ctx.Err() != nil {
+		l.entered(nil)
+		return nil, givenUp(ctx, notFree)
+	}
+	return n, nil // a node is worth a try, even if ctx is done
 }
 
-// entered ends what enter began: with the hold of whoever entered, or nil if there is none.
-func (l *localQueue) entered(h *Hold) {
-	if h == nil {
-		l.next()
-	} else {
-		l.keep(h.lease.node)
-	}
-}
-
-// leave removes a waiter. If it is one no more, it has or will have a node or the turn, and gives that up.
-func (l *localQueue) leave(turn chan *node) {
+// giveUp removes a waiter. It is false if it is one no more.
+func (l *localQueue) giveUp(turn chan *node) bool {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	i := slices.Index(l.waiting, turn)
 	if i >= 0 {
 		l.waiting = slices.Delete(l.waiting, i, i+1)
 	}
-	l.mu.Unlock()
-	if i >= 0 {
+	return i >= 0
+}
+
+// entered ends what enter began: with the hold of whoever entered, or nil if there is none.
+func (l *localQueue) entered(h *Hold) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h == nil || wait.Closed(h.lease.node.gone) {
+		l.pass()
 		return
 	}
-	if n := <-turn; n != nil {
-		n.leave(leaveTimeout)
-	}
-	l.next()
-}
-
-// keep has the turn pass on when a node that holds has ended.
-func (l *localQueue) keep(n *node) {
-	l.mu.Lock()
-	if n.since.IsZero() {
-		n.since = time.Now()
-	}
-	l.node = n
-	l.mu.Unlock()
-	if wait.Closed(n.gone) {
-		l.over(n)
+	l.state, l.node = used, h.lease.node
+	if l.node.since.IsZero() {
+		l.node.since = time.Now()
 	}
 }
 
-// over passes the turn on, unless the node was lent or its end is known already.
+// over is called when a node has ended: if it is ours, the turn is passed on.
 func (l *localQueue) over(n *node) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.node == n {
-		l.node, l.kept = nil, nil
 		l.pass()
 	}
 }
 
-// next passes the turn on after an acquire that failed.
-func (l *localQueue) next() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.pass()
-}
-
 // pass gives the turn to create a node to the first waiter. l.mu is held.
 func (l *localQueue) pass() {
-	if turn := l.pop(); turn != nil {
-		turn <- nil
-	} else {
-		l.taken = false
+	if next := l.pop(); next != nil {
+		next <- nil
 	}
 }
 
-// pop removes the first waiter and returns its channel, on which the caller must send. It is nil if nobody
-// waits. l.mu is held.
-func (l *localQueue) pop() (turn chan *node) {
+// pop returns the channel of the first waiter, on which the caller must send: then that one acquires. It is nil if nobody waits.
+// l.mu is held.
+func (l *localQueue) pop() (next chan *node) {
+	l.state, l.node = free, nil
 	if len(l.waiting) > 0 {
-		turn = l.waiting[0]
+		l.state = acquiring
+		next = l.waiting[0]
 		l.waiting = slices.Delete(l.waiting, 0, 1)
 	}
-	return turn
+	return next
 }
 
-// lend decides whether the node of a lease is lent when the last holder releases it, and returns what does that. From then on the
-// lease does not touch the node. It is nil if the node is to be deleted. lease.mu is held.
+// lend decides whether the node of a lease is lent or kept when the last holder releases it, and returns what does that. From then
+// on the lease does not touch the node. It is nil if the node is to be deleted. lease.mu is held.
 func (l *lease) lend() func() {
 	local, n := &l.node.queue.local, l.node
 	local.mu.Lock()
@@ -166,21 +166,19 @@ func (l *lease) lend() func() {
 	if local.node != n { // nothing is lent, or its session has ended and another has the turn
 		return nil
 	}
-	if l.shown || n.queue.isCrowded(n) {
+	if l.shown || n.queue.isCrowded(n) || n.lends >= local.Times || time.Since(n.since) > local.Within {
 		return nil
 	}
-	if n.lends >= local.Times || time.Since(n.since) > local.Within || !n.pause() {
+	lent := len(local.waiting) > 0
+	if !lent && local.Keep == 0 || !n.pause() {
 		return nil
 	}
-	if next := local.pop(); next != nil {
-		local.node = nil
-		n.lends++
-		return func() { next <- n }
+	if !lent {
+		return func() { local.retain(n) }
 	}
-	if local.Lending.Keep == 0 {
-		return nil
-	}
-	return func() { local.retain(n) }
+	n.lends++
+	next := local.pop()
+	return func() { next <- n }
 }
 
 // isCrowded reports whether somebody else may be in the queue with our node. Only a view shows that.
@@ -195,17 +193,17 @@ func (q *Queue) isCrowded(n *node) bool {
 
 // retain keeps the node of a lease that was released, until somebody takes it over or wants the lock: a lease without a hold.
 func (l *localQueue) retain(n *node) {
-	kept, err := newLease(n, connstate.Standard)
+	unused, err := newLease(n, connstate.Standard)
 	if err != nil {
 		n.leave(leaveTimeout)
 		return
 	}
 	l.mu.Lock()
-	kept.timer = time.AfterFunc(min(l.Lending.Keep, l.Within-time.Since(n.since)), func() { kept.end(errUnused) })
-	kept.mu.Unlock()
+	unused.timer = time.AfterFunc(min(l.Keep, l.Within-time.Since(n.since)), func() { unused.end(errUnused) })
+	unused.mu.Unlock()
 	over := l.node != n
 	if !over {
-		l.kept = kept
+		l.state = kept
 		if len(l.waiting) > 0 && l.takeOver() != nil { // it came after the release
 			l.pop() <- n
 		}
@@ -213,20 +211,17 @@ func (l *localQueue) retain(n *node) {
 	l.mu.Unlock()
 	// The lease did not notice who has joined the queue before it began.
 	if over || n.queue.isCrowded(n) {
-		kept.end(errUnused)
+		unused.end(errUnused)
 	}
 }
 
-// takeOver returns the node that is kept, if there is one. l.mu is held.
+// takeOver ends the lease of the node that is kept, and returns the node. It is nil if there is none, or it is being given back.
+// l.mu is held.
 func (l *localQueue) takeOver() *node {
-	if l.kept == nil {
+	if l.state != kept || !l.node.lastLease().end(ErrReleased) {
 		return nil
 	}
-	n, kept := l.node, l.kept
-	l.kept = nil
-	if !kept.end(ErrReleased) { // it is being given back
-		return nil
-	}
-	l.node = nil
+	n := l.node
+	l.state, l.node = acquiring, nil
 	return n
 }
