@@ -74,7 +74,7 @@ var lockBugs = []mutation{
 	{
 		name:  "a loss deletes a node that was handed off",
 		file:  "recipes/internal/queue/lease.go",
-		edits: []edit{{old: "\tif l.cause != nil {\n\t\tl.mu.Unlock()", new: "\tif l.cause != nil && !l.lent {\n\t\tl.mu.Unlock()"}},
+		edits: []edit{{old: "\tif l.cause != nil {\n\t\tl.mu.Unlock()", new: "\tif l.cause != nil && l.node.lastLease() == l {\n\t\tl.mu.Unlock()"}},
 		pkg:   "recipes/internal/queue", test: "TestLossThatComesTooLate",
 	},
 	{

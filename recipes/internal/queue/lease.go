@@ -32,7 +32,6 @@ type lease struct {
 	mu      sync.Mutex // guards what follows
 	holds   []*Hold    // not released yet; none: the node is kept for the next Acquire
 	cause   error      // nil: the lease has not ended
-	lent    bool       // and its node is another's
 	ended   func()     // ends the dependence on the session, and notifies the observer
 	timer   *time.Timer
 	deleted error // what a deletion by somebody else means
@@ -187,7 +186,7 @@ func (l *lease) drop(h *Hold, alone bool) (d dropped) {
 	}
 	if d.last && l.cause == nil {
 		d.lend = l.lend()
-		l.cause, l.lent = ErrReleased, d.lend != nil
+		l.cause = ErrReleased
 		ended = l.ended
 	}
 	h.end(ErrReleased)
@@ -306,7 +305,7 @@ func (l *lease) show() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.shown = true
-	return !l.lent
+	return l.node.lastLease() == l
 }
 
 // endedBy is why the lease has ended.

@@ -45,7 +45,7 @@ type node struct {
 	mu      sync.Mutex // guards what follows
 	state   state
 	token   int64      // 0: not known, or the fencing token
-	lease   *lease     // while it holds, and after the last one has ended
+	lease   *lease     // that it has or had last; nil: none has begun since it joined or was lent
 	view    *view.View // that has admitted the node; nil: the queue is listed
 	unwatch func()     // ends the watch on the node; nil: there was none
 }
@@ -144,7 +144,7 @@ func (n *node) Deleted() {
 	n.passOn()
 }
 
-// lastLease returns the lease that the node has or has had, or nil.
+// lastLease returns the lease that the node has or had last, or nil if it was lent since.
 func (n *node) lastLease() *lease {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -174,14 +174,14 @@ func (n *node) begin(l *lease) error {
 	return nil
 }
 
-// pause ends the hold of a node that is lent. It is false if the node is not ours any more.
+// pause takes the node from its lease, to be lent. It is false if the node is not ours any more.
 func (n *node) pause() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.state != holding {
 		return false
 	}
-	n.state = waiting
+	n.state, n.lease = waiting, nil
 	return true
 }
 

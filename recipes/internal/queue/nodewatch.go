@@ -62,7 +62,9 @@ func (n *node) watchNode(ctx context.Context, watch *framework.Watch) {
 			continue // out of reach; whether that is trouble is for the session to say
 		case errors.Is(err, zk.ErrNoAuth):
 			// Nobody would notify us of its end. Only a driver that gives nodes an ACL of its own gets here.
-			n.lastLease().lose(fmt.Errorf("%w: its node: %w", framework.ErrLost, err))
+			if l := n.lastLease(); l != nil {
+				l.lose(fmt.Errorf("%w: its node: %w", framework.ErrLost, err))
+			}
 			return
 		case err != nil:
 			<-ctx.Done() // nothing more will be known
