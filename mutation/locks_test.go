@@ -31,7 +31,7 @@ var lockBugs = []mutation{
 	{
 		name:  "an acquire that gives up leaves its node",
 		file:  "recipes/internal/queue/acquire.go",
-		edits: []edit{{old: "\t\tw.leave(leaveTimeout)\n\t\treturn nil, q.whyNot", new: "\t\treturn nil, q.whyNot"}},
+		edits: []edit{{old: "\t\tw.leave(leaveTimeout)\n\t\treturn nil, whyNot", new: "\t\treturn nil, whyNot"}},
 		pkg:   "recipes/internal/queue", test: "TestWhoGivesUpIsInNobodysWay",
 		worlds: all, seed: 2,
 	},
@@ -51,7 +51,7 @@ var lockBugs = []mutation{
 	{
 		name:  "a holder that may not read its node does not mind",
 		file:  "recipes/internal/queue/nodewatch.go",
-		edits: []edit{{old: "\t\t\tn.lastLease().lose(fmt.Errorf(\"%w: its node: %w\", framework.ErrLost, err))\n", new: "\t\t\t_ = fmt.Errorf\n"}},
+		edits: []edit{{old: "\t\t\t\tl.lose(fmt.Errorf(\"%w: its node: %w\", framework.ErrLost, err))\n", new: "\t\t\t\t_, _ = l, fmt.Errorf\n"}},
 		pkg:   "recipes/internal/queue", test: "TestHoldOfADriverWhoseNodesMayNotBeReadEnds",
 	},
 	{
@@ -135,13 +135,13 @@ var lockBugs = []mutation{
 	{
 		name:  "a requeue goes on although its node is gone",
 		file:  "recipes/internal/queue/acquire.go",
-		edits: []edit{{old: "w, err := q.join(creating, n.session, v, true)\n", new: "w, err := q.join(creating, n.session, v, true)\n\tif errors.Is(err, zk.ErrNoNode) {\n\t\tw, err = q.join(framework.InSession(ctx, n.session), n.session, v, true)\n\t}\n"}},
+		edits: []edit{{old: "w, err := q.join(creating, n.session, true)\n", new: "w, err := q.join(creating, n.session, true)\n\tif errors.Is(err, zk.ErrNoNode) {\n\t\tw, err = q.join(framework.InSession(ctx, n.session), n.session, true)\n\t}\n"}},
 		pkg:   "recipes/internal/queue", test: "TestRequeueSaysThatItsNodeWasDeleted",
 	},
 	{
 		name:  "a requeue holds without looking",
 		file:  "recipes/internal/queue/acquire.go",
-		edits: []edit{{old: "h, err := q.finish(framework.InSession(ctx, w.session), w, wait)", new: "h, err := newHold(ctx, w.node, nil)"}},
+		edits: []edit{{old: "h, err = w.finish(framework.InSession(ctx, w.session), wait)", new: "h, err = newHold(ctx, w.node, nil)"}},
 		pkg:   "recipes/internal/queue", test: "TestRequeueIsOneWriteAndFair",
 		worlds: all, seed: 4,
 	},

@@ -75,7 +75,11 @@ func (q *Queue) enterAgain(ctx context.Context, h *Hold) (*Hold, error) {
 		return q.enter(ctx, true)
 	}
 	ctx, done := q.Observe(ctx)
-	next, err := q.replace(ctx, h.lease)
+	w, err := q.replace(ctx, h.lease)
+	var next *Hold
+	if err == nil {
+		next, err = q.contend(ctx, w, true)
+	}
 	if err = done(q.unreachable(ctx, err), next); err != nil {
 		return nil, err
 	}
@@ -83,22 +87,21 @@ func (q *Queue) enterAgain(ctx context.Context, h *Hold) (*Hold, error) {
 }
 
 // obtain acquires a new hold: with a node that another goroutine lends or has left, or in the servers' queue.
-func (q *Queue) obtain(ctx context.Context, wait bool) (h *Hold, err error) {
+func (q *Queue) obtain(ctx context.Context, wait bool) (*Hold, error) {
 	if !q.local.lends() {
-		h, err = q.contend(ctx, wait)
-		return h, q.unreachable(ctx, err)
+		return q.contend(ctx, nil, wait)
 	}
-	lent, err := q.local.enter(ctx, q, wait)
+	n, err := q.local.enter(ctx, q, wait)
 	if err != nil {
 		return nil, q.unreachable(ctx, err)
 	}
-	if lent != nil {
-		h, err = q.resume(ctx, &waiter{node: lent}, wait)
-	} else {
-		h, err = q.contend(ctx, wait)
+	var w *waiter
+	if n != nil {
+		w = &waiter{node: n}
 	}
+	h, err := q.contend(ctx, w, wait)
 	q.local.entered(h)
-	return h, q.unreachable(ctx, err)
+	return h, err
 }
 
 // unreachable is err, or that no server could be reached if err says that ctx is done, and there is no connection: then
@@ -110,23 +113,16 @@ func (q *Queue) unreachable(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", wait.Err(ctx), zk.ErrNoServer)
 }
 
-// contend acquires a new hold in the servers' queue, in one session after the other.
-func (q *Queue) contend(ctx context.Context, wait bool) (*Hold, error) {
-	look := !wait && !q.keeps() // a node that is there may be one that is kept, and goes when ours comes
+// contend acquires a new hold in the servers' queue: with w, if that is there already, and then in one session after the other.
+func (q *Queue) contend(ctx context.Context, w *waiter, wait bool) (h *Hold, err error) {
+	defer func() { err = q.unreachable(ctx, err) }()
 	var pauses backoff.BackOff
 	for {
-		session, err := q.client.Session(ctx)
-		if err != nil {
-			return nil, err
+		if w != nil {
+			h, err = w.finish(framework.InSession(ctx, w.session), wait)
+		} else {
+			h, err = q.acquire(ctx, wait)
 		}
-		v := q.view(session)
-		if look {
-			if err := q.look(ctx, v); err != nil {
-				return nil, err
-			}
-			look = false
-		}
-		h, err := q.acquire(ctx, session, v, wait)
 		if err == nil {
 			return h, nil
 		}
@@ -134,6 +130,7 @@ func (q *Queue) contend(ctx context.Context, wait bool) (*Hold, error) {
 		if !errors.As(err, &lost) {
 			return nil, err
 		}
+		w = nil
 		if pauses == nil {
 			pauses = q.client.RetryPolicy().NewBackOff()
 		}
@@ -155,9 +152,10 @@ func (e *nodeLost) Error() string { return e.cause.Error() }
 func (e *nodeLost) Unwrap() error { return e.cause }
 
 // look saves TryAcquire the writes when all leases are taken: the driver decides about a node at the end of the queue. If nobody
-// but the driver knows the name that the node would have, nothing is looked at.
+// but the driver knows the name that the node would have, nothing is looked at. Nor with retention: a node that is there may be one
+// that is kept, and goes when ours comes.
 func (q *Queue) look(ctx context.Context, v *view.View) error {
-	if !q.cfg.Sequential {
+	if !q.cfg.Sequential || q.keeps() {
 		return nil
 	}
 	leases := q.MaxLeases()
@@ -186,28 +184,50 @@ func (q *Queue) refuse(ctx context.Context, v *view.View, inTheWay func(children
 
 // acquire is the lock recipe of the ZooKeeper documentation, in one session. After the create, every failure
 // leaves the queue. The steps have the numbers of the comment of package lock.
-func (q *Queue) acquire(ctx context.Context, session *framework.Session, v *view.View, wait bool) (*Hold, error) {
+func (q *Queue) acquire(ctx context.Context, wait bool) (*Hold, error) {
+	session, err := q.client.Session(ctx)
+	if err != nil {
+		return nil, err
+	}
 	// All that follows must be done in this session: a list from the next session says nothing about a node of
 	// this one.
-	pinned := framework.InSession(ctx, session)
-	began := time.Now()
-	w, err := q.join(pinned, session, v, wait) // 1
+	ctx = framework.InSession(ctx, session)
+	w, err := q.join(ctx, session, wait) // 1
 	if err != nil {
-		return nil, q.whyNot(ctx, session, err)
+		return nil, whyNot(ctx, session, err)
 	}
-	if !wait && q.keeps() {
-		w.patience = 2*time.Since(began) + time.Millisecond
-	}
-	return q.finish(pinned, w, wait)
+	return w.finish(ctx, wait)
 }
 
-// replace is acquire with a node that takes the place of that of a lease, which has ended.
-func (q *Queue) replace(ctx context.Context, old *lease) (*Hold, error) {
+// finish waits, if it may, until a node that is in the queue has a hold. ctx is of the node's session. After an error the node has
+// left the queue.
+func (w *waiter) finish(ctx context.Context, wait bool) (*Hold, error) {
+	h, err := w.hold(ctx, wait) // 2, 3, 4
+	if err != nil {
+		w.leave(leaveTimeout)
+		return nil, whyNot(ctx, w.session, err)
+	}
+	return h, nil
+}
+
+// whyNot says why an acquire in a session has failed: with a nodeLost if it may begin again.
+func whyNot(ctx context.Context, session *framework.Session, err error) error {
+	switch cause := session.Err(); {
+	case cause == nil || errors.Is(cause, framework.ErrClosed):
+		return err
+	case ctx.Err() != nil:
+		return wait.Err(ctx) // both have ended; the caller asked for this one
+	default:
+		return &nodeLost{cause}
+	}
+}
+
+// replace joins with a node that takes the place of that of a lease, which has ended.
+func (q *Queue) replace(ctx context.Context, old *lease) (*waiter, error) {
 	n := old.node
-	v := q.view(n.session)
 	n.advance(leaving)
 	creating := engine.WithHints(framework.InSession(ctx, n.session), engine.Hints{Replaces: n.path})
-	w, err := q.join(creating, n.session, v, true)
+	w, err := q.join(creating, n.session, true)
 	if err != nil {
 		old.leave()
 		switch {
@@ -219,68 +239,27 @@ func (q *Queue) replace(ctx context.Context, old *lease) (*Hold, error) {
 		return nil, err
 	}
 	n.end()
-	return q.resume(ctx, w, true)
-}
-
-// resume goes on with a node that is in the queue, and begins again if that is lost.
-func (q *Queue) resume(ctx context.Context, w *waiter, wait bool) (*Hold, error) {
-	h, err := q.finish(framework.InSession(ctx, w.session), w, wait)
-	if err == nil {
-		return h, nil
-	}
-	var lost *nodeLost
-	if errors.As(err, &lost) {
-		return q.contend(ctx, wait)
-	}
-	return nil, err
-}
-
-// finish waits, if it may, until a node that is in the queue has a hold. ctx is of the node's session. After an error the node has
-// left the queue.
-func (q *Queue) finish(ctx context.Context, w *waiter, wait bool) (*Hold, error) {
-	h, err := w.hold(ctx, wait) // 2, 3, 4
-	if err != nil {
-		w.leave(leaveTimeout)
-		return nil, q.whyNot(ctx, w.session, err)
-	}
-	return h, nil
-}
-
-// whyNot says why an acquire in a session has failed: with a nodeLost if it may begin again.
-func (q *Queue) whyNot(ctx context.Context, session *framework.Session, err error) error {
-	switch cause := session.Err(); {
-	case cause == nil || errors.Is(cause, framework.ErrClosed):
-		return err
-	case ctx.Err() != nil:
-		return wait.Err(ctx) // both have ended; the caller asked for this one
-	default:
-		return &nodeLost{cause}
-	}
+	return w, nil
 }
 
 // join creates our node. Without a view, the list of the children is sent directly after the create, unless the queue is
-// long: then nobody is in a hurry to know. The queue ahead is looked at when our node is there, if we do not wait.
-func (q *Queue) join(ctx context.Context, session *framework.Session, v *view.View, wait bool) (*waiter, error) {
+// long: then nobody is in a hurry to know. If we do not wait, the queue is looked at before, and the queue ahead when our node is
+// there.
+func (q *Queue) join(ctx context.Context, session *framework.Session, wait bool) (*waiter, error) {
+	v := q.view(session)
+	if !wait {
+		if err := q.look(ctx, v); err != nil {
+			return nil, err
+		}
+	}
 	w := &waiter{node: newNode(q, session)}
-	var list func() []string // sends the list unless that was done, and waits for it
+	began := time.Now()
 	creating := w.withToken(ctx)
+	var list func() []string // nil: no list is sent
 	if v == nil && !q.isLong() {
 		listing, cancel := context.WithCancel(ctx)
 		defer cancel()
-		listed := make(chan []string, 1)
-		send := sync.OnceFunc(func() {
-			go func() { // ends with listing at the latest
-				children, _ := q.list(listing) // if it failed, it is sent again
-				listed <- children
-			}()
-		})
-		list = func() []string {
-			send()
-			return <-listed
-		}
-		hints := engine.HintsOf(creating)
-		hints.Sent = send
-		creating = engine.WithHints(creating, hints)
+		creating, list = q.listAfter(listing, creating)
 	}
 	path, err := q.driver.Create(creating, q.client, q.base, q.name, q.cfg.Data)
 	if err != nil {
@@ -303,7 +282,28 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, v *view.Vi
 		w.leave(leaveTimeout)
 		return nil, err
 	}
+	if q.keeps() {
+		w.patience = 2*time.Since(began) + time.Millisecond
+	}
 	return w, nil
+}
+
+// listAfter returns a context for a create, by which a list with ctx is sent directly after it. list sends it unless that was done,
+// and waits for it. It is nil if that failed.
+func (q *Queue) listAfter(ctx, creating context.Context) (_ context.Context, list func() []string) {
+	listed := make(chan []string, 1)
+	send := sync.OnceFunc(func() {
+		go func() { // ends with ctx at the latest
+			children, _ := q.list(ctx) // if it failed, it is sent again
+			listed <- children
+		}()
+	})
+	hints := engine.HintsOf(creating)
+	hints.Sent = send
+	return engine.WithHints(creating, hints), func() []string {
+		send()
+		return <-listed
+	}
 }
 
 // children returns the children that belong to this lock, in the driver's order: from the view if it can say, or from a list.
