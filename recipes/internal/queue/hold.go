@@ -196,7 +196,7 @@ func (h *Hold) again(ctx context.Context) (*Hold, error) {
 	l := h.lease
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if lost := l.lost(); lost != nil {
+	if lost := loss(l.cause); lost != nil {
 		return nil, lost
 	}
 	if !slices.Contains(l.holds, h) {

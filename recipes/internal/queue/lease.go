@@ -37,8 +37,7 @@ type lease struct {
 	deleted error // what a deletion by somebody else means
 	shown   bool  // the holder has, or may have, passed on its path, token or guard
 
-	removing chan struct{} // has something while the node is being deleted; whoever has put it there guards what follows
-	failed   error         // why the last try failed
+	failed chan bool // has whether the last delete of the node has failed, and nothing while there is one
 }
 
 // errUnused ends a lease that has no hold.
@@ -47,7 +46,8 @@ var errUnused = errors.New("not used")
 // newLease begins a lease of a node that may hold, without a hold. It fails if the session is suspended or lost, or if no
 // server has confirmed it in time. l.mu is held when it returns a lease.
 func newLease(n *node, policy connstate.ErrorPolicy) (l *lease, err error) {
-	l = &lease{node: n, deleted: ErrNodeDeleted, began: time.Now(), removing: make(chan struct{}, 1)}
+	l = &lease{node: n, deleted: ErrNodeDeleted, began: time.Now(), failed: make(chan bool, 1)}
+	l.failed <- false
 	l.mu.Lock()
 	undepend, err := n.depend(policy, l.lose)
 	if err == nil {
@@ -173,7 +173,7 @@ func (l *lease) endMaxHold() {
 func (l *lease) drop(h *Hold, alone bool) (d dropped) {
 	l.mu.Lock()
 	i := slices.Index(l.holds, h)
-	d = dropped{first: i >= 0, lost: l.lost()}
+	d = dropped{first: i >= 0, lost: loss(l.cause)}
 	if !d.first || alone && (len(l.holds) > 1 || d.lost != nil) {
 		l.mu.Unlock()
 		return d
@@ -202,12 +202,12 @@ type dropped struct {
 	lend        func()
 }
 
-// lost is why the lease was lost, or nil. l.mu is held.
-func (l *lease) lost() error {
-	if errors.Is(l.cause, ErrReleased) {
+// loss is why a lease was lost that has ended by cause, or nil.
+func loss(cause error) error {
+	if errors.Is(cause, ErrReleased) {
 		return nil
 	}
-	return l.cause
+	return cause
 }
 
 // give is what becomes of the node of a lease that its holders have released.
@@ -222,11 +222,8 @@ func (l *lease) give(ctx context.Context, d dropped) error {
 		d.lend()
 		return nil
 	case d.lost == nil && l.node.queue.cfg.Async:
-		l.removing <- struct{}{} // until the answer
-		l.node.send(func(found bool, err error) {
-			_ = l.removed(found, err)
-			<-l.removing
-		})
+		<-l.failed
+		l.node.send(func(found bool, err error) { _ = l.removed(found, err) })
 		return nil
 	}
 	return l.remove(ctx)
@@ -235,18 +232,14 @@ func (l *lease) give(ctx context.Context, d dropped) error {
 // lostForGood reports whether somebody else may have held after the loss.
 func lostForGood(lost error) bool { return lost != nil && !errors.Is(lost, framework.ErrSuspended) }
 
-// releasedAlready returns what Release returns for a hold that was released before. It repeats a removal that
-// failed, and waits for one that is running.
+// releasedAlready returns what Release returns for a hold that was released before. It repeats a delete that failed, and waits for
+// one that is running.
 func (l *lease) releasedAlready(ctx context.Context) error {
-	l.mu.Lock()
-	lost := l.lost()
-	l.mu.Unlock()
-	if lostForGood(lost) {
+	if lost := loss(l.endedBy()); lostForGood(lost) {
 		return lost
 	}
-	l.removing <- struct{}{}
-	failed := l.failed != nil
-	<-l.removing
+	failed := <-l.failed
+	l.failed <- failed
 	if failed {
 		// That the node is missing now says nothing: what was tried before may have deleted it.
 		if err := l.remove(ctx); !errors.Is(err, ErrNodeDeleted) {
@@ -258,20 +251,19 @@ func (l *lease) releasedAlready(ctx context.Context) error {
 
 // remove deletes the node.
 func (l *lease) remove(ctx context.Context) error {
-	l.removing <- struct{}{}
-	defer func() { <-l.removing }()
-	certain := l.wasLost() // somebody else may have deleted the node, and then others have held
+	<-l.failed
+	certain := loss(l.endedBy()) != nil // somebody else may have deleted the node, and then others have held
 	return l.removed(l.node.remove(ctx, certain))
 }
 
-// removed notes how a try to delete the node has ended. The caller has filled l.removing.
+// removed ends a delete of the node, and returns how.
 func (l *lease) removed(found bool, err error) error {
 	if over := l.node.session.Err(); over != nil && (err != nil || !found) {
 		err = over
 	} else if err == nil && !found {
 		err = l.deletion()
 	}
-	l.failed = err
+	l.failed <- err != nil
 	return err
 }
 
@@ -282,18 +274,12 @@ func (l *lease) leave() {
 	_ = l.remove(ctx)
 }
 
-func (l *lease) wasLost() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.lost() != nil
-}
-
 // deletion returns the cause if somebody else has deleted the node: the servers, if the session has ended and
 // this has not been reported.
 func (l *lease) deletion() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if lost := l.lost(); lost != nil && l.deleted == ErrNodeDeleted {
+	if lost := loss(l.cause); lost != nil && l.deleted == ErrNodeDeleted {
 		return lost
 	}
 	return l.deleted

@@ -85,7 +85,7 @@ func (h *Hold) observe(ctx context.Context, o *framework.Observer) {
 	undepend := l.ended
 	l.ended = func() {
 		undepend()
-		if l.wasLost() {
+		if loss(l.endedBy()) != nil {
 			go notify() // ends with o.Ended
 		} else {
 			notify()
