@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/queue/view"
@@ -89,7 +90,7 @@ type tokenKey struct{}
 // SetToken gives the fencing token of the node to whoever called Create with ctx, before Create returns: for a node that takes the
 // place of another one of the same holder.
 func SetToken(ctx context.Context, token int64) {
-	if t, ok := ctx.Value(tokenKey{}).(*int64); ok {
-		*t = token
+	if t, ok := ctx.Value(tokenKey{}).(*atomic.Int64); ok {
+		t.Store(token)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gocurator/curator/connstate"
@@ -36,15 +37,15 @@ type node struct {
 	queue   *Queue
 	session *framework.Session
 	path    string
-	name    string        // the last part of path
 	gone    chan struct{} // closed when the node has ended
 
 	since time.Time // when it first held; this and lends are guarded by localQueue.mu
 	lends int       // how often it was lent
 
+	token atomic.Int64 // 0: not known, or the fencing token
+
 	mu      sync.Mutex // guards what follows
 	state   state
-	token   int64      // 0: not known, or the fencing token
 	lease   *lease     // that it has or had last; nil: none has begun since it joined or was lent
 	view    *view.View // that has admitted the node; nil: the queue is listed
 	unwatch func()     // ends the watch on the node; nil: there was none
@@ -61,7 +62,6 @@ func (n *node) withToken(ctx context.Context) context.Context {
 
 // created notes that the node is there.
 func (n *node) created(path string) {
-	_, n.name = framework.Split(path)
 	n.path = path
 	n.queue.mu.Lock()
 	n.queue.nodes[n.Name()] = true
@@ -101,7 +101,10 @@ func (n *node) leaveView() {
 }
 
 // Name is the name of the node, for a view.
-func (n *node) Name() string { return n.name }
+func (n *node) Name() string {
+	_, name := framework.Split(n.path)
+	return name
+}
 
 // Order is by which a view sorts the queue.
 func (n *node) Order() view.Order { return n.queue.order }
@@ -286,10 +289,7 @@ func (n *node) fencingToken(ctx context.Context, l *lease) (int64, error) {
 	if !l.show() {
 		return 0, ErrReleased
 	}
-	n.mu.Lock()
-	token := n.token
-	n.mu.Unlock()
-	if token != 0 {
+	if token := n.token.Load(); token != 0 {
 		return token, nil
 	}
 	if err := l.endedBy(); err != nil {
@@ -302,8 +302,6 @@ func (n *node) fencingToken(ctx context.Context, l *lease) (int64, error) {
 	if !found {
 		return 0, l.deletion()
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.token = stat.Czxid
+	n.token.Store(stat.Czxid)
 	return stat.Czxid, nil
 }

@@ -21,7 +21,6 @@ type waiter struct {
 	known   []string         // the children that belong to the lock, since our create; nil: list them
 	ahead   int              // nodes ahead of ours when we last looked
 	own     *framework.Watch // of our node; nil: there is none
-	joined  bool             // the observer knows of it
 	notFree error            // why a wait is given up
 
 	patience time.Duration // how long TryAcquire waits for a single node ahead
@@ -33,7 +32,7 @@ func (w *waiter) hold(ctx context.Context, wait bool) (*Hold, error) {
 		return nil, ErrSequenceExhausted
 	}
 	confirmed := false // just now
-	for {
+	for first := true; ; first = false {
 		leases, changed := w.queue.leases.Get()
 		children, err := w.look(ctx) // 2
 		if err != nil {
@@ -43,9 +42,8 @@ func (w *waiter) hold(ctx context.Context, wait bool) (*Hold, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !w.joined {
+		if first {
 			w.notifyJoined(ctx)
-			w.joined = true
 		}
 		switch {
 		case turn.Held:
