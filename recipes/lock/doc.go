@@ -11,10 +11,8 @@
 //  4. wait until one of those is deleted, and go to 2;
 //  5. release by deleting our node; if the process crashes the servers delete it, since it is ephemeral.
 //
-// Step 2 is a list request, or no request at all: a client that uses a lock repeatedly keeps a view of the
-// children, from one persistent watch for all its goroutines. And with [Standard] and one lease, a waiter that
-// knows that it is next needs no list. docs/PROTOCOL.md has the rule, its proof and pictures. Other clients on
-// the path, also Java's Curator, see the same nodes in all cases.
+// Step 2 is a list request, or no request at all. docs/PROTOCOL.md has the rule, its proof and pictures. Other clients
+// on the path, also Java's Curator, see the same nodes in all cases.
 //
 // # What a holder gets
 //

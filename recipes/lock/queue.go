@@ -80,9 +80,8 @@ type Participant = struct {
 }
 
 // Participants lists holders and waiters in the order of the queue, as the client's server knows them. It creates no node.
-// Nodes that are deleted meanwhile are left out; a missing path has none. It lists the path, unless
-// the client has a view of it, and reads all nodes at once. Errors are [ErrSequenceExhausted], zk.ErrNoAuth for a node that we may
-// not read, and those of other operations of the client.
+// Nodes that are deleted meanwhile are left out; a missing path has none. It reads all nodes at once. Errors are
+// [ErrSequenceExhausted], zk.ErrNoAuth for a node that we may not read, and those of other operations of the client.
 func (q *Queue) Participants(ctx context.Context) ([]Participant, error) {
 	return (*queue.Queue)(q).Participants(ctx)
 }

@@ -37,20 +37,19 @@ type Hold struct {
 // Context is that of lock.Hold.
 func (h *Hold) Context() context.Context { return h.ctx }
 
-// Done is Context().Done().
+// Done is that of lock.Hold.
 func (h *Hold) Done() <-chan struct{} { return h.ctx.Done() }
 
-// Err is nil while the lease is ours, and then the cause of its end.
+// Err is that of lock.Hold.
 func (h *Hold) Err() error { return context.Cause(h.ctx) }
 
-// Path is the path of the lease's node.
+// Path is that of lock.Hold.
 func (h *Hold) Path() string {
 	h.lease.show()
 	return h.lease.node.path
 }
 
-// String is the path of the lease's node, and whether it is held, released, or why it ended: for logs. It asks no
-// server. Unlike [Hold.Path] it does not keep [WithLocalHandOff] from passing the node on.
+// String is that of lock.Hold.
 func (h *Hold) String() string {
 	state := "held"
 	switch err := h.Err(); {
@@ -62,7 +61,7 @@ func (h *Hold) String() string {
 	return h.lease.node.path + " (" + state + ")"
 }
 
-// Session is the session that the lease's node belongs to.
+// Session is that of lock.Hold.
 func (h *Hold) Session() *framework.Session { return h.lease.node.session }
 
 // Client is the client that the queue was made with.
