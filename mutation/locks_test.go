@@ -126,7 +126,7 @@ var lockBugs = []mutation{
 		name: "whoever has the number after one that we released holds",
 		file: "recipes/internal/queue/waiter.go",
 		edits: []edit{
-			{old: "\tfor {\n\t\tleases, changed", new: "\tif last, ok := lastReleased.Load(w.queue); ok && last.(int64)+1 == view.Number(w.Name()) {\n\t\treturn newHold(ctx, w.node, nil)\n\t}\n\tfor {\n\t\tleases, changed"},
+			{old: "\tfor first := true; ; first = false {\n\t\tleases, changed", new: "\tif last, ok := lastReleased.Load(w.queue); ok && last.(int64)+1 == view.Number(w.Name()) {\n\t\treturn newHold(ctx, w.node, nil)\n\t}\n\tfor first := true; ; first = false {\n\t\tleases, changed"},
 			{in: "recipes/internal/queue/node.go", old: "\tif err == nil {\n\t\tn.queue.rewind(ctx, n.path)", new: "\tif err == nil && n.lease != nil {\n\t\tlastReleased.Store(n.queue, view.Number(n.Name()))\n\t}\n\tif err == nil {\n\t\tn.queue.rewind(ctx, n.path)"},
 			{in: "recipes/internal/queue/node.go", old: "func newNode(", new: "var lastReleased sync.Map\n\nfunc newNode("},
 		},

@@ -13,8 +13,8 @@ func (q *Queue) InLine() int {
 
 // ReleaseDuring is Release, with a call of f just after it was decided that the node is lent. It reports whether it was.
 func (h *Hold) ReleaseDuring(f func()) bool {
-	d := h.lease.drop(h, false)
-	if d.lend == nil {
+	d, err := h.lease.drop(h, false)
+	if err != nil || d.lend == nil {
 		return false
 	}
 	f()

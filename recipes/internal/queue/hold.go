@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/go-zookeeper/zk"
@@ -81,13 +80,14 @@ func (h *Hold) Release() error { return h.release(h.lease.node.session.Context()
 // release is Release that waits no longer than ctx. What is left to do goes on in the background.
 func (h *Hold) release(ctx context.Context) error {
 	l := h.lease
-	d := l.drop(h, false)
-	err := d.lost
+	d, err := l.drop(h, false)
 	switch {
-	case !d.first:
+	case err != nil:
 		err = l.releasedAlready(ctx)
 	case d.last:
 		err = l.give(ctx, d)
+	default:
+		err = d.lost
 	}
 	return follow.OpError("release", l.node.path, err)
 }
@@ -122,21 +122,15 @@ func (h *Hold) releaseWith(ctx context.Context, ops []any) ([]zk.MultiResponse, 
 
 // endAlone ends the lease for its only hold, as Release does before it gives the node back. The node is lent only if lend is true.
 func (h *Hold) endAlone(lend bool) (dropped, error) {
-	l := h.lease
 	if !lend {
-		l.show()
+		h.lease.show()
 	}
-	d := l.drop(h, true)
-	switch {
-	case d.lost != nil:
+	d, err := h.lease.drop(h, true)
+	if d.lost != nil {
 		Leave([]*Hold{h}) // the node may still be there, after ErrSuspended
 		return d, d.lost
-	case !d.first:
-		return d, ErrReleased
-	case !d.last:
-		return d, fmt.Errorf("%w: the lease has other holds", framework.ErrBadArgument)
 	}
-	return d, nil
+	return d, err
 }
 
 // end ends the context of the hold and its groups. lease.mu is held: whoever finds that the hold has ended, or was released, may rely on

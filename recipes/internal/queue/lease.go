@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -168,38 +169,45 @@ func (l *lease) endMaxHold() {
 	}
 }
 
-// drop removes a hold that is released. The lease ends with its last one. lend is then who gets the node, or nil. first is false
-// if the hold was released before, and lost is why the lease had ended. With alone, nothing happens if there are other holds.
-func (l *lease) drop(h *Hold, alone bool) (d dropped) {
+// drop removes a hold that is released. The lease ends with its last one. The error is ErrReleased if the hold was released before.
+// With alone, other errors are why the lease was lost, and framework.ErrBadArgument if it has other holds: then nothing happens.
+func (l *lease) drop(h *Hold, alone bool) (d dropped, err error) {
 	l.mu.Lock()
 	i := slices.Index(l.holds, h)
-	d = dropped{first: i >= 0, lost: loss(l.cause)}
-	if !d.first || alone && (len(l.holds) > 1 || d.lost != nil) {
+	d.lost = loss(l.cause)
+	switch {
+	case i < 0:
+		err = ErrReleased
+	case alone && d.lost != nil:
+		err = d.lost
+	case alone && len(l.holds) > 1:
+		err = fmt.Errorf("%w: the lease has other holds", framework.ErrBadArgument)
+	}
+	if err != nil {
 		l.mu.Unlock()
-		return d
+		return d, err
 	}
 	l.holds = slices.Delete(l.holds, i, i+1)
 	d.last = len(l.holds) == 0
-	ended := func() {}
 	if d.last && l.timer != nil {
 		l.timer.Stop() // after ErrSuspended it was still needed
 	}
+	ended := func() {}
 	if d.last && l.cause == nil {
 		d.lend = l.lend()
-		l.cause = ErrReleased
-		ended = l.ended
+		l.cause, ended = ErrReleased, l.ended
 	}
 	h.end(ErrReleased)
 	l.mu.Unlock()
 	ended()
-	return d
+	return d, nil
 }
 
-// dropped is what drop has done.
+// dropped is what drop has done, and what is left to do by give.
 type dropped struct {
-	first, last bool
-	lost        error
-	lend        func()
+	last bool
+	lost error  // why the lease had ended before
+	lend func() // passes the node on; nil: it is to be deleted
 }
 
 // loss is why a lease was lost that has ended by cause, or nil.
