@@ -58,7 +58,7 @@ var lockBugs = []mutation{
 		name: "the node is deleted before the hold's context ends",
 		file: "recipes/internal/queue/lease.go",
 		edits: []edit{
-			{old: "\th.end(ErrReleased)\n\tl.mu.Unlock()\n", new: "\tl.mu.Unlock()\n"},
+			{old: "\th.end(ErrReleased)\n\td.last", new: "\td.last"},
 			{in: "recipes/internal/queue/hold.go", old: "err = l.give(ctx, d)", new: "err = l.give(ctx, d)\n\t\th.end(ErrReleased)"},
 		},
 		pkg: "recipes/internal/queue", test: "TestReleaseOutlastsAnOutage",

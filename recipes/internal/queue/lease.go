@@ -17,7 +17,7 @@ import (
 )
 
 // lease is what a node of ours has while it holds. All holds that re-entered share it. It begins in newLease and ends once, in
-// end, by one of these causes. First the contexts of its holds end, and then:
+// drop or end, by one of these causes. First the contexts of its holds end, and then:
 //
 //	cause                        what becomes of the node
 //	ErrReleased                  it is lent to the next goroutine, kept for the next Acquire, or deleted; a kept one is taken over
@@ -188,6 +188,7 @@ func (l *lease) drop(h *Hold, alone bool) (d dropped, err error) {
 		return d, err
 	}
 	l.holds = slices.Delete(l.holds, i, i+1)
+	h.end(ErrReleased)
 	d.last = len(l.holds) == 0
 	if d.last && l.timer != nil {
 		l.timer.Stop() // after ErrSuspended it was still needed
@@ -197,7 +198,6 @@ func (l *lease) drop(h *Hold, alone bool) (d dropped, err error) {
 		d.lend = l.lend()
 		l.cause, ended = ErrReleased, l.ended
 	}
-	h.end(ErrReleased)
 	l.mu.Unlock()
 	ended()
 	return d, nil

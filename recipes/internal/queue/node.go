@@ -37,7 +37,7 @@ type node struct {
 	queue   *Queue
 	session *framework.Session
 	path    string
-	gone    chan struct{} // closed when the node has ended
+	gone    chan struct{} // closed when the node has ended, and its lease
 
 	since time.Time // when it first held; this and lends are guarded by localQueue.mu
 	lends int       // how often it was lent
@@ -114,26 +114,16 @@ func (n *node) ViewEnded() {
 	n.mu.Lock()
 	n.view = nil
 	n.mu.Unlock()
-	if l := n.held(); l != nil && !l.giveBack() {
+	if l := n.lastLease(); l != nil && !l.giveBack() {
 		n.watch(0, nil)
 	}
 }
 
 // Joined is called when another node has joined the queue in which ours was alone.
 func (n *node) Joined() {
-	if l := n.held(); l != nil {
+	if l := n.lastLease(); l != nil {
 		l.giveBack()
 	}
-}
-
-// held returns the lease of a node that holds, or nil.
-func (n *node) held() *lease {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.state != holding {
-		return nil
-	}
-	return n.lease
 }
 
 // Deleted is called when somebody else has deleted the node.
@@ -203,9 +193,6 @@ func (n *node) advance(to state) bool {
 		return false
 	}
 	n.state = to
-	if to == ended {
-		close(n.gone)
-	}
 	unwatch := n.unwatch
 	n.mu.Unlock()
 	n.leaveView()
@@ -215,8 +202,9 @@ func (n *node) advance(to state) bool {
 	return true
 }
 
-// passOn lets others of the Queue go on when the node has ended.
+// passOn lets others of the Queue go on when the node has ended. The contexts of its holds end before.
 func (n *node) passOn() {
+	close(n.gone)
 	q := n.queue
 	q.mu.Lock()
 	delete(q.nodes, n.Name())
