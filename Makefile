@@ -9,8 +9,9 @@ TIMEOUT     := 15m
 DURATION    := 15m
 SEED        := 1
 
-# All packages of all modules that go.work lists. Those that wait longest come first, so that none is left alone at the end.
-PACKAGES = $(shell go list -m -f '{{.Dir}}/...' | sort -r | sed '$$d') ./zktest ./recipes/internal/queue ./recipes/cache ./recipes/node ./cmd/zklock ./...
+# The packages that wait longest come first, so that none is left alone at the end. PACKAGES has those of all modules that go.work lists.
+ORDERED  := ./zktest ./recipes/internal/queue ./recipes/cache ./recipes/node ./cmd/zklock ./framework ./...
+PACKAGES = $(shell go list -m -f '{{.Dir}}/...' | sort -r | sed '$$d') $(ORDERED)
 LINTED = $(PACKAGES)
 
 .PHONY: check test nightly everything race mutations model chaos sim sim-coverage mutation-worlds bench bench-network bench-caches bench-elections bench-counters lint tidy
@@ -18,7 +19,7 @@ LINTED = $(PACKAGES)
 # Most tests wait for others or for time: several at once, of several packages, need no more processors.
 check: LINTED = ./...
 check: lint
-	@CURATOR_TESTS=check scripts/test.sh -count=1 -vet=off -p 4 -parallel 8 ./...
+	@CURATOR_TESTS=check scripts/test.sh -count=1 -vet=off -p 6 -parallel 8 $(ORDERED)
 
 test:
 	@scripts/test.sh -race -vet=off -p 4 -timeout $(TIMEOUT) $(PACKAGES)

@@ -545,35 +545,38 @@ func TestARootThatComesAndGoesWhileItIsAskedForIsFollowed(t *testing.T) {
 // CURATOR-319: a cache writes nothing, whatever happens.
 func TestCacheWritesNothing(t *testing.T) {
 	eachMode(t, func(t *testing.T, opts []cache.Option) {
-		server := zktest.NewServer(t)
-		subject, other, of := pair(t, server)
-		stop := server.Trace(func(e zktest.Event) {
-			if e.Watch != "" || !of(e.Request) {
-				return
-			}
-			switch e.Request.Op {
-			case zktest.OpGetData, zktest.OpGetChildren2, zktest.OpExists, zktest.OpAddWatch, zktest.OpRemoveWatches:
-			case zktest.OpMulti:
-				for _, part := range e.Request.Parts {
-					if part.Op != zktest.OpCheck {
-						t.Errorf("%v", e)
-					}
+		testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+			subject, other := client(), client()
+			session, err := other.Session(testbed.Context(t))
+			require.NoError(t, err)
+			stop := server.Trace(func(e zktest.Event) {
+				if e.Watch != "" || e.Request.Session == session.ID() {
+					return
 				}
-			default:
-				t.Errorf("%v", e)
-			}
+				switch e.Request.Op {
+				case zktest.OpGetData, zktest.OpGetChildren2, zktest.OpExists, zktest.OpAddWatch, zktest.OpRemoveWatches:
+				case zktest.OpMulti:
+					for _, part := range e.Request.Parts {
+						if part.Op != zktest.OpCheck {
+							t.Errorf("%v", e)
+						}
+					}
+				default:
+					t.Errorf("%v", e)
+				}
+			})
+			defer stop()
+			create(t, other, "/r", "/r/a")
+			c := load(t, subject, "/r", opts...)
+			remove(t, other, "/r/a", "/r")
+			require.NoError(t, c.Sync(testbed.Context(t)))
+			server.CutConnections()
+			require.NoError(t, c.Sync(testbed.Context(t)))
+			create(t, other, "/r", "/r/a")
+			require.NoError(t, c.Sync(testbed.Context(t)))
+			same(t, other, c)
+			require.NoError(t, c.Close())
 		})
-		defer stop()
-		create(t, other, "/r", "/r/a")
-		c := load(t, subject, "/r", opts...)
-		remove(t, other, "/r/a", "/r")
-		require.NoError(t, c.Sync(testbed.Context(t)))
-		server.CutConnections()
-		require.NoError(t, c.Sync(testbed.Context(t)))
-		create(t, other, "/r", "/r/a")
-		require.NoError(t, c.Sync(testbed.Context(t)))
-		same(t, other, c)
-		require.NoError(t, c.Close())
 	})
 }
 
