@@ -195,7 +195,7 @@ func (t *term) receive(e *entry) {
 // member.
 func (t *term) permits(e *entry) bool {
 	sess := t.tracker.sessions[e.session]
-	if sess == nil {
+	if sess == nil || sess.ending {
 		return false
 	}
 	if e.origin == nil {
@@ -207,8 +207,8 @@ func (t *term) permits(e *entry) bool {
 	return sess.owner == e.at
 }
 
-// expire ends a session whose time has passed. As in a real leader, that takes two steps: it is chosen, and then it is ended. A client
-// that comes back between them is welcomed, and its session ends all the same. How long that takes is part of [WithLag].
+// expire ends a session whose time has passed. As in a real leader, that takes two steps: it is chosen, and then it is ended. Between
+// them its client is answered what needs no leader, and nothing else. How long that takes is part of [WithLag].
 func (t *term) expire(id int64) {
 	end := func() { t.receive(&entry{op: OpCloseSession, session: id}) }
 	d := t.cluster.upTo(t.cluster.cfg.cluster.lag)

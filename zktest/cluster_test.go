@@ -369,24 +369,29 @@ func TestSessionsOfAClusterEndAtTheEndOfATick(t *testing.T) {
 	}, zktest.WithLag(0))
 }
 
-// TestASessionThatIsBeingEndedIsWelcomed: a real leader chooses sessions whose time has passed, and ends them a moment later.
-func TestASessionThatIsBeingEndedIsWelcomed(t *testing.T) {
+// TestASessionThatIsBeingEndedIsRefused: a real leader chooses sessions whose time has passed, and ends them a moment later. In between
+// it lets them do nothing, and nobody goes on with them.
+func TestASessionThatIsBeingEndedIsRefused(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 		l := leader(t, c)
 		a := raw(t, l, nil)
+		mustCreate(t, a, "/n", 1)
 		require.NoError(t, a.conn.Close())
 		time.Sleep(12*time.Second + time.Millisecond) // 10 s, rounded up to the next 2 s, and a bit
-		again := raw(t, l, a)
-		require.Equal(t, a.id, again.id)
-		began := time.Now()
-		over(t, again)
-		require.Less(t, time.Since(began), time.Second, "it was not given its whole time again")
 		conn, err := l.Dial("", "", 0)
 		require.NoError(t, err)
 		defer conn.Close()
-		ended, err := dialRaw(conn, again, 10*time.Second)
+		ended, err := dialRaw(conn, a, 10*time.Second)
 		require.NoError(t, err)
 		require.Zero(t, ended.id)
+		exists := func() int32 {
+			r, err := raw(t, l, nil).call(opExists, watched("/n", false))
+			require.NoError(t, err)
+			return r.code
+		}
+		require.Zero(t, exists(), "it is still there")
+		time.Sleep(2 * time.Second) // until it is ended, and that has been applied
+		require.EqualValues(t, -101, exists())
 	}, zktest.WithLag(time.Second))
 }
 

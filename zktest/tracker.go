@@ -17,7 +17,7 @@ type tracked struct {
 	timeout time.Duration
 	expires time.Time
 	owner   *Server // the member that it was at last; nil: not known
-	ending  bool    // its end is chosen, whatever is heard of it
+	ending  bool    // its end is chosen: it gets no transaction any more, and is not resumed
 }
 
 func newTracker(tick time.Duration, began time.Time) *tracker {
@@ -32,10 +32,10 @@ func (t *tracker) open(id int64, timeout time.Duration, now time.Time) {
 func (t *tracker) close(id int64) { delete(t.sessions, id) }
 
 // touch notes that a session was heard at a time. Like a real server, it rounds the end up to the next
-// tick. It reports whether there is such a session.
+// tick. It reports whether there is such a session, and it is not being ended.
 func (t *tracker) touch(id int64, timeout time.Duration, at time.Time) bool {
 	sess := t.sessions[id]
-	if sess == nil {
+	if sess == nil || sess.ending {
 		return false
 	}
 	ticks := (at.Sub(t.began)+timeout)/t.tick + 1
