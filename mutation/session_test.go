@@ -16,6 +16,12 @@ var sessionBugs = []mutation{
 		pkg:   "internal/session", test: "TestStrictDeadlineIsNeverLaterThanTheLeaders",
 	},
 	{
+		name:  "one write proves a session of which nothing was proven for long",
+		file:  "internal/session/deadline.go",
+		edits: []edit{{old: "!write.answered.Before(d.over(d.proven))", new: "false"}},
+		pkg:   "internal/session", test: "TestStrictDeadlineIsNeverLaterThanTheLeadersAfterTheNetworkStoodStill",
+	},
+	{
 		name:  "the session is counted from the answer, not from the request",
 		file:  "internal/session/deadline.go",
 		edits: []edit{{old: "d.last = later(d.last, sent)\n\tif", new: "d.last = later(d.last, received)\n\tif"}},

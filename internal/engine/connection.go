@@ -152,6 +152,16 @@ func (l *Connection) CaughtUp(ctx context.Context) error {
 	return answered(err)
 }
 
+// Confirm is CaughtUp, and once more if that was the first write after a long time: only the second one shows that the session is not
+// about to end. After it somebody can depend on the session.
+func (l *Connection) Confirm(ctx context.Context) error {
+	err := l.CaughtUp(ctx)
+	if err == nil && !l.session.dependable() {
+		err = l.CaughtUp(ctx)
+	}
+	return err
+}
+
 // answered is err, or nil if it is an answer to askNothing, in the order of writes.
 func answered(err error) error {
 	if errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrNoNode) {

@@ -103,9 +103,8 @@ func (s *Session) Depend(policy connstate.ErrorPolicy, notify func(cause error))
 	}
 	// Also when nobody has looked at the clock yet: the process may have been
 	// stopped a moment ago, for longer than the session.
-	due := s.deadline.At(true)
-	// And when it is about to be over, for all we know: our dependence would end it before a write can confirm it.
-	if !time.Now().Add(s.part(3)).Before(due) {
+	due, proven := s.due()
+	if !proven {
 		s.kick.Raise()
 		return nil, ErrSessionLost
 	}
@@ -123,6 +122,21 @@ func (s *Session) Depend(policy connstate.ErrorPolicy, notify func(cause error))
 		delete(s.dependents, d)
 		return found
 	}, nil
+}
+
+// due is when the session is over for those who depend on it. It is not proven if that is soon: a dependence would end the session
+// before a write can confirm it. s.mu is held.
+func (s *Session) due() (at time.Time, proven bool) {
+	at = s.deadline.At(true)
+	return at, time.Now().Add(s.part(3)).Before(at)
+}
+
+// dependable reports whether somebody can depend on the session, as far as its time is concerned.
+func (s *Session) dependable() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, proven := s.due()
+	return proven
 }
 
 // part is a number of 32nds of the time after which the session counts as lost. s.mu is held.

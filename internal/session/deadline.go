@@ -33,6 +33,13 @@ import (
 // A leader that comes later gives each session its whole timeout from when it begins. One of the majority that
 // acknowledged the write has to follow it, and did so after that. So it begins after the write was sent.
 //
+// That rests on pings that are in time. If the network between follower and leader stood still for long, a write may reach the leader
+// before what was passed on, and the leader may be about to end the session meanwhile. As long as the last proof holds it is not: it
+// has heard us then. After that, when nobody depended on the session, one write is not enough. Its answer comes behind the pings that
+// the leader has sent before, so the follower has answered them, and a write that is sent after that answer is behind what was passed
+// on. So a second write, sent when the first was answered, proves what was answered at least 9/32 of the timeout before the first one
+// was sent.
+//
 // The connect request of a new session counts at once, since a majority has committed the new session. One that goes on
 // with a session counts when a later write on the same connection was committed.
 //
@@ -61,6 +68,7 @@ type Deadline struct {
 	timeout time.Duration
 	last    time.Time // sent, of the last request that was answered
 	proven  time.Time // sent, of the last request that is proven
+	again   sample    // the write that begins a proof after a time without one, or zero
 	samples [samples]sample
 	first   int // of the ring
 	count   int
@@ -136,7 +144,7 @@ func (d *Deadline) Answered(sent, received time.Time, committed bool) {
 	}
 	d.last = later(d.last, sent)
 	if committed {
-		d.prove(sent)
+		d.prove(sample{sent, received})
 	}
 	d.keep(sample{sent, received})
 }
@@ -153,13 +161,24 @@ func (d *Deadline) wake() {
 	d.first, d.count = 0, 0
 }
 
-// prove counts all requests that were answered long enough before sent.
-func (d *Deadline) prove(sent time.Time) {
-	for d.count > 0 && sent.Sub(d.at(0).answered) >= d.ripe() {
+// prove counts all requests that were answered long enough before a write was sent, or before the one that began the proof.
+func (d *Deadline) prove(write sample) {
+	since := write.sent
+	if !write.answered.Before(d.over(d.proven)) {
+		if write.sent.Before(d.again.answered) {
+			return
+		}
+		since = d.again.sent
+		d.again = write
+	}
+	for d.count > 0 && since.Sub(d.at(0).answered) >= d.ripe() {
 		d.proven = later(d.proven, d.at(0).sent)
 		d.drop()
 	}
 }
+
+// over is when the servers may end the session if they have heard nothing since then, by our clock.
+func (d *Deadline) over(heard time.Time) time.Time { return heard.Add(d.timeout - d.timeout/margin) }
 
 // keep stores an answered request. It replaces the newest sample if that is close to the one before it, so the
 // samples cover the whole timeout.

@@ -45,8 +45,15 @@ func TestStrictDeadlineAfterALongIdleTime(t *testing.T) {
 	for s := time.Duration(0); s < time.Hour; s += timeout / 3 {
 		d.Answered(at(s), at(s), false)
 	}
-	d.Answered(at(time.Hour), at(time.Hour), true)
+	write := func(sent, answered time.Duration) { d.Answered(at(time.Hour+sent), at(time.Hour+answered), true) }
+	write(0, 2*time.Millisecond)
+	require.False(t, d.At(true).After(at(time.Hour)), "the session may be about to end")
+	write(time.Millisecond, 3*time.Millisecond)
+	require.False(t, d.At(true).After(at(time.Hour)), "it may have reached the leader before the answer to the first one left")
+	write(2*time.Millisecond, 4*time.Millisecond)
 	require.True(t, d.At(true).After(at(time.Hour)), "whoever acquires now has time left")
+	write(4*time.Millisecond, 5*time.Millisecond)
+	require.True(t, d.At(true).After(at(time.Hour)))
 }
 
 func TestReconnectConfirmsTheSession(t *testing.T) {
@@ -109,13 +116,15 @@ func TestDeadlineTakesAnyNumbers(t *testing.T) {
 type ensemble struct {
 	t        *rapid.T
 	timeout  time.Duration
-	halfTick time.Duration // the leader pings once in each
-	jitter   time.Duration // what the leader sends takes up to this
-	transit  time.Duration // what the follower sends takes up to this
-	cut      time.Duration // what would arrive at either of them later does not
+	halfTick time.Duration                          // the leader pings once in each
+	jitter   time.Duration                          // what the leader sends takes up to this
+	transit  time.Duration                          // what the follower sends takes up to this
+	cut      time.Duration                          // what would arrive at either of them later does not
+	still    struct{ from, to, late time.Duration } // what would arrive meanwhile does so at the end; at the follower, up to late after it
 
 	ping  struct{ sent, arrives time.Duration } // the next one
 	up    time.Duration                         // when the last packet reached the leader
+	down  time.Duration                         // when the last packet that was played reached the follower
 	noted bool                                  // the follower has heard the client, and not said so
 	heard []time.Duration                       // when the leader heard of the client
 }
@@ -147,11 +156,18 @@ func span(from, to time.Duration) *rapid.Generator[time.Duration] {
 }
 
 func (e *ensemble) toFollower(sent time.Duration) (arrives time.Duration) {
-	return max(e.ping.arrives, sent+span(0, e.jitter).Draw(e.t, "down"))
+	arrives = max(e.down, sent+span(0, e.jitter).Draw(e.t, "down"))
+	if e.still.from <= arrives && arrives < e.still.to {
+		arrives = e.still.to + e.still.late
+	}
+	return arrives
 }
 
 func (e *ensemble) toLeader(sent time.Duration) (arrives time.Duration) {
 	e.up = max(e.up, sent+span(0, e.transit).Draw(e.t, "up"))
+	if e.still.from <= e.up && e.up < e.still.to {
+		e.up = e.still.to
+	}
 	return e.up
 }
 
@@ -163,6 +179,7 @@ func (e *ensemble) nextPing() {
 		}
 		e.noted = false
 	}
+	e.down = e.ping.arrives
 	e.ping.sent += e.halfTick
 	e.ping.arrives = e.toFollower(e.ping.sent)
 }
@@ -182,11 +199,10 @@ func (e *ensemble) request(arrives time.Duration, write bool) (answers time.Dura
 		return 0, false
 	}
 	for e.ping.sent <= asked { // these go ahead of the answer
-		answers = e.ping.arrives
 		e.nextPing()
 	}
-	answers = max(answers, asked+span(0, e.jitter).Draw(e.t, "down"))
-	e.ping.arrives = max(e.ping.arrives, answers)
+	answers = e.toFollower(asked)
+	e.down, e.ping.arrives = answers, max(e.ping.arrives, answers)
 	return answers, answers <= e.cut
 }
 
@@ -205,25 +221,44 @@ func (e *ensemble) expires(by time.Duration) time.Duration {
 // Nobody hears of the session's end after the leader may have ended it, wherever the
 // links break: the one to the leader at an instant that is drawn, and at each answer anew.
 func TestStrictDeadlineIsNeverLaterThanTheLeaders(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { neverLaterThanTheLeaders(t, newEnsemble(t, timeout)) })
+}
+
+// The same while the network between follower and leader stands still for a time: a write can reach the leader before what
+// the follower has heard. It does not break then: what the follower has sent before an answer reaches the leader.
+func TestStrictDeadlineIsNeverLaterThanTheLeadersAfterTheNetworkStoodStill(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := newEnsemble(t, timeout)
-		d := session.NewDeadline(timeout, zero, 100)
-		now := time.Duration(0)
-		for range 200 {
-			sent := now + span(0, timeout/3).Draw(t, "pause")
-			write := rapid.Bool().Draw(t, "write")
-			answers, ok := e.request(sent+span(0, timeout/16).Draw(t, "there"), write)
-			if !ok {
-				now = sent
-				continue // the client may go on with reads
-			}
-			now = answers + span(0, timeout/16).Draw(t, "back")
-			d.Answered(at(sent), at(now), write)
-			if due := d.At(true).Sub(zero); due > e.expires(now) {
-				t.Fatalf("at %v the strict deadline is %v, the leader's %v", now, due, e.expires(now))
-			}
-		}
+		e.transit = span(0, timeout/64).Draw(t, "slowest way up") // less than the margin of the clocks
+		e.cut = 1000 * timeout
+		e.still.from = span(0, 2*timeout).Draw(t, "stands still")
+		e.still.to = e.still.from + span(0, 2*timeout).Draw(t, "for")
+		e.still.late = span(0, timeout).Draw(t, "pings come so much later")
+		neverLaterThanTheLeaders(t, e)
 	})
+}
+
+func neverLaterThanTheLeaders(t *rapid.T, e *ensemble) {
+	d := session.NewDeadline(timeout, zero, 100)
+	now := time.Duration(0)
+	for range 200 {
+		sent := now + span(0, timeout/3).Draw(t, "pause")
+		write := rapid.Bool().Draw(t, "write")
+		answers, ok := e.request(sent+span(0, timeout/16).Draw(t, "there"), write)
+		if !ok {
+			now = sent
+			continue // the client may go on with reads
+		}
+		now = answers + span(0, timeout/16).Draw(t, "back")
+		d.Answered(at(sent), at(now), write)
+		known := now
+		if e.still.to > 0 {
+			known += e.transit
+		}
+		if due := d.At(true).Sub(zero); due > e.expires(known) {
+			t.Fatalf("at %v the strict deadline is %v, the leader's %v", now, due, e.expires(known))
+		}
+	}
 }
 
 // A leader that its followers have replaced answers everything but writes. The next one gives each session its whole timeout from
