@@ -30,6 +30,7 @@ type lent struct {
 type force struct {
 	max      int
 	from, to time.Time // to is zero while it may still be
+	late     time.Time // until when a request for it may be carried out that was not answered
 }
 
 const poolMost = 4
@@ -55,26 +56,33 @@ func (p *pool) start(wg *sync.WaitGroup) error {
 
 // change sets the count again and again.
 func (p *pool) change(a *actor, count *shared.Value[int32]) {
-	a.repeat(8*time.Second, 10*time.Second, func(ctx context.Context) { _ = p.set(ctx, count, int32(a.random.IntN(poolMost+1))) })
-	a.once("Set", func(ctx context.Context) error { return p.set(ctx, count, 2) })
+	a.repeat(8*time.Second, 10*time.Second, func(ctx context.Context) { _ = p.set(ctx, a, count, int32(a.random.IntN(poolMost+1))) })
+	a.once("Set", func(ctx context.Context) error { return p.set(ctx, a, count, 2) })
 }
 
-// set changes the count. While it does, and after an error, the number before it may be in force as well as the new one.
-func (p *pool) set(ctx context.Context, count *shared.Value[int32], n int32) error {
+// set changes the count. While it does, and after an error, the number before it may be in force as well as the new one. What was not
+// answered may be carried out after the next one that is, by a server at which the client's session before lives on.
+func (p *pool) set(ctx context.Context, a *actor, count *shared.Value[int32], n int32) error {
 	p.mu.Lock()
 	next := &force{max: int(n), from: time.Now()}
 	p.force = append(p.force, next)
 	p.mu.Unlock()
-	if err := count.Set(ctx, n); err != nil {
+	err := count.Set(ctx, n)
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		next.late = now.Add(a.Session + 10*time.Second)
 		p.monitor.count("count not set: " + reason(err))
 		return err
 	}
 	p.monitor.count("counts set")
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	for _, f := range p.force {
 		if f != next && f.to.IsZero() {
-			f.to = time.Now()
+			f.to = now
+			if f.late.After(now) {
+				f.to = f.late
+			}
 		}
 	}
 	return nil

@@ -71,7 +71,7 @@ func (v *Value[T]) GetW(ctx context.Context) (T, Version, *framework.Watch, erro
 }
 
 // Set writes a value, whatever there is; a missing node is created, with its parents. Errors are those of [framework.Client.Multi];
-// if [retry.Unknown] is true of one, the value may have been set.
+// if [retry.Unknown] is true of one, the value may have been set, or may be set until the servers have ended the session.
 func (v *Value[T]) Set(ctx context.Context, x T) error {
 	ctx = framework.InSession(ctx, nil)
 	defer v.recent.shown(Version{})
