@@ -1,6 +1,7 @@
 package kratosregistry
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -215,7 +216,7 @@ func (r *Registry) GetService(ctx context.Context, name string) ([]*registry.Ser
 	}
 	defer func() { _ = w.Stop() }() // returns nil
 	if err := w.values.Sync(ctx); err != nil {
-		return nil, failed("get service", r.path(name), err)
+		return nil, failed("get service", r.path(name), cmp.Or(ctx.Err(), err)) // the end of ctx closes the cache, too
 	}
 	list, _ := w.list()
 	return list, nil
