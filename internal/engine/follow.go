@@ -15,6 +15,13 @@ import (
 // RefusedPause is how long to wait after an error that may pass before the next try: retries may be without a pause.
 const RefusedPause = 100 * time.Millisecond
 
+// Again is the channel of a read that is to be repeated at once.
+var Again = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
 // Follow calls read on the connection that there is, and again when the channel that it returned is closed, or that connection
 // has ended. On another connection than the one before, the server has caught up before read is called, so that read sees
 // nothing older. A read that fails with an error that may pass (see [retry.MayPass]) is repeated after a pause.

@@ -13,12 +13,8 @@ import (
 	"github.com/gocurator/curator/internal/wait"
 )
 
-// Again is the channel of a read that is to be repeated at once.
-var Again = func() <-chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
+// Again is [engine.Again].
+var Again = engine.Again
 
 // Reads is [engine.Follow] with the operations of client, which read carries out with its context: in session s, and in one that has
 // seen all that was written before the call. They are tried once, since a read that fails is repeated.
