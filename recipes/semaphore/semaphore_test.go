@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -810,6 +811,7 @@ func TestNoLeaseAtAllIsRefusedBeforeAnythingIsSent(t *testing.T) { // CUR-SEM-11
 	bed := testbed.On(server)
 	fixed, _ := newSemaphore(t, bed, "/pool", 1)
 	counted, _, _ := newShared(t, bed, "/shared", 1)
+	testbed.Eventually(t, func() bool { return !strings.Contains(server.Tree(), "/write-") }, "the mark of the count is deleted")
 	server.ResetCounts()
 	for _, s := range []*semaphore.Semaphore{fixed, counted} {
 		for _, n := range []int{0, -1} {
