@@ -164,7 +164,7 @@ func (d *Deadline) wake() {
 // prove counts all requests that were answered long enough before a write was sent, or before the one that began the proof.
 func (d *Deadline) prove(write sample) {
 	since := write.sent
-	if !write.answered.Before(d.over(d.proven)) {
+	if !write.answered.Before(d.over(d.proven)) { // nothing was proven for long
 		if write.sent.Before(d.again.answered) {
 			return
 		}
