@@ -25,6 +25,7 @@ type Registration[T any] struct {
 	node *kept.Node // nil if the instance is permanent: its node belongs to nobody
 	path string
 	last atomic.Pointer[accepted[T]]
+	turn chan struct{} // capacity 1: who has put one in writes the last instance
 }
 
 // accepted is an instance that can be written, and its JSON.
@@ -66,7 +67,7 @@ func (d *Discovery[T]) Register(ctx context.Context, i Instance[T]) (_ *Registra
 	if err != nil {
 		return nil, err
 	}
-	r := &Registration[T]{d: d, path: path}
+	r := &Registration[T]{d: d, path: path, turn: make(chan struct{}, 1)}
 	r.last.Store(now)
 	if i.Type == Permanent {
 		err = d.create(ctx, path, now.data)
@@ -148,9 +149,32 @@ func (r *Registration[T]) Update(ctx context.Context, i Instance[T]) (err error)
 	if err := engine.Of(r.d.client).Fits(r.path, len(now.data)); err != nil {
 		return err
 	}
-	for r.last.Store(now); ; now = r.last.Load() {
+	r.last.Store(now)
+	select {
+	case r.turn <- struct{}{}: // also if ctx is done: then the instance is written later
+		return r.writeLast(ctx)
+	default:
+	}
+	select {
+	case r.turn <- struct{}{}:
+		return r.writeLast(ctx)
+	case <-ctx.Done():
+		return wait.Err(ctx) // whoever has the turn writes it
+	}
+}
+
+// writeLast writes the last instance, and those that come meanwhile. The caller has the turn, which is passed on.
+func (r *Registration[T]) writeLast(ctx context.Context) error {
+	for {
+		now := r.last.Load()
 		err := r.write(ctx, now.data)
-		if r.last.Load() == now { // otherwise it may have replaced a later one, which is set again
+		<-r.turn
+		if r.last.Load() == now {
+			return err
+		}
+		select {
+		case r.turn <- struct{}{}: // who gave the later one may not have waited
+		default:
 			return err
 		}
 	}

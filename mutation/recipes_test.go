@@ -124,12 +124,6 @@ var recipeBugs = []mutation{
 		worlds: services, seed: 48,
 	},
 	{
-		name:  "an instance replaces one that was given to a later Update",
-		file:  "discovery/register.go",
-		edits: []edit{{old: "if r.last.Load() == now {", new: "if true {"}},
-		pkg:   "discovery", test: "TestOfSeveralUpdatesAtATimeTheNodeHoldsTheLast",
-	},
-	{
 		name:  "a Kratos instance is deleted and still kept",
 		file:  "discovery/kratosregistry/registry.go",
 		edits: []edit{{old: "done <- reg.node.Close()", new: "done <- r.client.Delete(context.Background(), path, -1)"}},
