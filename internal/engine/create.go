@@ -207,6 +207,12 @@ func (c *core) replaceOn(ctx context.Context, l *Connection, path string, data [
 	return created(Call(ctx, l, q))
 }
 
+// MakeParents makes the nodes that are missing above path, as containers where the servers make some.
+func (c Client) MakeParents(ctx context.Context, path string) error {
+	dir, _ := Split(c.Real(path))
+	return c.Do(ctx, "create", path, func(l *Connection) error { return c.makeParent(ctx, l, dir, zk.FlagContainer) })
+}
+
 // makeParent makes the node dir, and what is missing above it. That it exists is fine.
 func (c *core) makeParent(ctx context.Context, l *Connection, dir string, mode int32) error {
 	if dir == "/" {

@@ -146,9 +146,11 @@ func (k *keeper) absent(ctx context.Context) error {
 // server does not return it.
 func (k *keeper) create(ctx context.Context, data []byte) (path string, czxid int64, err error) {
 	if !k.cfg.persistent && time.Now().Before(k.lateUntil) {
-		if err = k.instead(ctx, k.lateVersion, data); !errors.Is(err, zk.ErrNoNode) { // or the parents are missing
-			return k.path, 0, err
+		err = k.instead(ctx, k.lateVersion, data)
+		if errors.Is(err, zk.ErrNoNode) && !k.cfg.noParents {
+			err = cmp.Or(engine.Of(k.client).MakeParents(ctx, k.path), errAgain)
 		}
+		return k.path, 0, err
 	}
 	asked, options := cmp.Or(k.path, k.asked), k.cfg.creation(k.path == "")
 	var stat zk.Stat

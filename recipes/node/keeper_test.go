@@ -143,6 +143,37 @@ func TestALateWriteOfOursDoesNotBringOldDataBack(t *testing.T) {
 	}, zktest.LikeKeeper(zktest.KeeperRecent))
 }
 
+// TestALateWriteMeetsNoNodeWhoseParentsWereMissing is the same with parents that were deleted as well. The simulation found it (seed 2290): an
+// empty container is reaped, and the node that is made with it had the version that the write is for.
+func TestALateWriteMeetsNoNodeWhoseParentsWereMissing(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		subject := w.client()
+		n, err := node.Keep(testbed.Context(t), subject, "/group/a", []byte("0"))
+		require.NoError(t, err)
+		session, err := subject.Session(testbed.Context(t))
+		require.NoError(t, err)
+		gate := w.Block(zktest.OnOp(zktest.OpSetData), zktest.OnSession(session.ID()))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.Error(t, n.Set(ctx, []byte("old"))) // it is with a server that stands still, and is for version 0
+		<-gate.Arrived()
+		require.NoError(t, w.Delete("/group/a"))
+		require.NoError(t, w.Delete("/group"))
+		w.CutConnections() // the next session is another one, and the first still lives
+		require.NoError(t, n.Set(testbed.Context(t), []byte("new")))
+		stat, err := w.Stat("/group/a")
+		require.NoError(t, err)
+		assert.NotZero(t, stat.Version)
+		gate.Open()
+		w.settle()
+		w.one(n, "new")
+		after, err := w.Stat("/group/a")
+		require.NoError(t, err)
+		assert.Equal(t, stat.Mzxid, after.Mzxid, "it was written since")
+		require.NoError(t, n.Close())
+	}, zktest.LikeKeeper(zktest.KeeperRecent))
+}
+
 // TestWhatAnEarlierSessionMadeIsForgotten has the session end when a node has just been made, and somebody make one by hand in the next
 // session. It is taken over, and does not hold what the first one held.
 func TestWhatAnEarlierSessionMadeIsForgotten(t *testing.T) {
