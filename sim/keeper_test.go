@@ -244,6 +244,11 @@ func (k *keeper) check(set bool) {
 		})
 	}
 	found := has(false)
+	if !found { // only a leader that was removed since had applied it: the others have it in their logs
+		k.leader()
+		k.pause(k.Lag+k.MemberLatency, changed, k.stop())
+		found = has(false)
+	}
 	for range 30 {
 		if !found || !set || has(true) {
 			break
