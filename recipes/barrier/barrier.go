@@ -29,6 +29,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/recipes/internal/follow"
 	"github.com/gocurator/curator/retry"
 )
@@ -99,7 +100,7 @@ func (b *Barrier) inOneSession(ctx context.Context, write func(ctx context.Conte
 // the error is that of ctx, and wraps zk.ErrNoServer if there is no connection. Other errors are [framework.ErrClosed], and answers such as zk.ErrNoAuth.
 func (b *Barrier) Wait(ctx context.Context) error {
 	var watch *framework.Watch
-	err := follow.Reads(ctx, b.client, func(ctx context.Context, _ *framework.Session) (<-chan struct{}, error) {
+	err := follow.Reads(ctx, b.client, func(ctx context.Context, _ engine.Link) (<-chan struct{}, error) {
 		if watch != nil && watch.Event().Type == zk.EventNodeDeleted {
 			return nil, nil
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/uuid"
 	"github.com/gocurator/curator/recipes/internal/follow"
 )
@@ -75,7 +76,8 @@ type arrival struct {
 }
 
 // advance is a read for [follow.Reads].
-func (a *arrival) advance(in context.Context, s *framework.Session) (<-chan struct{}, error) {
+func (a *arrival) advance(in context.Context, l engine.Link) (<-chan struct{}, error) {
+	s := (*framework.Session)(l.Session())
 	if a.entry == nil || a.entry.session != s {
 		if came, err := a.come(in, s); err != nil || !came {
 			return follow.Again, err
@@ -176,7 +178,7 @@ func (e *Entry) Leave(ctx context.Context) error {
 }
 
 // depart is a read for [follow.Reads]. The first by name waits for the last; the others go, and wait for the first.
-func (e *Entry) depart(ctx context.Context, _ *framework.Session) (<-chan struct{}, error) {
+func (e *Entry) depart(ctx context.Context, _ engine.Link) (<-chan struct{}, error) {
 	client, dir := e.double.client, e.double.path
 	names, _, err := client.Children(ctx, dir)
 	if errors.Is(err, zk.ErrNoNode) {

@@ -441,7 +441,7 @@ func (k *keeper) leave() error {
 
 // remove deletes the node if it is ours, or that of an earlier session of ours. Nothing is deleted that came in place of our node, unless
 // it has the same version: after a deletion that may be done, and if the node is gone, the next one there may be another's.
-func (k *keeper) remove(ctx context.Context, _ *framework.Session) (again <-chan struct{}, err error) {
+func (k *keeper) remove(ctx context.Context, _ engine.Link) (again <-chan struct{}, err error) {
 	found, stat, err := k.client.Exists(ctx, k.path)
 	if err != nil || !found || !k.wasOurs(stat) {
 		return nil, err

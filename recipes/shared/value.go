@@ -189,7 +189,7 @@ func (v *Value[T]) Changes(ctx context.Context) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var last Version
 		first := true
-		err := follow.Reads(ctx, v.client, func(ctx context.Context, _ *framework.Session) (<-chan struct{}, error) {
+		err := follow.Reads(ctx, v.client, func(ctx context.Context, _ engine.Link) (<-chan struct{}, error) {
 			x, version, watch, err := v.watch(ctx)
 			if watch == nil {
 				return nil, err

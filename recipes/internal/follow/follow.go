@@ -6,41 +6,31 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
-	"github.com/gocurator/curator/internal/wait"
 )
 
 // Again is [engine.Again].
 var Again = engine.Again
 
-// Reads is [engine.Follow] with the operations of client, which read carries out with its context: in session s, and in one that has
-// seen all that was written before the call. They are tried once, since a read that fails is repeated.
+// Reads is [engine.Follow] with the operations of client, which read carries out with its context: in the session of the connection l, and
+// in one that has seen all that was written before the call. They are tried once, since a read that fails is repeated.
 func Reads(
-	ctx context.Context, client *framework.Client, read func(ctx context.Context, s *framework.Session) (changed <-chan struct{}, err error),
+	ctx context.Context, client *framework.Client, read func(ctx context.Context, l engine.Link) (changed <-chan struct{}, err error),
 ) error {
 	ctx = framework.InSession(ctx, nil) // the session of a caller's lock is not ours
 	first := true
 	return engine.Follow(ctx, engine.Of(client), func(ctx context.Context, l engine.Link) (<-chan struct{}, error) {
-		ctx = engine.WithHints(ctx, engine.Hints{Once: true})
+		ctx = engine.WithHints(engine.InSession(ctx, l.Session()), engine.Hints{Once: true})
 		if first { // later, Follow does it
 			if err := engine.Ask(ctx, l.CatchUp); err != nil {
 				return nil, err
 			}
 			first = false
 		}
-		s, err := client.Session(ctx)
-		if err == nil && wait.Closed(l.Down()) {
-			err = zk.ErrConnectionClosed // s may be another session, and its server behind
-		}
-		if err != nil {
-			return nil, Bare(err)
-		}
-		changed, err := read(framework.InSession(ctx, s), s)
+		changed, err := read(ctx, l)
 		if errors.Is(err, framework.ErrSessionLost) {
-			if s.Err() == nil { // no write has confirmed it for long: the next one may
+			if l.Session().Err() == nil { // no write has confirmed it for long: the next one may
 				_ = engine.Sleep(ctx, engine.Of(client), engine.RefusedPause) // if ctx ends, Follow says so
 			}
 			return Again, nil
