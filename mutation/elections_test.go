@@ -5,19 +5,19 @@ var electionBugs = []mutation{
 	{
 		name:  "the leader's node is deleted while its work runs",
 		file:  "recipes/leader/run.go",
-		edits: []edit{{old: "cancel(context.Cause(ctx)) }", new: "cancel(context.Cause(ctx)); _ = term.release() }"}},
+		edits: []edit{{old: "\t_ = hold.Do(ctx,", new: "\tcontext.AfterFunc(ctx, func() { _, _ = hold.Release(), own.Release() })\n\t_ = hold.Do(ctx,"}},
 		pkg:   "recipes/leader", test: "TestNodeStaysUntilTheWorkHasReturned",
 	},
 	{
 		name:  "Release deletes the node while the work runs",
-		file:  "recipes/leader/term.go",
-		edits: []edit{{old: "if t.end == nil {", new: "if true {"}},
+		file:  "recipes/leader/run.go",
+		edits: []edit{{old: "own.hold.Again(own.Context())", new: "own.hold, error(nil)"}},
 		pkg:   "recipes/leader", test: "TestNodeStaysUntilTheWorkHasReturned",
 	},
 	{
 		name:  "the leader's node is deleted before its term ends",
 		file:  "recipes/leader/run.go",
-		edits: []edit{{old: "o.failed = f(work, term)", new: "_, _ = e.client.DeleteGuaranteed(ctx, hold.Path())\n\to.failed = f(work, term)"}},
+		edits: []edit{{old: "o.failed = f(", new: "_, _ = e.client.DeleteGuaranteed(ctx, hold.Path())\n\t\to.failed = f("}},
 		pkg:   "recipes/leader", test: "TestATermEndsBeforeItsNodeGoes",
 	},
 	{
@@ -29,7 +29,7 @@ var electionBugs = []mutation{
 	{
 		name:  "an observer keeps showing the previous leader",
 		file:  "recipes/leader/observe.go",
-		edits: []edit{{old: "*o.shown == s {", new: "o.shown.Elected == s.Elected && o.shown.Stale == s.Stale {"}},
+		edits: []edit{{old: "s == o.last {", new: "s.Elected == o.last.Elected && s.Stale == o.last.Stale {"}},
 		pkg:   "recipes/leader", test: "TestObserverIsGivenTheNextLeader",
 	},
 	{
@@ -41,7 +41,7 @@ var electionBugs = []mutation{
 	{
 		name:  "an observer misses a candidate that joins while it sets its watch",
 		file:  "recipes/leader/observe.go",
-		edits: []edit{{old: "if first == \"\" && !errors", new: "if !errors"}},
+		edits: []edit{{old: "first, err := e.first(children, err); first == \"\" {", new: "_, err := e.first(children, err); true {"}},
 		pkg:   "recipes/leader", test: "TestObserverDoesNotMissWhoComesWhileItSetsItsWatch",
 	},
 }

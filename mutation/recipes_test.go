@@ -5,8 +5,8 @@ package mutation
 var recipeBugs = []mutation{
 	{
 		name:   "a leader that resigns deletes its node while its function goes on",
-		file:   "recipes/leader/term.go",
-		edits:  []edit{{old: "\tended := t.Err()\n\tt.end(lock.ErrReleased)\n", new: "\tended := t.Err()\n\tt.end(lock.ErrReleased)\n\t_ = t.release()\n"}},
+		file:   "recipes/leader/run.go",
+		edits:  []edit{{old: "own.hold.Again(own.Context())", new: "own.hold, error(nil)"}},
 		worlds: election, seed: 48,
 	},
 	{
@@ -17,7 +17,7 @@ var recipeBugs = []mutation{
 	},
 	{
 		name:   "an observer's first state may be old",
-		file:   "recipes/leader/observe.go",
+		file:   "recipes/internal/follow/follow.go",
 		edits:  []edit{{old: "if err := engine.Ask(ctx, l.CatchUp); err != nil {", new: "if err := ctx.Err(); err != nil {"}},
 		worlds: election, seed: 528,
 	},

@@ -1,9 +1,9 @@
 package leader
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"time"
 	"unicode/utf8"
 
 	"github.com/go-zookeeper/zk"
@@ -35,9 +35,9 @@ const maxID = 1 << 16
 type Option func(*config) error
 
 type config struct {
-	id       string
-	selector bool
-	lock     []lock.Option
+	id   string
+	name string // of nodes: latchName or selectorName
+	lock []lock.Option
 }
 
 // WithID sets the id that others see of our candidates, such as a host name or the address of the leader: any text of at most 64
@@ -50,7 +50,7 @@ func WithID(id string) Option {
 
 // AsSelector takes part in the elections of LeaderSelector instead of those of LeaderLatch. Its nodes are those of a mutex:
 // whoever holds a mutex at the path leads, too.
-func AsSelector() Option { return opt.Set(func(c *config) { c.selector = true }) }
+func AsSelector() Option { return opt.Set(func(c *config) { c.name = selectorName }) }
 
 // WithErrorPolicy sets whether a suspended connection ends a term. The default is the client's policy.
 func WithErrorPolicy(p connstate.ErrorPolicy) Option {
@@ -63,39 +63,27 @@ type Election struct {
 	client *framework.Client
 	queue  *queue.Queue
 	path   string
-	name   string // of nodes: latchName or selectorName
+	name   string
 	id     string
 }
 
 // New makes an election at path. Nothing is sent. Errors are [framework.ErrBadPath] and [framework.ErrBadArgument].
-func New(client *framework.Client, path string, opts ...Option) (*Election, error) {
-	e, err := newElection(client, path, opts)
-	return e, follow.OpError("election", path, err)
-}
-
-func newElection(client *framework.Client, path string, opts []Option) (*Election, error) {
-	var cfg config
-	if err := opt.Apply(&cfg, opts); err != nil {
+func New(client *framework.Client, path string, opts ...Option) (_ *Election, err error) {
+	defer func() { err = follow.OpError("election", path, err) }()
+	cfg := config{name: latchName}
+	if err := cmp.Or(opt.Apply(&cfg, opts), follow.Check(client, path)); err != nil {
 		return nil, err
 	}
-	name := latchName
-	if cfg.selector {
-		name = selectorName
+	if cfg.id == "" && cfg.name == selectorName {
+		cfg.id = string(client.DefaultData())
 	}
 	// A context that comes from a term does not re-enter: each Campaign is a candidate.
-	cfg.lock = append(cfg.lock, opt.Set(func(c *queue.Config) { c.Plain, c.Noun = true, "leadership" }))
-	if cfg.id != "" || !cfg.selector {
-		cfg.lock = append(cfg.lock, lock.WithData([]byte(cfg.id)))
-	}
-	candidates, err := queue.New(client, path, name, nil, cfg.lock...)
+	own := opt.Set(func(c *queue.Config) { c.Plain, c.Noun, c.Data = true, "leadership", []byte(cfg.id) })
+	candidates, err := queue.New(client, path, cfg.name, nil, append(cfg.lock, own)...)
 	if err != nil {
 		return nil, err
 	}
-	id := cfg.id
-	if cfg.selector && id == "" {
-		id = string(client.DefaultData())
-	}
-	return &Election{client: client, queue: candidates, path: path, name: name, id: id}, nil
+	return &Election{client, candidates, path, cfg.name, cfg.id}, nil
 }
 
 // Path is the path of the election.
@@ -112,48 +100,34 @@ func (e *Election) ID() string { return e.id }
 // [lock.ErrSequenceExhausted]. After an error we remove our node, also if the server carries out our create request only after
 // Campaign has returned.
 func (e *Election) Campaign(ctx context.Context) (*Term, error) {
-	hold, err := e.acquire(ctx)
-	if err != nil {
-		return nil, e.opError("campaign", err)
+	term, err := e.campaign(ctx)
+	return term, e.opError("campaign", err)
+}
+
+func (e *Election) campaign(ctx context.Context) (*Term, error) {
+	ctx = framework.InSession(ctx, nil) // the values of another hold's context name a session, which may be over
+	pauses := wait.Pauses{First: engine.RefusedPause, Last: lastPause}
+	for {
+		hold, err := e.queue.Acquire(ctx)
+		if err == nil {
+			return &Term{hold, e.id}, nil
+		}
+		if ctx.Err() == nil {
+			if !joinsAgain(err) {
+				return nil, err
+			}
+			if e.client.State().IsConnected() { // otherwise it cannot join yet
+				e.client.Logger().Info("candidate joins again", "path", e.path, "reason", err)
+			}
+			_ = engine.Sleep(ctx, engine.Of(e.client), pauses.Next()) // if ctx ends, GaveUp says so
+		}
+		if ctx.Err() != nil {
+			return nil, engine.Of(e.client).GaveUp(ctx, follow.Bare(err))
+		}
 	}
-	return &Term{hold: hold, id: e.id, ctx: hold.Context()}, nil
 }
 
 func (e *Election) opError(op string, err error) error { return follow.OpError(op, e.path, err) }
-
-// acquire waits for the lease that is the leadership.
-func (e *Election) acquire(ctx context.Context) (*queue.Hold, error) {
-	ctx = framework.InSession(ctx, nil) // the values of another hold's context name a session, which may be over
-	pauses := wait.Pauses{First: firstPause, Last: lastPause}
-	for {
-		began := time.Now()
-		hold, err := e.queue.Acquire(ctx)
-		connected := e.client.State().IsConnected()
-		switch {
-		case err == nil:
-			return hold, nil
-		case ctx.Err() != nil && (connected || errors.Is(err, lock.ErrNotAcquired)): // there was no trouble
-			return nil, e.gaveUp(ctx, nil)
-		case ctx.Err() != nil:
-			return nil, e.gaveUp(ctx, err)
-		case !joinsAgain(err):
-			return nil, err
-		}
-		if connected { // otherwise it cannot join yet
-			e.client.Logger().Info("candidate joins again", "path", e.path, "reason", err)
-		}
-		if time.Since(began) > lastPause {
-			pauses.Reset()
-		}
-		if engine.Sleep(ctx, engine.Of(e.client), pauses.Next()) != nil {
-			return nil, e.gaveUp(ctx, err)
-		}
-	}
-}
-
-func (e *Election) gaveUp(ctx context.Context, reason error) error {
-	return engine.Of(e.client).GaveUp(ctx, follow.Bare(reason))
-}
 
 // joinsAgain reports whether a candidate that failed with err may succeed when it begins anew: with another connection, another
 // session, or another node.
@@ -161,9 +135,3 @@ func joinsAgain(err error) bool {
 	// A missing node is the election's path that was deleted: it is made again.
 	return retry.MayPass(err) || errors.Is(err, framework.ErrLost) || errors.Is(err, zk.ErrNoNode)
 }
-
-// Pauses between tries. They grow while tries fail soon after they began.
-const (
-	firstPause = 50 * time.Millisecond
-	lastPause  = 3 * time.Second
-)

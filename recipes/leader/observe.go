@@ -44,9 +44,8 @@ type State struct {
 // then; [framework.ErrClosed]; or one that a retry does not help, such as zk.ErrNoAuth and [lock.ErrSequenceExhausted].
 func (e *Election) Observe(ctx context.Context) iter.Seq2[State, error] {
 	return func(yield func(State, error) bool) {
-		ctx = framework.InSession(ctx, nil) // as in acquire
-		o := observation{election: e, yield: yield}
-		if err := engine.Follow(ctx, engine.Of(e.client), o.follow); err != nil {
+		o := observation{election: e, yield: yield, last: State{Stale: true}}
+		if err := follow.Reads(ctx, e.client, o.follow); err != nil {
 			yield(State{}, e.opError("observe", err))
 		}
 	}
@@ -56,19 +55,13 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[State, error] {
 type observation struct {
 	election *Election
 	yield    func(State, error) bool
-	shown    *State // the last state that was shown; nil: none
+	last     State // that was shown; before the first one it is stale
 }
 
-// follow shows who leads as long as the connection lasts. It is a read for [engine.Follow], which has the server of the next
-// connection catch up.
+// follow shows who leads as long as the connection lasts. It is a read for [follow.Reads].
 func (o *observation) follow(ctx context.Context, l engine.Link) (<-chan struct{}, error) {
-	if o.shown == nil {
-		if err := engine.Ask(ctx, l.CatchUp); err != nil {
-			return nil, err
-		}
-	}
 	// Nothing is asked on the next connection before the loss of this one was shown.
-	within, cancel := context.WithCancel(engine.WithHints(engine.InSession(ctx, l.Session()), engine.Hints{Once: true}))
+	within, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() { // ends with follow
 		select {
@@ -79,77 +72,61 @@ func (o *observation) follow(ctx context.Context, l engine.Link) (<-chan struct{
 	}()
 	for {
 		state, watch, err := o.election.look(within)
-		if err == nil && !o.show(state) {
-			return nil, nil
-		}
 		if err == nil {
+			if !o.show(state) {
+				return nil, nil
+			}
 			select {
 			case <-watch.Done():
 			case <-within.Done():
 			}
 		}
-		down := wait.Closed(l.Down()) || errors.Is(err, framework.ErrSessionLost)
+		lost := wait.Closed(l.Down()) || errors.Is(err, framework.ErrSessionLost)
+		stale := o.last
+		stale.Stale = true
 		switch {
-		case ctx.Err() != nil, err != nil && !down && !retry.MayPass(err):
-			return follow.Again, follow.Bare(err)
-		case err == nil && !down:
-			continue
+		case ctx.Err() != nil, err != nil && !lost && !retry.MayPass(err):
+			return follow.Again, err
+		case err == nil && !lost: // look again
+		case !o.show(stale):
+			return nil, nil
+		case lost:
+			return follow.Again, nil
+		default:
+			return follow.Again, err
 		}
-		if o.shown != nil {
-			stale := *o.shown
-			stale.Stale = true
-			if !o.show(stale) {
-				return nil, nil
-			}
-		}
-		if down {
-			err = nil
-		}
-		return follow.Again, follow.Bare(err)
 	}
 }
 
 // show shows a state, unless it is the same as before. It reports whether the loop goes on.
 func (o *observation) show(s State) bool {
-	if o.shown != nil && *o.shown == s {
+	if s == o.last {
 		return true
 	}
-	o.shown = &s
+	o.last = s
 	return o.yield(s, nil)
 }
 
-// look returns who leads, and a watch that fires when that changes.
-//
-// The first node that can be read leads: nodes ahead of it were gone before, and none can come in ahead.
+// look returns who leads, and a watch that fires when that changes: on the leader's node, or else on what is there of the election.
 func (e *Election) look(ctx context.Context) (State, *framework.Watch, error) {
 	for {
-		children, _, err := e.client.Children(ctx, e.path)
-		missing := errors.Is(err, zk.ErrNoNode)
-		if err != nil && !missing {
-			return State{}, nil, err
+		var watch *framework.Watch
+		leader, err := e.find(ctx, func(ctx context.Context, path string) (data []byte, stat *zk.Stat, err error) {
+			data, stat, watch, err = e.client.GetW(ctx, path)
+			return data, stat, err
+		})
+		if err != nil || watch != nil {
+			return State{Leader: leader, Elected: err == nil}, watch, err
 		}
-		first, err := e.first(children)
-		switch {
-		case err != nil:
-			return State{}, nil, err
-		case first != "":
-			data, stat, watch, err := e.client.GetW(ctx, first)
-			if !errors.Is(err, zk.ErrNoNode) {
-				return State{Leader: leading(first, data, stat), Elected: true}, watch, err
+		children, _, watch, err := e.client.ChildrenW(ctx, e.path)
+		if errors.Is(err, zk.ErrNoNode) {
+			var found bool
+			if found, _, watch, err = e.client.ExistsW(ctx, e.path); found {
+				continue // it was made in between
 			}
-		case missing:
-			found, _, watch, err := e.client.ExistsW(ctx, e.path)
-			if err != nil || !found {
-				return State{}, watch, err
-			}
-		default:
-			children, _, watch, err := e.client.ChildrenW(ctx, e.path)
-			if err == nil {
-				first, err = e.first(children) // somebody may have come meanwhile
-			}
-			if first == "" && !errors.Is(err, zk.ErrNoNode) {
-				return State{}, watch, err
-			}
+		}
+		if first, err := e.first(children, err); first == "" { // nobody has come in between
+			return State{}, watch, err
 		}
 	}
 }

@@ -31,52 +31,53 @@ func (e *Election) Participants(ctx context.Context) ([]Participant, error) {
 	}
 	ps := make([]Participant, len(nodes))
 	for i, n := range nodes {
-		ps[i] = Participant{ID: string(n.Data), Leads: i == 0, Path: n.Path, Session: n.Session, Token: n.Token, Since: n.Since}
+		ps[i] = participant(n, i == 0)
 	}
 	return ps, nil
+}
+
+func participant(n queue.Participant, leads bool) Participant {
+	return Participant{ID: string(n.Data), Leads: leads, Path: n.Path, Session: n.Session, Token: n.Token, Since: n.Since}
 }
 
 // Leader returns who leads, without taking part in the election. The error is [ErrNoLeader] if nobody does, also if the path is
 // missing, and [lock.ErrSequenceExhausted]. A server that is behind the others may show an earlier leader; [Term.Guard] is how a
 // leader proves itself.
 func (e *Election) Leader(ctx context.Context) (Participant, error) {
+	p, err := e.find(ctx, e.client.Get)
+	if err == nil && p == (Participant{}) {
+		err = ErrNoLeader
+	}
+	return p, e.opError("leader", err)
+}
+
+// find reads who leads: the zero Participant if nobody does.
+//
+// The first node that can be read leads: nodes ahead of it were gone before, and none can come in ahead.
+func (e *Election) find(ctx context.Context, read func(context.Context, string) ([]byte, *zk.Stat, error)) (Participant, error) {
 	for {
 		children, _, err := e.client.Children(ctx, e.path)
-		if err != nil && !errors.Is(err, zk.ErrNoNode) {
-			return Participant{}, e.opError("leader", err)
+		first, err := e.first(children, err)
+		if err != nil || first == "" {
+			return Participant{}, err
 		}
-		first, err := e.first(children)
-		if err == nil && first == "" {
-			err = ErrNoLeader
-		}
-		if err != nil {
-			return Participant{}, e.opError("leader", err)
-		}
-		data, stat, err := e.client.Get(ctx, first)
-		if !errors.Is(err, zk.ErrNoNode) { // it has gone since: look again
-			return leading(first, data, stat), e.opError("leader", err)
+		data, stat, err := read(ctx, first)
+		switch {
+		case errors.Is(err, zk.ErrNoNode): // it has gone since
+		case err != nil:
+			return Participant{}, err
+		default:
+			return participant(queue.ParticipantOf(first, data, stat), true), nil
 		}
 	}
 }
 
-// leading is the participant with the first node, or the zero Participant if that could not be read.
-func leading(path string, data []byte, stat *zk.Stat) Participant {
-	if stat == nil {
-		return Participant{}
+// first returns the path of the first candidate in the order of the queue. It is empty if there is none, also if the path is missing. err
+// is that of the list.
+func (e *Election) first(children []string, err error) (string, error) {
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return "", err
 	}
-	return Participant{
-		ID:      string(data),
-		Leads:   true,
-		Path:    path,
-		Session: stat.EphemeralOwner,
-		Token:   stat.Czxid,
-		Since:   time.UnixMilli(stat.Ctime),
-	}
-}
-
-// first returns the path of the candidate that leads: the first in the order of the queue. It is empty if none of children is a
-// candidate.
-func (e *Election) first(children []string) (path string, err error) {
 	candidates, err := queue.Sort(children, e.name)
 	if err != nil || len(candidates) == 0 {
 		return "", err

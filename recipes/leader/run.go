@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/wait"
-	"github.com/gocurator/curator/recipes/lock"
 )
 
 // Run leads again and again, until ctx is done: it campaigns, calls f, releases, and campaigns again at the end of the queue. f's
@@ -37,32 +37,33 @@ func (e *Election) Run(ctx context.Context, f func(ctx context.Context, term *Te
 			return e.opError("run", err)
 		}
 		failed := o.failed
-		if o.work != nil && errors.Is(wait.Err(o.work), failed) {
+		if errors.Is(o.ended, failed) {
 			failed = nil // it says that its context is done, and nothing else
 		}
 		switch {
 		case ctx.Err() != nil:
 			return errors.Join(e.opError("run", wait.Err(ctx)), failed, o.released)
-		case o.lost != nil && failed != nil:
-			e.client.Logger().Warn("function failed after its term", "path", e.path, "term", o.lost, "reason", failed)
-		case failed != nil:
+		case failed != nil && o.ended == nil:
 			return errors.Join(failed, o.released)
+		case failed != nil:
+			e.client.Logger().Warn("function failed after its term", "path", e.path, "term", o.ended, "reason", failed)
 		}
 		if o.released != nil && !joinsAgain(o.released) {
 			return o.released
 		}
 		if o.took >= youngTerm {
 			between.Reset()
-			continue
-		}
-		if err := engine.Sleep(ctx, engine.Of(e.client), between.Next()); err != nil {
+		} else if err := engine.Sleep(ctx, engine.Of(e.client), between.Next()); err != nil {
 			return e.opError("run", err)
 		}
 	}
 }
 
-// youngTerm is how long a term must last for the next campaign to begin without a pause.
-const youngTerm = 10 * time.Millisecond
+const (
+	youngTerm    = 10 * time.Millisecond // how long a term must last for the next campaign to begin without a pause
+	lastPause    = 3 * time.Second       // the longest pause between two campaigns, and between two tries to join
+	overrunAfter = 10 * time.Second      // how long a function may go on after its context has ended before that is logged
+)
 
 // Lead is [Election.Run] for one term: it campaigns, calls f once and releases. The error is Campaign's, or f's and Release's
 // joined; if the term was lost while f worked, it wraps the loss.
@@ -76,10 +77,9 @@ func (e *Election) Lead(ctx context.Context, f func(ctx context.Context, term *T
 
 // outcome is how a term with a function went.
 type outcome struct {
-	work     context.Context // of the function, if it ended before the function returned
-	failed   error           // what the function returned
-	lost     error           // why the term ended before that; nil if it did not
-	released error           // what Release said: also the loss, if there was one
+	failed   error // what the function returned
+	ended    error // why its context had ended by then; nil if it had not
+	released error // what Release said: also the loss, if there was one
 	took     time.Duration
 }
 
@@ -88,64 +88,50 @@ func (e *Election) lead(ctx context.Context, f func(context.Context, *Term) erro
 	if f == nil {
 		return o, fmt.Errorf("%w: nil function", framework.ErrBadArgument)
 	}
-	hold, err := e.acquire(ctx)
+	own, err := e.campaign(ctx)
 	if err != nil {
 		return o, err
 	}
-	term := &Term{hold: hold, id: e.id}
-	term.ctx, term.end = context.WithCancelCause(hold.Context())
-	if o.lost = term.Err(); o.lost != nil {
-		o.released = term.release()
-		return o, nil
-	}
-	began := time.Now()
-	work, cancel := context.WithCancelCause(term.ctx)
-	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
-	returned := make(chan struct{})
-	watched := e.watchOverrun(work, returned)
+	var overrun sync.WaitGroup
 	defer func() { // also when f panics
-		o.lost, o.took = term.Err(), time.Since(began)
-		if work.Err() != nil {
-			o.work = work
-		}
-		close(returned)
-		stop()
-		cancel(lock.ErrReleased)
-		// First the context ends, also for whoever was given the term; then the node goes.
-		term.end(lock.ErrReleased)
-		o.released = term.release()
-		<-watched // last: the logger may block
+		o.released = own.Release()
+		overrun.Wait() // last: the logger may block
 	}()
-	o.failed = f(work, term)
+	// f has another hold of the same lease. It ends with f at the latest, and then own is the last: the node goes.
+	hold, err := own.hold.Again(own.Context())
+	if err != nil {
+		return o, nil // own has ended, too, and says why
+	}
+	_ = hold.Do(ctx, func(work context.Context) error {
+		began, returned := time.Now(), make(chan struct{})
+		overrun.Go(func() { e.watchOverrun(work, returned) }) // ends when f has returned
+		defer func() {
+			if o.took = time.Since(began); work.Err() != nil {
+				o.ended = wait.Err(work)
+			}
+			close(returned)
+		}()
+		o.failed = f(work, &Term{hold, e.id})
+		return nil
+	})
 	return o, nil
 }
 
-// overrunAfter is how long a function may go on after its context has ended before that is logged.
-const overrunAfter = 10 * time.Second
-
-// watchOverrun logs when a function does not end with its context. returned is to be closed when the function has returned. done
-// is closed when all is logged.
-func (e *Election) watchOverrun(work context.Context, returned <-chan struct{}) (done <-chan struct{}) {
-	ended := make(chan struct{})
-	go func() { // ends when the function has returned
-		defer close(ended)
-		select {
-		case <-work.Done():
-		case <-returned:
-			return
-		}
-		over := time.Now()
-		timer := time.NewTimer(overrunAfter)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-returned:
-			return
-		}
-		log := e.client.Logger().With("path", e.path, "reason", context.Cause(work))
-		log.Warn("function goes on after its term has ended", "since", overrunAfter)
-		<-returned
-		log.Info("function has returned after its term", "since", time.Since(over))
-	}()
-	return ended
+// watchOverrun logs when a function does not end with its context. returned is to be closed when the function has returned.
+func (e *Election) watchOverrun(work context.Context, returned <-chan struct{}) {
+	select {
+	case <-work.Done():
+	case <-returned:
+		return
+	}
+	over := time.Now()
+	select {
+	case <-time.After(overrunAfter):
+	case <-returned:
+		return
+	}
+	log := e.client.Logger().With("path", e.path, "reason", context.Cause(work))
+	log.Warn("function goes on after its term has ended", "since", overrunAfter)
+	<-returned
+	log.Info("function has returned after its term", "since", time.Since(over))
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/follow"
 	"github.com/gocurator/curator/recipes/internal/queue"
-	"github.com/gocurator/curator/recipes/lock"
 )
 
 // Term is a time of leadership: what Campaign returns. It is a [lock.Hold] with an id, and ends once, by Release or by a loss.
@@ -19,21 +18,19 @@ import (
 type Term struct {
 	hold *queue.Hold
 	id   string
-	ctx  context.Context
-	end  context.CancelCauseFunc // of ctx, if a function leads: then the node stays until it has returned
 }
 
 // Context ends when the leadership may no longer be ours, always before anyone else can lead. context.Cause then is
 // [lock.ErrReleased], [framework.ErrClosed], or a loss, which wraps [framework.ErrLost]: [framework.ErrSessionLost],
 // [framework.ErrSuspended] or [lock.ErrNodeDeleted]. It has the values of the context that was given to Campaign, but not its
 // deadline or cancellation, which only limited the wait.
-func (t *Term) Context() context.Context { return t.ctx }
+func (t *Term) Context() context.Context { return t.hold.Context() }
 
 // Done is Context().Done().
-func (t *Term) Done() <-chan struct{} { return t.ctx.Done() }
+func (t *Term) Done() <-chan struct{} { return t.hold.Done() }
 
 // Err is nil while we lead, and then the cause of the term's end.
-func (t *Term) Err() error { return context.Cause(t.ctx) }
+func (t *Term) Err() error { return t.hold.Err() }
 
 // ID is what others see of this leader.
 func (t *Term) ID() string { return t.id }
@@ -64,19 +61,9 @@ func (t *Term) Guard() *zk.CheckVersionRequest { return t.hold.Guard() }
 // If the term was lost before, Release returns the cause of the loss, also if nobody else has led meanwhile. A second call
 // returns [lock.ErrReleased], or the same error again. Other errors are those of [lock.Hold.Release].
 func (t *Term) Release() error {
-	if t.end == nil {
-		return t.release()
-	}
-	ended := t.Err()
-	t.end(lock.ErrReleased)
-	return follow.OpError("release", t.Path(), ended)
-}
-
-// release deletes the node.
-func (t *Term) release() error {
-	lost := t.hold.Err()
+	lost := t.Err()
 	err := t.hold.Release()
-	if err == nil && errors.Is(lost, framework.ErrLost) { // the hold was suspended, and its node was still there
+	if err == nil && errors.Is(lost, framework.ErrLost) { // the term was suspended, and its node was still there
 		err = follow.OpError("release", t.Path(), lost)
 	}
 	return err

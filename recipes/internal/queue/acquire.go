@@ -49,7 +49,7 @@ func (h *Hold) Requeue(ctx context.Context) (*Hold, error) {
 // enter re-enters a hold that ctx comes from, or acquires a new one.
 func (q *Queue) enter(ctx context.Context, wait bool) (*Hold, error) {
 	if outer := q.HeldIn(ctx); outer != nil && !q.cfg.Plain {
-		return outer.again(ctx)
+		return outer.Again(ctx)
 	}
 	ctx, done := q.Observe(ctx)
 	h, err := q.obtain(ctx, wait)

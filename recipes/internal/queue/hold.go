@@ -184,8 +184,8 @@ func (h *Hold) Guard() *zk.CheckVersionRequest {
 // passedOn is appended to a path so that no node has it.
 const passedOn = "-passed-on"
 
-// again re-enters: it returns another hold of the same lease.
-func (h *Hold) again(ctx context.Context) (*Hold, error) {
+// Again re-enters: it returns another hold of the same lease, with the values of ctx. The error is why this one has ended.
+func (h *Hold) Again(ctx context.Context) (*Hold, error) {
 	l := h.lease
 	l.mu.Lock()
 	defer l.mu.Unlock()

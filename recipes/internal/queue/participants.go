@@ -62,11 +62,16 @@ func (q *Queue) participant(ctx context.Context, child string) (Participant, err
 	if err != nil {
 		return Participant{}, err
 	}
+	return ParticipantOf(path, data, stat), nil
+}
+
+// ParticipantOf is the participant with a node. Who holds is not known from that.
+func ParticipantOf(path string, data []byte, stat *zk.Stat) Participant {
 	return Participant{
 		Path:    path,
 		Data:    data,
 		Session: stat.EphemeralOwner,
 		Token:   stat.Czxid,
 		Since:   time.UnixMilli(stat.Ctime),
-	}, nil
+	}
 }
