@@ -785,24 +785,25 @@ func TestADowngradeThatLosesItsCallerLeavesNoNode(t *testing.T) {
 
 // TestRefusedTriesWriteNothing: TryAcquire knows who would be ahead of a node before it is created.
 func TestRefusedTriesWriteNothing(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
-	holder, _ := newLock(t, bed, "/lock")
-	l, _ := newLock(t, bed, "/lock")
+	read, write := (*rwlock.Lock).Read, (*rwlock.Lock).Write
 	for name, c := range map[string]struct {
-		holds   *rwlock.Side
-		refused []*rwlock.Side
+		holds   func(*rwlock.Lock) *rwlock.Side
+		refused []func(*rwlock.Lock) *rwlock.Side
 	}{
-		"a writer": {holder.Write(), []*rwlock.Side{l.Read(), l.Write()}},
-		"a reader": {holder.Read(), []*rwlock.Side{l.Write()}},
+		"a writer": {write, []func(*rwlock.Lock) *rwlock.Side{read, write}},
+		"a reader": {read, []func(*rwlock.Lock) *rwlock.Side{write}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			hold := acquire(t, c.holds)
+			server := zktest.NewServer(t)
+			bed := testbed.On(server)
+			holder, _ := newLock(t, bed, "/lock")
+			l, _ := newLock(t, bed, "/lock") // a view of its own: one that has seen the lock free may not know of the hold yet
+			hold := acquire(t, c.holds(holder))
 			defer release(t, hold)
 			server.ResetCounts()
 			for range 3 { // listed at first, and in a view
 				for _, side := range c.refused {
-					_, err := side.TryAcquire(testbed.Context(t))
+					_, err := side(l).TryAcquire(testbed.Context(t))
 					require.ErrorIs(t, err, lock.ErrNotAcquired)
 				}
 			}

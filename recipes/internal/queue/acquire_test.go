@@ -146,7 +146,8 @@ func TestAcquireInAnOutageEndsWithTheRetryPolicy(t *testing.T) {
 				if queued {
 					took -= timeout // until then its node may still be in the queue
 				}
-				require.InDelta(t, 90, took.Seconds(), 5)
+				// Six calls of 15 s, and five random pauses, which are less than 6 s together. The session is lost a little before its timeout.
+				require.InDelta(t, 93, took.Seconds(), 4)
 			})
 		})
 	}
