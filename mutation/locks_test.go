@@ -31,7 +31,7 @@ var lockBugs = []mutation{
 	{
 		name:  "an acquire that gives up leaves its node",
 		file:  "recipes/internal/queue/acquire.go",
-		edits: []edit{{old: "\t\tw.leave(leaveTimeout)\n\t\treturn nil, whyNot", new: "\t\treturn nil, whyNot"}},
+		edits: []edit{{old: "\t\tw.leave(leaveTimeout)\n\t}\n\treturn nil, whyNot", new: "\t}\n\treturn nil, whyNot"}},
 		pkg:   "recipes/internal/queue", test: "TestWhoGivesUpIsInNobodysWay",
 		worlds: all, seed: 2,
 	},
@@ -141,7 +141,7 @@ var lockBugs = []mutation{
 	{
 		name:  "a requeue holds without looking",
 		file:  "recipes/internal/queue/acquire.go",
-		edits: []edit{{old: "h, err = w.finish(framework.InSession(ctx, w.session), wait)", new: "h, err = newHold(ctx, w.node, nil)"}},
+		edits: []edit{{old: "\t\tsession = w.session\n", new: "\t\treturn newHold(ctx, w.node, nil)\n"}},
 		pkg:   "recipes/internal/queue", test: "TestRequeueIsOneWriteAndFair",
 		worlds: all, seed: 4,
 	},

@@ -51,12 +51,7 @@ func (q *Queue) enter(ctx context.Context, wait bool) (*Hold, error) {
 	if outer := q.HeldIn(ctx); outer != nil && !q.cfg.Plain {
 		return outer.Again(ctx)
 	}
-	ctx, done := q.Observe(ctx)
-	h, err := q.obtain(ctx, wait)
-	if err = done(err, h); err != nil {
-		return nil, err
-	}
-	return h, nil
+	return q.obtain(ctx, nil, wait)
 }
 
 // enterAgain ends a hold, and acquires a new one at the end of the queue.
@@ -68,40 +63,40 @@ func (q *Queue) enterAgain(ctx context.Context, h *Hold) (*Hold, error) {
 	if err != nil {
 		return nil, err
 	}
-	if q.local.lends() { // others of this process come first
-		if err := h.lease.give(h.Session().Context(), d); err != nil {
-			return nil, err
-		}
-		return q.enter(ctx, true)
+	if !q.local.lends() {
+		return q.obtain(ctx, h.lease, true)
 	}
-	ctx, done := q.Observe(ctx)
-	w, err := q.replace(ctx, h.lease)
-	var next *Hold
-	if err == nil {
-		next, err = q.contend(ctx, w, true)
-	}
-	if err = done(q.unreachable(ctx, err), next); err != nil {
+	// Others of this process come first.
+	if err := h.lease.give(h.Session().Context(), d); err != nil {
 		return nil, err
 	}
-	return next, nil
+	return q.obtain(ctx, nil, true)
 }
 
-// obtain acquires a new hold: with a node that another goroutine lends or has left, or in the servers' queue.
-func (q *Queue) obtain(ctx context.Context, wait bool) (*Hold, error) {
-	if !q.local.lends() {
-		return q.contend(ctx, nil, wait)
-	}
-	n, err := q.local.enter(ctx, q, wait)
-	if err != nil {
-		return nil, q.unreachable(ctx, err)
-	}
+// obtain acquires a new hold, of which the observer is notified. With old, a lease that has ended, a new node takes the place of its
+// node.
+func (q *Queue) obtain(ctx context.Context, old *lease, wait bool) (h *Hold, err error) {
+	ctx, done := q.Observe(ctx)
 	var w *waiter
-	if n != nil {
-		w = &waiter{node: n}
+	switch {
+	case old != nil:
+		w, err = q.replace(ctx, old)
+	case q.local.lends():
+		var n *node
+		if n, err = q.local.enter(ctx, q, wait); n != nil {
+			w = &waiter{node: n}
+		}
 	}
-	h, err := q.contend(ctx, w, wait)
-	q.local.entered(h)
-	return h, err
+	if err == nil {
+		h, err = q.contend(ctx, w, wait)
+		if q.local.lends() {
+			q.local.entered(h)
+		}
+	}
+	if err = done(q.unreachable(ctx, err), h); err != nil {
+		return nil, err
+	}
+	return h, nil
 }
 
 // unreachable is err, or that no server could be reached if err says that ctx is done, and there is no connection: then
@@ -114,15 +109,10 @@ func (q *Queue) unreachable(ctx context.Context, err error) error {
 }
 
 // contend acquires a new hold in the servers' queue: with w, if that is there already, and then in one session after the other.
-func (q *Queue) contend(ctx context.Context, w *waiter, wait bool) (h *Hold, err error) {
-	defer func() { err = q.unreachable(ctx, err) }()
+func (q *Queue) contend(ctx context.Context, w *waiter, wait bool) (*Hold, error) {
 	var pauses backoff.BackOff
 	for {
-		if w != nil {
-			h, err = w.finish(framework.InSession(ctx, w.session), wait)
-		} else {
-			h, err = q.acquire(ctx, wait)
-		}
+		h, err := q.acquire(ctx, w, wait)
 		if err == nil {
 			return h, nil
 		}
@@ -182,32 +172,28 @@ func (q *Queue) refuse(ctx context.Context, v *view.View, inTheWay func(children
 	return err
 }
 
-// acquire is the lock recipe of the ZooKeeper documentation, in one session. After the create, every failure
-// leaves the queue. The steps have the numbers of the comment of package lock.
-func (q *Queue) acquire(ctx context.Context, wait bool) (*Hold, error) {
-	session, err := q.client.Session(ctx)
-	if err != nil {
+// acquire is the lock recipe of the ZooKeeper documentation, in one session: that of w, if w is in the queue already. After the
+// create, every failure leaves the queue. The steps have the numbers of the comment of package lock.
+func (q *Queue) acquire(ctx context.Context, w *waiter, wait bool) (h *Hold, err error) {
+	var session *framework.Session
+	if w != nil {
+		session = w.session
+	} else if session, err = q.client.Session(ctx); err != nil {
 		return nil, err
 	}
 	// All that follows must be done in this session: a list from the next session says nothing about a node of
 	// this one.
 	ctx = framework.InSession(ctx, session)
-	w, err := q.join(ctx, session, wait) // 1
-	if err != nil {
-		return nil, whyNot(ctx, session, err)
+	if w == nil {
+		w, err = q.join(ctx, session, wait) // 1
 	}
-	return w.finish(ctx, wait)
-}
-
-// finish waits, if it may, until a node that is in the queue has a hold. ctx is of the node's session. After an error the node has
-// left the queue.
-func (w *waiter) finish(ctx context.Context, wait bool) (*Hold, error) {
-	h, err := w.hold(ctx, wait) // 2, 3, 4
-	if err != nil {
+	if err == nil {
+		if h, err = w.hold(ctx, wait); err == nil { // 2, 3, 4
+			return h, nil
+		}
 		w.leave(leaveTimeout)
-		return nil, whyNot(ctx, w.session, err)
 	}
-	return h, nil
+	return nil, whyNot(ctx, session, err)
 }
 
 // whyNot says why an acquire in a session has failed: with a nodeLost if it may begin again.
