@@ -68,11 +68,10 @@ func (d *Double) deleteSoon(member string) {
 // arrival is an Enter that is under way. Its node has the same name in each session, so that it never counts twice.
 type arrival struct {
 	*Double
-	values  context.Context
-	member  string
-	entry   *Entry // nil: no node in the present session
-	counted bool
-	watch   *framework.Watch // on ready
+	values context.Context
+	member string
+	entry  *Entry           // nil: no node in the present session
+	watch  *framework.Watch // on ready
 }
 
 // advance is a read for [follow.Reads].
@@ -93,20 +92,17 @@ func (a *arrival) advance(in context.Context, l engine.Link) (<-chan struct{}, e
 		return nil, err
 	}
 	a.watch = watch
-	if !a.counted { // the last one to come finds all, so once is enough
-		names, _, err := a.client.Children(in, a.path)
-		if err != nil {
-			return nil, err
-		}
-		if len(members(names)) >= a.n {
-			if _, err = a.client.Create(in, path, nil); errors.Is(err, zk.ErrNodeExists) {
-				err = nil
-			}
-			return nil, err
-		}
-		a.counted = true
+	names, _, err := a.client.Children(in, a.path)
+	if err != nil {
+		return nil, err
 	}
-	return watch.Done(), nil
+	if len(members(names)) >= a.n {
+		if _, err = a.client.Create(in, path, nil); errors.Is(err, zk.ErrNodeExists) {
+			err = nil
+		}
+		return nil, err
+	}
+	return watch.Done(), nil // the last one to come finds all
 }
 
 // come creates the member's node in session s. came is false if it has to be called again.
@@ -125,15 +121,15 @@ func (a *arrival) come(in context.Context, s *framework.Session) (came bool, err
 	} else if err != nil {
 		return false, err
 	}
-	e := &Entry{double: a.Double, member: a.member, session: s}
-	e.ctx, e.cancel = context.WithCancelCause(a.values)
-	if e.stop, err = s.Depend(connstate.Session, func(cause error) { e.cancel(cause) }); err != nil {
+	ctx, cancel := context.WithCancelCause(a.values)
+	stop, err := s.Depend(connstate.Session, cancel)
+	if err != nil {
 		return false, err
 	}
 	if a.entry != nil {
 		a.entry.end(framework.ErrSessionLost)
 	}
-	a.entry, a.counted, a.watch = e, false, nil
+	a.entry, a.watch = &Entry{double: a.Double, member: a.member, session: s, ctx: ctx, cancel: cancel, stop: stop}, nil
 	return true, nil
 }
 
