@@ -115,8 +115,8 @@ func (e *Election) look(ctx context.Context) (State, *framework.Watch, error) {
 			data, stat, watch, err = e.client.GetW(ctx, path)
 			return data, stat, err
 		})
-		if err != nil || watch != nil {
-			return State{Leader: leader, Elected: err == nil}, watch, err
+		if err != nil || leader.Leads {
+			return State{Leader: leader, Elected: leader.Leads}, watch, err
 		}
 		children, _, watch, err := e.client.ChildrenW(ctx, e.path)
 		if errors.Is(err, zk.ErrNoNode) {

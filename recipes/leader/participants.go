@@ -45,7 +45,7 @@ func participant(n queue.Participant, leads bool) Participant {
 // leader proves itself.
 func (e *Election) Leader(ctx context.Context) (Participant, error) {
 	p, err := e.find(ctx, e.client.Get)
-	if err == nil && p == (Participant{}) {
+	if err == nil && !p.Leads {
 		err = ErrNoLeader
 	}
 	return p, e.opError("leader", err)
