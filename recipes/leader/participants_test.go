@@ -143,3 +143,25 @@ func TestObserverIsGivenTheNextLeader(t *testing.T) {
 		require.Equal(t, leader.State{}, o.state())
 	})
 }
+
+// TestObserverDoesNotMissAnElectionThatBegins has the path be made between the list, which does not find it, and the watch.
+func TestObserverDoesNotMissAnElectionThatBegins(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client, candidate := w.client(), w.election()
+		gate := w.server.Block(zktest.OnSession(w.session(client)), zktest.OnOp(zktest.OpExists))
+		states := make(chan leader.State, 1)
+		go func() {
+			for s, err := range electionOn(t, client, "/election").Observe(testbed.Context(t)) {
+				if err == nil {
+					states <- s
+				}
+				return
+			}
+		}()
+		testbed.Receive(t, gate.Arrived(), "the watch")
+		term := campaign(t, candidate)
+		gate.Open()
+		require.Equal(t, term.Path(), testbed.Receive(t, states, "the state").Leader.Path)
+		require.NoError(t, term.Release())
+	})
+}
