@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 
 	"github.com/gocurator/curator/framework"
@@ -38,7 +36,7 @@ func (Standard) Create(ctx context.Context, client *framework.Client, base, name
 
 // SortKey is the sequence number.
 func (Standard) SortKey(child, name string) (key string, ours bool) {
-	digits, _, ours := sequence(child, name)
+	digits, _, ours := view.Sequence(child, name)
 	return digits, ours
 }
 
@@ -62,27 +60,8 @@ func Sort(children []string, name string) ([]string, error) {
 
 // Sequence is lock.Sequence.
 func Sequence(child, name string) (n int32, ok bool) {
-	_, n, ok = sequence(child, name)
+	_, n, ok = view.Sequence(child, name)
 	return n, ok
-}
-
-// sequence also returns the digits. They are looked for at the end, since the name may consist of digits too.
-func sequence(child, name string) (digits string, n int32, ok bool) {
-	// The server prints %010d: ten characters, or eleven for a minus and ten digits.
-	for _, length := range []int{10, 11} {
-		at := len(child) - length
-		if at < len(name) || !strings.HasSuffix(child[:at], name) {
-			continue
-		}
-		digits = child[at:]
-		if digits[0] == '+' || length == 11 && digits[0] != '-' {
-			continue
-		}
-		if v, err := strconv.ParseInt(digits, 10, 32); err == nil {
-			return digits, int32(v), true
-		}
-	}
-	return "", 0, false
 }
 
 type tokenKey struct{}

@@ -21,7 +21,7 @@ func TestNamesOfDigitsAreLocks(t *testing.T) {
 	}
 }
 
-// TestDriverThatCannotBeComparedAfterAll has a type that can be compared, and a value that cannot, or is not equal to itself.
+// TestDriverThatCannotBeComparedAfterAll has a value that cannot be compared, or is not equal to itself.
 func TestDriverThatCannotBeComparedAfterAll(t *testing.T) {
 	for _, value := range []any{[]int{1}, math.NaN()} {
 		q, err := queue.New(testbed.InProcess(t).Client(t), "/lock", "lock-", struct {

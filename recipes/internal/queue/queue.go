@@ -4,7 +4,6 @@ package queue
 
 import (
 	"fmt"
-	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -123,15 +122,14 @@ type order struct {
 	name   string
 }
 
-// newOrder returns an order that is equal to that of other Queues if their drivers are: they share what a view keeps for it.
+// newOrder returns an order that is equal to that of other Queues with the Standard driver and this name: they share what a view
+// keeps for it. Another driver may be of a type that cannot be compared.
 func newOrder(driver Driver, name string) view.Order {
-	if reflect.ValueOf(driver).Comparable() { // also what its fields hold
-		// Unless a field is not equal to itself.
-		if own, other := view.Order(order{driver, name}), view.Order(order{driver, name}); own == other {
-			return own
-		}
+	o := order{driver, name}
+	if _, standard := driver.(Standard); standard {
+		return o
 	}
-	return &order{driver, name}
+	return &o
 }
 
 // SortKey is that of the driver.

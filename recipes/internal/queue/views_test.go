@@ -558,7 +558,7 @@ type withField struct {
 	field any
 }
 
-// TestDriversNeedNotBeComparable: Queues of one path share what a view knows, if their drivers are equal.
+// TestDriversNeedNotBeComparable: a view sorts the children for each of them.
 func TestDriversNeedNotBeComparable(t *testing.T) {
 	client := testbed.On(zktest.NewServer(t)).Client(t)
 	for _, field := range []any{1, "text", []int{1}} {

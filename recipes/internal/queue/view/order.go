@@ -99,13 +99,28 @@ func Exhausted(child string) bool {
 	return n < 0 || n >= math.MaxInt32
 }
 
-// Number returns the number at the end of a name: the last ten characters, with their sign. In the most
-// negative numbers the sign is one character further ahead, and the rest is larger than any number of a server.
-// A name without a number has 0.
+// Number returns the sequence number of a child, or 0 if its name has none.
 func Number(child string) int64 {
-	n, err := strconv.ParseInt(child[max(0, len(child)-10):], 10, 64)
-	if err != nil {
-		return 0
+	_, n, _ := Sequence(child, "")
+	return int64(n)
+}
+
+// Sequence returns the number that the server gave to a child whose name, without protection, begins with name, and its digits.
+// They are looked for at the end, since the name may consist of digits too.
+func Sequence(child, name string) (digits string, n int32, ok bool) {
+	// The server prints %010d: ten characters, or eleven for a minus and ten digits.
+	for _, length := range []int{10, 11} {
+		at := len(child) - length
+		if at < len(name) || !strings.HasSuffix(child[:at], name) {
+			continue
+		}
+		digits = child[at:]
+		if digits[0] == '+' || length == 11 && digits[0] != '-' {
+			continue
+		}
+		if v, err := strconv.ParseInt(digits, 10, 32); err == nil {
+			return digits, int32(v), true
+		}
 	}
-	return n
+	return "", 0, false
 }
