@@ -11,14 +11,14 @@ var lockBugs = []mutation{
 	},
 	{
 		name:  "a holder is not notified that its session is lost",
-		file:  "recipes/internal/queue/lease.go",
+		file:  "recipes/internal/queue/hold.go",
 		edits: []edit{{old: "n.depend(policy, l.lose)", new: "n.depend(policy, func(error) {})"}},
 		pkg:   "recipes/internal/queue", test: "TestHolderLearnsThatItsSessionIsOver",
 		worlds: all, seed: 2,
 	},
 	{
 		name:  "the node of a lost session is deleted while the work may still run",
-		file:  "recipes/internal/queue/lease.go",
+		file:  "recipes/internal/queue/hold.go",
 		edits: []edit{{old: "case unused, errors.Is(cause, ErrMaxHold)", new: "case unused, errors.Is(cause, ErrMaxHold), errors.Is(cause, framework.ErrSessionLost)"}},
 		pkg:   "recipes/internal/queue", test: "TestNodeOfALostSessionStaysUntilRelease",
 	},
@@ -50,13 +50,13 @@ var lockBugs = []mutation{
 	},
 	{
 		name:  "a holder that may not read its node does not mind",
-		file:  "recipes/internal/queue/nodewatch.go",
+		file:  "recipes/internal/queue/node.go",
 		edits: []edit{{old: "\t\t\t\tl.lose(fmt.Errorf(\"%w: its node: %w\", framework.ErrLost, err))\n", new: "\t\t\t\t_, _ = l, fmt.Errorf\n"}},
 		pkg:   "recipes/internal/queue", test: "TestHoldOfADriverWhoseNodesMayNotBeReadEnds",
 	},
 	{
 		name: "the node is deleted before the hold's context ends",
-		file: "recipes/internal/queue/lease.go",
+		file: "recipes/internal/queue/hold.go",
 		edits: []edit{
 			{old: "\th.end(ErrReleased)\n\td.last", new: "\td.last"},
 			{in: "recipes/internal/queue/hold.go", old: "err = l.give(ctx, d)", new: "err = l.give(ctx, d)\n\t\th.end(ErrReleased)"},
@@ -73,7 +73,7 @@ var lockBugs = []mutation{
 	},
 	{
 		name:  "a loss deletes a node that was handed off",
-		file:  "recipes/internal/queue/lease.go",
+		file:  "recipes/internal/queue/hold.go",
 		edits: []edit{{old: "\tif l.cause != nil {\n\t\tl.mu.Unlock()", new: "\tif l.cause != nil && l.node.lastLease() == l {\n\t\tl.mu.Unlock()"}},
 		pkg:   "recipes/internal/queue", test: "TestLossThatComesTooLate",
 	},
@@ -85,7 +85,7 @@ var lockBugs = []mutation{
 	},
 	{
 		name:  "WithMaxHold has no effect after a suspension",
-		file:  "recipes/internal/queue/lease.go",
+		file:  "recipes/internal/queue/hold.go",
 		edits: []edit{{old: "if l.timer != nil && !errors.Is(cause, framework.ErrSuspended) {", new: "if _ = cause; l.timer != nil {"}},
 		pkg:   "recipes/internal/queue", test: "TestMaxHoldEndsAStuckHolder",
 	},
@@ -105,13 +105,13 @@ var lockBugs = []mutation{
 	},
 	{
 		name:  "a lock path that an operator created is deleted",
-		file:  "recipes/internal/queue/rewind.go",
+		file:  "recipes/internal/queue/node.go",
 		edits: []edit{{old: "stat.DataLength > 0 || ", new: ""}},
 		pkg:   "recipes/internal/queue", test: "TestPathOfAnOperatorIsNotDeleted",
 	},
 	{
 		name:  "nobody watches the holder's node",
-		file:  "recipes/internal/queue/lease.go",
+		file:  "recipes/internal/queue/hold.go",
 		edits: []edit{{old: "if n.inView() == nil {\n\t\tn.watch(watchAfter, own)", new: "if false {\n\t\tn.watch(watchAfter, own)"}},
 		pkg:   "recipes/internal/queue", test: "TestHolderLearnsThatItsNodeWasDeleted",
 		worlds: all, seed: 30,
@@ -126,9 +126,9 @@ var lockBugs = []mutation{
 		name: "whoever has the number after one that we released holds",
 		file: "recipes/internal/queue/waiter.go",
 		edits: []edit{
-			{old: "\tfor first := true; ; first = false {\n\t\tleases, changed", new: "\tif last, ok := lastReleased.Load(w.queue); ok && last.(int64)+1 == view.Number(w.Name()) {\n\t\treturn newHold(ctx, w.node, nil)\n\t}\n\tfor first := true; ; first = false {\n\t\tleases, changed"},
+			{old: "\tfor first := true; ; first = false {\n\t\tleases, changed", new: "\tif last, ok := lastReleased.Load(w.queue); ok && w.follows(last) {\n\t\treturn newHold(ctx, w.node, nil)\n\t}\n\tfor first := true; ; first = false {\n\t\tleases, changed"},
 			{in: "recipes/internal/queue/node.go", old: "\tif err == nil {\n\t\tn.queue.rewind(ctx, n.path)", new: "\tif err == nil && n.lease != nil {\n\t\tlastReleased.Store(n.queue, view.Number(n.Name()))\n\t}\n\tif err == nil {\n\t\tn.queue.rewind(ctx, n.path)"},
-			{in: "recipes/internal/queue/node.go", old: "func newNode(", new: "var lastReleased sync.Map\n\nfunc newNode("},
+			{in: "recipes/internal/queue/node.go", old: "func newNode(", new: "var lastReleased sync.Map\n\nfunc (n *node) follows(last any) bool { return last.(int64)+1 == view.Number(n.Name()) }\n\nfunc newNode("},
 		},
 		worlds: all, seed: 37,
 	},

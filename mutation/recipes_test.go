@@ -101,7 +101,7 @@ var recipeBugs = []mutation{
 	},
 	{
 		name:   "the first release of a lock with several holds deletes the node",
-		file:   "recipes/internal/queue/lease.go",
+		file:   "recipes/internal/queue/hold.go",
 		edits:  []edit{{old: "d.last = len(l.holds) == 0", new: "d.last = true"}},
 		worlds: all, seed: 12,
 	},

@@ -4,27 +4,27 @@ package mutation
 var viewBugs = []mutation{
 	{
 		name:  "whoever waits for the one ahead takes it for the only one",
-		file:  "recipes/internal/queue/listed.go",
+		file:  "recipes/internal/queue/waiter.go",
 		edits: []edit{{old: "lookAhead && w.ahead == 1 && !wait", new: "lookAhead && !wait"}},
 		pkg:   "recipes/internal/queue", test: "TestWhoThinksThatItIsNextWaits",
 		worlds: all, seed: 3,
 	},
 	{
 		name:  "whoever waits for the only one ahead does not look whether its own node is there",
-		file:  "recipes/internal/queue/listed.go",
+		file:  "recipes/internal/queue/waiter.go",
 		edits: []edit{{old: " && w.ahead == 1 && !wait.Closed(w.own.Done()) {", new: " && w.ahead == 1 {"}},
 		pkg:   "recipes/internal/queue", test: "TestTheNextWhoseNodeIsDeletedQueuesAgain",
 	},
 	{
 		name:  "a writer waits for the only one ahead, which may become a reader",
-		file:  "recipes/internal/queue/listed.go",
+		file:  "recipes/internal/queue/waiter.go",
 		edits: []edit{{old: "return standard && len(names) == 1", new: "_ = standard\n\treturn len(names) == 1"}},
 		pkg:   "recipes/rwlock", test: "TestReadWriteLock/inprocess",
 		worlds: all, seed: 4,
 	},
 	{
 		name:  "whoever waits for the only one ahead does not think of numbers that overflow",
-		file:  "recipes/internal/queue/listed.go",
+		file:  "recipes/internal/queue/waiter.go",
 		edits: []edit{{old: " && !nearEnd(w.path)", new: ""}},
 		pkg:   "recipes/internal/queue", test: "TestTheNextAtTheEndOfTheNumbersLists",
 	},

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -53,6 +54,25 @@ func (Standard) Decide(children []string, own string, maxLeases int) (Decision, 
 	return Decision{Watch: children[i-maxLeases : i]}, nil
 }
 
+// order is how the nodes of a Queue are found and sorted.
+type order struct {
+	driver Driver
+	name   string
+}
+
+// newOrder returns an order that is equal to that of other Queues with the Standard driver and this name: they share what a view
+// keeps for it. Another driver may be of a type that cannot be compared.
+func newOrder(driver Driver, name string) view.Order {
+	o := order{driver, name}
+	if _, standard := driver.(Standard); standard {
+		return o
+	}
+	return &o
+}
+
+// SortKey is that of the driver.
+func (o order) SortKey(child string) (key string, ours bool) { return o.driver.SortKey(child, o.name) }
+
 // Sort returns the nodes of a queue with the Standard driver and this name, in its order. The error is [ErrSequenceExhausted].
 func Sort(children []string, name string) ([]string, error) {
 	return view.Sort(order{Standard{}, name}, children)
@@ -73,3 +93,21 @@ func SetToken(ctx context.Context, token int64) {
 		t.Store(token)
 	}
 }
+
+// The errors of package lock, which says what they mean.
+var (
+	ErrNotAcquired             = errors.New("not free")
+	ErrSequenceExhausted       = view.ErrSequenceExhausted
+	ErrReleased                = errors.New("already released")
+	ErrNodeDeleted       error = &lossError{"lock node deleted by another"}
+	ErrMaxHold           error = &lossError{"held for too long"}
+
+	// errHeldHere is ErrNotAcquired if the holder has the lock from the same Queue.
+	errHeldHere = fmt.Errorf("%w: held by this client (pass hold.Context() to re-enter)", ErrNotAcquired)
+)
+
+// lossError is a sentinel that wraps framework.ErrLost.
+type lossError struct{ text string }
+
+func (e *lossError) Error() string { return e.text }
+func (e *lossError) Unwrap() error { return framework.ErrLost }

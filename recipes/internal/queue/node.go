@@ -4,14 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/internal/queue/view"
+	"github.com/gocurator/curator/retry"
 )
 
 // state is that of a node of ours:
@@ -293,3 +298,104 @@ func (n *node) fencingToken(ctx context.Context, l *lease) (int64, error) {
 	n.token.Store(stat.Czxid)
 	return stat.Czxid, nil
 }
+
+// The watch on the node of a holder, if there is no view.
+
+// watchAfter is how long a hold must last before its node is watched, if there is no view. Most holds are
+// shorter and save the watch.
+const watchAfter = 5 * time.Millisecond
+
+// watch begins to watch our node, after a while, until it leaves or has ended. own is a watch that is there, or nil.
+func (n *node) watch(after time.Duration, own *framework.Watch) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.unwatch != nil || n.state != holding {
+		return
+	}
+	if own != nil {
+		after = 0 // it costs nothing
+	}
+	ctx, cancel := context.WithCancel(framework.InSession(n.session.Context(), n.session))
+	timer := time.AfterFunc(after, func() { n.watchNode(ctx, own) }) // ends with ctx
+	n.unwatch = func() {
+		timer.Stop()
+		cancel()
+	}
+}
+
+// watchNode returns when our node is deleted or ctx is done, as that of the session is in the end.
+func (n *node) watchNode(ctx context.Context, watch *framework.Watch) {
+	defer func() {
+		if n.session.Err() != nil {
+			n.end() // a holder that was notified of ErrSuspended may work for longer
+		}
+	}()
+	for ; ; watch = nil {
+		var err error
+		if watch == nil {
+			_, _, watch, err = n.queue.client.GetW(ctx, n.path)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, zk.ErrNoNode):
+			n.Deleted()
+			return
+		case retry.MayPass(err):
+			// If ctx ends, the next request says so.
+			_ = wait.Sleep(ctx, engine.RefusedPause)
+			continue // out of reach; whether that is trouble is for the session to say
+		case errors.Is(err, zk.ErrNoAuth):
+			// Nobody would notify us of its end. Only a driver that gives nodes an ACL of its own gets here.
+			if l := n.lastLease(); l != nil {
+				l.lose(fmt.Errorf("%w: its node: %w", framework.ErrLost, err))
+			}
+			return
+		case err != nil:
+			<-ctx.Done() // nothing more will be known
+			return
+		}
+		select {
+		case <-watch.Done():
+			if watch.Event().Type == zk.EventNodeDeleted && ctx.Err() == nil {
+				n.Deleted()
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// rewind makes the numbers begin again long before they overflow, by deleting a lock's path, if it is as this
+// package creates it: without data, and with the client's ACL. ZooKeeper refuses that while anybody is in the
+// queue. Those who come after it create the path again.
+func (q *Queue) rewind(ctx context.Context, path string) {
+	if !nearEnd(path) {
+		return
+	}
+	acl, stat, err := q.client.GetACL(ctx, q.base)
+	if err != nil || stat.DataLength > 0 || !sameACL(acl, engine.Of(q.client).ACL(q.base)) {
+		return
+	}
+	// It may fail: the next one to leave tries again.
+	_ = q.client.Delete(ctx, q.base, stat.Version)
+}
+
+// nearEnd reports whether the number of our node is so high that the path's numbers should begin again.
+func nearEnd(path string) bool {
+	n := view.Number(path)
+	return n >= rewindAt || n < 0
+}
+
+// sameACL reports whether a node has the ACL that it was to be created with. A server replaces the scheme "auth" by
+// what the client has presented.
+func sameACL(has, given []zk.ACL) bool {
+	if slices.ContainsFunc(given, func(a zk.ACL) bool { return a.Scheme == "auth" }) {
+		return true
+	}
+	return slices.Equal(has, given)
+}
+
+// rewindAt is where numbers are high enough to start again when the queue is empty.
+const rewindAt = 1 << 30

@@ -58,7 +58,7 @@ func newRanking(o Order, children iter.Seq[string], most int) *ranking {
 // rank returns where a child belongs, if it does.
 func (r *ranking) rank(name string) (one rank, ours bool) {
 	key, ours := r.order.SortKey(name)
-	return rank{key, name, ours && Exhausted(name)}, ours
+	return rank{key, name, ours && exhausted(name)}, ours
 }
 
 // names returns the names in order, or ErrSequenceExhausted.
@@ -92,9 +92,9 @@ func (r *ranking) remove(name string) {
 	r.ranks = slices.DeleteFunc(r.ranks, func(one rank) bool { return one.name == name })
 }
 
-// Exhausted reports whether a node's number gives no order any more. The server's counter becomes negative
+// exhausted reports whether a node's number gives no order any more. The server's counter becomes negative
 // after the largest number, which it uses more than once.
-func Exhausted(child string) bool {
+func exhausted(child string) bool {
 	n := Number(child)
 	return n < 0 || n >= math.MaxInt32
 }
