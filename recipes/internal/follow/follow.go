@@ -39,7 +39,7 @@ func Reads(
 	})
 }
 
-// Check returns what is wrong with the arguments of a recipe that is one node: framework.ErrBadArgument or framework.ErrBadPath.
+// Check returns what is wrong with the arguments of a recipe at one path: framework.ErrBadArgument or framework.ErrBadPath.
 func Check(client *framework.Client, path string) error {
 	switch {
 	case client == nil:

@@ -134,13 +134,6 @@ func (q *Queue) contend(ctx context.Context, w *waiter, wait bool) (*Hold, error
 	}
 }
 
-// nodeLost means that our node was deleted before we held, by the end of the session or by somebody else. So
-// acquire may begin again.
-type nodeLost struct{ cause error }
-
-func (e *nodeLost) Error() string { return e.cause.Error() }
-func (e *nodeLost) Unwrap() error { return e.cause }
-
 // look saves TryAcquire the writes when all leases are taken: the driver decides about a node at the end of the queue. If nobody
 // but the driver knows the name that the node would have, nothing is looked at. Nor with retention: a node that is there may be one
 // that is kept, and goes when ours comes.

@@ -43,9 +43,6 @@ type lease struct {
 	failed chan bool // has whether the last delete of the node has failed, and nothing while there is one
 }
 
-// errUnused ends a lease that has no hold.
-var errUnused = errors.New("not used")
-
 // newLease begins a lease of a node that may hold, without a hold. It fails if the session is suspended or lost, or if no
 // server has confirmed it in time. l.mu is held when it returns a lease.
 func newLease(n *node, policy connstate.ErrorPolicy) (l *lease, err error) {
@@ -304,6 +301,29 @@ func (l *lease) show() bool {
 	return l.node.lastLease() == l
 }
 
+// fencingToken asks for the czxid of the node, once.
+func (l *lease) fencingToken(ctx context.Context) (int64, error) {
+	n := l.node
+	if !l.show() {
+		return 0, ErrReleased
+	}
+	if token := n.token.Load(); token != 0 {
+		return token, nil
+	}
+	if err := l.endedBy(); err != nil {
+		return 0, err
+	}
+	found, stat, err := n.queue.client.Exists(framework.InSession(ctx, n.session), n.path)
+	if err != nil {
+		return 0, err
+	}
+	if !found {
+		return 0, l.deletion()
+	}
+	n.token.Store(stat.Czxid)
+	return stat.Czxid, nil
+}
+
 // endedBy is why the lease has ended.
 func (l *lease) endedBy() error {
 	l.mu.Lock()
@@ -467,7 +487,7 @@ func do(ctx, held context.Context, path string, release func() error, f func(ctx
 
 // FencingToken is that of lock.Hold.
 func (h *Hold) FencingToken(ctx context.Context) (int64, error) {
-	token, err := h.lease.node.fencingToken(ctx, h.lease)
+	token, err := h.lease.fencingToken(ctx)
 	return token, follow.OpError("fencing token", h.lease.node.path, err)
 }
 

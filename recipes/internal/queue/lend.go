@@ -3,7 +3,6 @@ package queue
 import (
 	"cmp"
 	"context"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -53,19 +52,11 @@ type localQueue struct {
 	waiting []chan *node // one for each goroutine, of capacity 1; nil is the turn to create a node
 }
 
-// limited is l with the limits that hold without WithLocalHandOff.
-func (l Lending) limited() Lending {
-	if l.Times == 0 && l.Keep > 0 {
-		l.Times, l.Within = math.MaxInt, lendLimit
-	}
-	return l
-}
-
 // lends reports whether goroutines of this Queue wait in memory.
 func (l *localQueue) lends() bool { return l.Lending != (Lending{}) }
 
 // keeps reports whether nodes are kept for the next Acquire, by this Queue and so by others of the lock.
-func (q *Queue) keeps() bool { return q.cfg.Lending.Keep > 0 }
+func (q *Queue) keeps() bool { return q.local.Keep > 0 }
 
 // enter returns the node that is kept or was lent to us, or nil for the turn to create one. After that, entered must be called.
 func (l *localQueue) enter(ctx context.Context, q *Queue, mayWait bool) (*node, error) {

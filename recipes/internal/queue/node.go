@@ -149,9 +149,6 @@ func (n *node) lastLease() *lease {
 	return n.lease
 }
 
-// errUnconfirmed means that no write was committed for so long that the session may be over. A write may show that it lives.
-var errUnconfirmed = fmt.Errorf("%w: it is not confirmed", framework.ErrSessionLost)
-
 // depend has lost called as soon as the session is in trouble. The error is a nodeLost if we may begin again.
 func (n *node) depend(policy connstate.ErrorPolicy, lost func(error)) (stop func() bool, err error) {
 	stop, err = n.session.Depend(policy, lost)
@@ -275,28 +272,6 @@ func (n *node) staysBehind(reason error) {
 	if !errors.Is(reason, framework.ErrClosed) {
 		n.queue.client.Logger().Warn("lock node stays behind", "path", n.path, "reason", reason)
 	}
-}
-
-// fencingToken asks for the czxid of our node, once.
-func (n *node) fencingToken(ctx context.Context, l *lease) (int64, error) {
-	if !l.show() {
-		return 0, ErrReleased
-	}
-	if token := n.token.Load(); token != 0 {
-		return token, nil
-	}
-	if err := l.endedBy(); err != nil {
-		return 0, err
-	}
-	found, stat, err := n.queue.client.Exists(framework.InSession(ctx, n.session), n.path)
-	if err != nil {
-		return 0, err
-	}
-	if !found {
-		return 0, l.deletion()
-	}
-	n.token.Store(stat.Czxid)
-	return stat.Czxid, nil
 }
 
 // The watch on the node of a holder, if there is no view.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -65,14 +66,8 @@ type Config struct {
 
 // New makes a queue as lock.New does. The error names no operation: the recipe knows which.
 func New(client *framework.Client, path, name string, driver Driver, opts ...Option) (*Queue, error) {
-	if client == nil {
-		return nil, fmt.Errorf("%w: nil client", framework.ErrBadArgument)
-	}
-	if err := framework.ValidatePath(path); err != nil {
+	if err := follow.Check(client, path); err != nil {
 		return nil, err
-	}
-	if path == "/" {
-		return nil, fmt.Errorf("%w: the root cannot be a lock", framework.ErrBadPath)
 	}
 	if err := framework.ValidatePath("/" + name); err != nil || name == "" || strings.Contains(name, "/") {
 		return nil, fmt.Errorf("%w: node name %q", framework.ErrBadArgument, name)
@@ -88,6 +83,9 @@ func New(client *framework.Client, path, name string, driver Driver, opts ...Opt
 	if cfg.Lending != (Lending{}) && (cfg.Plain || !standard || cfg.MaxLeases > 1) {
 		return nil, fmt.Errorf("%w: local hand-off and retention are for one lease, the Standard driver and re-entry", framework.ErrBadArgument)
 	}
+	if l := &cfg.Lending; l.Times == 0 && l.Keep > 0 {
+		l.Times, l.Within = math.MaxInt, lendLimit
+	}
 	q := &Queue{
 		client: client,
 		base:   path,
@@ -95,7 +93,7 @@ func New(client *framework.Client, path, name string, driver Driver, opts ...Opt
 		driver: driver,
 		cfg:    cfg,
 		views:  view.Of(client),
-		local:  localQueue{Lending: cfg.Lending.limited()},
+		local:  localQueue{Lending: cfg.Lending},
 		order:  newOrder(driver, name),
 		nodes:  make(map[string]bool),
 	}

@@ -18,10 +18,9 @@ import (
 // waiter is a goroutine that wants a hold, with a node in the queue.
 type waiter struct {
 	*node
-	known   []string         // the children that belong to the lock, since our create; nil: list them
-	ahead   int              // nodes ahead of ours when we last looked
-	own     *framework.Watch // of our node; nil: there is none
-	notFree error            // why a wait is given up
+	known []string         // the children that belong to the lock, since our create; nil: list them
+	ahead int              // nodes ahead of ours when we last looked
+	own   *framework.Watch // of our node; nil: there is none
 
 	patience time.Duration // how long TryAcquire waits for a single node ahead
 }
@@ -107,8 +106,13 @@ func (w *waiter) decide(children []string, leases int) (Decision, error) {
 
 // await returns when the queue must be looked at again: one of the nodes called names, of all children, was deleted, or
 // changed is closed. There are no names if there are no leases.
-func (w *waiter) await(ctx context.Context, children, names []string, leases int, changed <-chan struct{}) error {
-	w.notFree = w.queue.notFree(children)
+func (w *waiter) await(ctx context.Context, children, names []string, leases int, changed <-chan struct{}) (err error) {
+	notFree := w.queue.notFree(children)
+	defer func() {
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, zk.ErrNoServer) {
+			err = givenUp(ctx, notFree) // also while a watch was being set
+		}
+	}()
 	// Whoever is next has its session confirmed as a holder does, and can hold without asking. For the others that
 	// would be too many writes: they confirm it when they are woken.
 	if w.ahead <= leases {
@@ -131,11 +135,7 @@ func (w *waiter) await(ctx context.Context, children, names []string, leases int
 			return w.sleep(ctx, changed, deleted)
 		}
 	}
-	err := w.awaitListed(ctx, children, names, changed)
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, zk.ErrNoServer) {
-		return givenUp(ctx, w.notFree) // also while a watch was being set
-	}
-	return err
+	return w.awaitListed(ctx, children, names, changed)
 }
 
 // missing is for a wait that does not begin, because one of names is not there. That is fine if it was among the children when
@@ -167,14 +167,9 @@ func (w *waiter) sleep(ctx context.Context, changed <-chan struct{}, fired ...<-
 	case <-ctx.Done():
 		// The node ahead may be deleted at this moment, which would make us the holder. We need not find out:
 		// our caller deletes our node, and that wakes the next waiter as a release does.
-		return givenUp(ctx, w.notFree)
+		return wait.Err(ctx)
 	}
 	return nil
-}
-
-// givenUp is why a wait ends with ctx.
-func givenUp(ctx context.Context, notFree error) error {
-	return fmt.Errorf("%w: %w", notFree, wait.Err(ctx))
 }
 
 // notFree is ErrNotAcquired. It says so if the first of children is ours: whoever comes from Curator for Java expects to re-enter.
