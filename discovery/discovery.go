@@ -101,18 +101,18 @@ func (d *Discovery[T]) Lookup(ctx context.Context, name string) (list []Instance
 	if err != nil {
 		return nil, err
 	}
-	found, errs := make([]*Instance[T], len(nodes)), make([]error, len(nodes))
+	found, there, errs := make([]Instance[T], len(nodes)), make([]bool, len(nodes)), make([]error, len(nodes))
 	var wg sync.WaitGroup
 	for n, node := range nodes {
-		wg.Go(func() { found[n], errs[n] = d.read(ctx, framework.Join(dir, node)) }) // ends with the answer
+		wg.Go(func() { found[n], there[n], errs[n] = d.Get(ctx, name, node) }) // ends with the answer
 	}
 	wg.Wait()
-	for n, i := range found {
-		switch err := errs[n]; {
-		case i != nil:
-			list = append(list, *i)
+	for n, err := range errs {
+		switch {
+		case there[n]:
+			list = append(list, found[n])
 		case errors.Is(err, errUnreadable), errors.Is(err, zk.ErrNoAuth):
-			d.cfg.unreadable(framework.Join(dir, nodes[n]), err)
+			d.cfg.unreadable(framework.Join(dir, nodes[n]), errors.Unwrap(err)) // the path is said once
 		case err != nil:
 			return nil, err
 		}
@@ -120,18 +120,22 @@ func (d *Discovery[T]) Lookup(ctx context.Context, name string) (list []Instance
 	return list, nil
 }
 
-// Get returns the instance with that id, and whether there is one. It finds no [DynamicSequential] instance, since
-// a number is behind the id in the name of its node. A node that cannot be read is an error.
+// Get returns the instance with that id, and whether there is one. It finds no [DynamicSequential] instance, since a number is behind the
+// id in the name of its node. A node that cannot be read is an error.
 func (d *Discovery[T]) Get(ctx context.Context, name, id string) (i Instance[T], found bool, err error) {
 	path, err := d.instancePath(name, id)
+	defer func() { err = failed("get", path, err) }()
 	if err != nil {
-		return i, false, failed("get", path, err)
+		return i, false, err
 	}
-	there, err := d.read(ctx, path)
-	if there != nil {
-		i = *there
+	data, stat, err := d.client.Get(ctx, path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return i, false, nil
+	case err != nil:
+		return i, false, err
 	}
-	return i, there != nil, failed("get", path, err)
+	return decode[T](path, data, stat)
 }
 
 // Unregister deletes the node of an instance, whoever registered it, such as a [Permanent] one. A [Registration] that is not
@@ -152,38 +156,6 @@ func (d *Discovery[T]) children(ctx context.Context, path string) ([]string, err
 	}
 	slices.Sort(children)
 	return children, err
-}
-
-// read reads the instance of a node; nil stands for none.
-func (d *Discovery[T]) read(ctx context.Context, path string) (*Instance[T], error) {
-	data, stat, err := d.client.Get(ctx, path)
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	}
-	return fromNode[T](path, data, stat)
-}
-
-var errUnreadable = errors.New("no instance that we can read")
-
-// fromNode decodes the data of a node. Without data there is no instance: it is the parent of a service whose name has a slash.
-func fromNode[T any](path string, data []byte, stat *zk.Stat) (*Instance[T], error) {
-	if len(data) == 0 {
-		return nil, nil
-	}
-	i, err := decode[T](data)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
-	}
-	dir, child := framework.Split(path)
-	i.ID = cmp.Or(i.ID, child)
-	if i.Name == "" {
-		_, i.Name = framework.Split(dir)
-	}
-	i.path, i.czxid = path, stat.Czxid
-	return &i, nil
 }
 
 // path is where the instances of a service are.

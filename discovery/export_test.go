@@ -1,9 +1,21 @@
 package discovery
 
-import "github.com/gocurator/curator/recipes/cache"
+import (
+	"errors"
 
-// Decode is what reads the data of a node.
-func Decode[T any](data []byte) (Instance[T], error) { return decode[T](data) }
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/recipes/cache"
+)
+
+// Decode is what reads the data of the node /services/orders/1.
+func Decode[T any](data []byte) (Instance[T], error) {
+	i, found, err := decode[T]("/services/orders/1", data, new(zk.Stat))
+	if !found && err == nil {
+		err = errors.New("no instance")
+	}
+	return i, err
+}
 
 // Encode is what makes the data of a node.
 func Encode[T any](i Instance[T]) ([]byte, error) { return encode(i, config{}) }

@@ -6,9 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
 )
 
 // Instance is one running copy of a service. It is Curator's ServiceInstance.
@@ -32,9 +37,9 @@ type Instance[T any] struct {
 	// [WithEnabledField]. Java calls the opposite enabled.
 	Disabled bool
 
-	path    string  // of the node that it was read from; "" if it was not read
-	czxid   int64   // of that node: one that is made again at the path has another
-	unknown []field // of its payload, that a T does not have
+	path    string // of the node that it was read from; "" if it was not read
+	czxid   int64  // of that node: one that is made again at the path has another
+	unknown fields // of its payload, that a T does not have; nil: none
 }
 
 // Type says what node an instance has, and how long it stays.
@@ -52,6 +57,9 @@ const (
 func (i Instance[T]) String() string {
 	return fmt.Sprintf("%s/%s at %s port %d", i.Name, i.ID, i.Address, i.Port)
 }
+
+// Path is the path of the node that the instance was read from, and "" if it was not read.
+func (i Instance[T]) Path() string { return i.path }
 
 const (
 	classField   = "@class"
@@ -98,33 +106,41 @@ func orNull[V comparable](v V) *V {
 	return &v
 }
 
-// decode reads the JSON of an instance. Unknown fields are ignored, and those that are missing or null stay as they are here.
-func decode[T any](data []byte) (Instance[T], error) {
-	var i Instance[T]
+var errUnreadable = errors.New("no instance that we can read")
+
+// decode reads the instance of a node. Unknown fields are ignored, and those that are missing or null stay as they are here; a missing
+// name or id is that in the path. Without data there is no instance: the node is the parent of a service whose name has a slash.
+func decode[T any](path string, data []byte, stat *zk.Stat) (i Instance[T], found bool, err error) {
+	if len(data) == 0 {
+		return i, false, nil
+	}
 	var port, sslPort uint16
 	enabled := true
 	w := &wire{
 		Address: &i.Address, Port: &port, SSLPort: &sslPort, Payload: json.RawMessage("null"), Type: Dynamic, Enabled: &enabled,
 	}
-	if err := json.Unmarshal(data, &w); err != nil {
-		return i, err
+	if err = json.Unmarshal(data, &w); err == nil && w == nil {
+		err = errors.New("null is not an instance")
 	}
-	if w == nil {
-		return i, errors.New("null is not an instance")
+	if err == nil {
+		err = i.decodePayload(w.Payload)
 	}
-	i.Name, i.ID, i.Type, i.URISpec = w.Name, w.ID, w.Type, w.URISpec
+	if err != nil {
+		return i, false, fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	dir, id := framework.Split(path)
+	_, name := framework.Split(dir)
+	i.Name, i.ID, i.Type, i.URISpec = cmp.Or(w.Name, name), cmp.Or(w.ID, id), w.Type, w.URISpec
+	i.path, i.czxid = path, stat.Czxid
 	i.Port, i.SSLPort, i.Disabled = int(port), int(sslPort), !enabled
 	if w.RegistrationTime != 0 {
 		i.RegistrationTime = time.UnixMilli(w.RegistrationTime).UTC()
 	}
-	if err := i.decodePayload(w.Payload); err != nil {
-		return i, fmt.Errorf("payload: %w", err)
-	}
-	return i, nil
+	return i, true, nil
 }
 
-// encodePayload writes the class as Java's JSON library does: as the first field of an object, and in front of anything
-// else. Fields that were in the node and are not known to T are kept.
+// encodePayload writes the class as Java's JSON library does: as the first field of an object, and in front of anything else. Fields that
+// were in the node and are not known to T come last.
 func (i *Instance[T]) encodePayload(class string) (json.RawMessage, error) {
 	data, err := marshal(i.Payload)
 	if err != nil {
@@ -132,9 +148,16 @@ func (i *Instance[T]) encodePayload(class string) (json.RawMessage, error) {
 	}
 	switch data[0] {
 	case '{':
-		own, fields := fieldsOf(data)
-		text, _ := marshal(cmp.Or(i.PayloadClass, own, class, defaultMap)) // every text can be written
-		return objectOf(slices.Concat([]field{{classField, text}}, fields, without(i.unknown, fields))), nil
+		own, rest, known := cutClass(data)
+		first, _ := marshal(map[string]string{classField: cmp.Or(i.PayloadClass, own, class, defaultMap)}) // every text can be written
+		last, _ := marshal(without(i.unknown, known))
+		object := first[:len(first)-1]
+		for _, more := range []json.RawMessage{rest, last} {
+			if len(more) > len("{}") {
+				object = slices.Concat(object, []byte(","), more[1:len(more)-1])
+			}
+		}
+		return append(object, '}'), nil
 	case '[':
 		class = cmp.Or(i.PayloadClass, class, defaultSlice)
 	case 'n': // null
@@ -148,16 +171,11 @@ func (i *Instance[T]) encodePayload(class string) (json.RawMessage, error) {
 	return marshal([]any{class, data})
 }
 
-// decodePayload sets the payload, its class, and those of its fields that are unknown to T: a T that has read them does not write
-// them.
+// decodePayload sets the payload, its class, and those of its fields that are unknown to T: a T that has read them does not write them.
 func (i *Instance[T]) decodePayload(data json.RawMessage) error {
-	class, fields := fieldsOf(data)
-	value := data
+	class, value, all := cutClass(data)
 	var pair []json.RawMessage
-	switch {
-	case data[0] == '{':
-		value = objectOf(fields)
-	case json.Unmarshal(data, &pair) == nil && len(pair) == 2 && json.Unmarshal(pair[0], &class) == nil && class != "":
+	if json.Unmarshal(data, &pair) == nil && len(pair) == 2 && json.Unmarshal(pair[0], &class) == nil && class != "" {
 		value = pair[1]
 	}
 	err := json.Unmarshal(value, &i.Payload)
@@ -168,54 +186,40 @@ func (i *Instance[T]) decodePayload(data json.RawMessage) error {
 		return err
 	}
 	again, _ := marshal(i.Payload) // a T that cannot be written is not written later, either
-	_, known := fieldsOf(again)
-	i.PayloadClass, i.unknown = class, without(fields, known)
+	_, _, known := cutClass(again)
+	i.PayloadClass = class
+	if unknown := without(all, known); len(unknown) > 0 {
+		i.unknown = unknown
+	}
 	return nil
 }
 
-// field is a field of a JSON object.
-type field struct {
-	name  string
-	value json.RawMessage
-}
+// fields are those of a JSON object.
+type fields map[string]json.RawMessage
 
-// fieldsOf returns the class of an object in valid JSON, and its other fields in their order, which a map does not keep. What is
-// no object has neither.
-func fieldsOf(data json.RawMessage) (class string, fields []field) {
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	start, _ := decoder.Token()
-	for start == json.Delim('{') && decoder.More() {
-		var f field
-		name, _ := decoder.Token()
-		f.name, _ = name.(string) // valid JSON has nothing else here
-		_ = decoder.Decode(&f.value)
-		if f.name == classField {
-			_ = json.Unmarshal(f.value, &class) // what is not a text is no class
-		} else {
-			fields = append(fields, f)
-		}
+// cutClass returns the class of an object in valid JSON, the object without it, and the fields of that. Anything else has neither.
+func cutClass(data json.RawMessage) (class string, rest json.RawMessage, all fields) {
+	_ = json.Unmarshal(data, &all)
+	text, found := all[classField]
+	if !found {
+		return "", data, all
 	}
-	return class, fields
+	_ = json.Unmarshal(text, &class) // what is not a text is no class
+	delete(all, classField)
+	rest, _ = marshal(all)
+	return class, rest, all
 }
 
 // without returns the fields whose names are not among those of others. Like encoding/json it takes a name in any case.
-func without(fields, others []field) (rest []field) {
-	for _, f := range fields {
-		if !slices.ContainsFunc(others, func(o field) bool { return strings.EqualFold(o.name, f.name) }) {
-			rest = append(rest, f)
+func without(all, others fields) fields {
+	rest := fields{}
+	for name, value := range all {
+		same := func(other string) bool { return strings.EqualFold(name, other) }
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(others)), same) {
+			rest[name] = value
 		}
 	}
 	return rest
-}
-
-// objectOf returns the JSON object with these fields.
-func objectOf(fields []field) json.RawMessage {
-	var parts [][]byte
-	for _, f := range fields {
-		name, _ := marshal(f.name)
-		parts = append(parts, slices.Concat(name, []byte(":"), f.value))
-	}
-	return slices.Concat([]byte("{"), bytes.Join(parts, []byte(",")), []byte("}"))
 }
 
 // marshal is json.Marshal without the escapes for HTML, which Java does not write.

@@ -53,9 +53,6 @@ func LeastLoaded[T any](load func(Instance[T]) float64) Strategy[T] {
 	}
 }
 
-// Path is the path of the node that the instance was read from, and "" if it was not read.
-func (i Instance[T]) Path() string { return i.path }
-
 // Pick chooses one of the instances that are neither disabled nor [Watch.Down]. It never asks a server. The error
 // is [ErrNoInstance] if there is none, and framework.ErrBadArgument if strategy is nil or returns no index.
 func (w *Watch[T]) Pick(strategy Strategy[T]) (picked Instance[T], err error) {

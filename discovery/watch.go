@@ -54,15 +54,15 @@ func (w *Watch[T]) take(ch cache.Change) {
 	if ch.Path == w.path {
 		return
 	}
-	i, err := fromNode[T](ch.Path, ch.New.Data, &ch.New.Stat) // nil if it was deleted
+	i, found, err := decode[T](ch.Path, ch.New.Data, &ch.New.Stat) // a deleted one has no data
 	if err != nil {
 		w.d.cfg.unreadable(ch.Path, err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case i != nil:
-		w.known[ch.Path] = i
+	case found:
+		w.known[ch.Path] = &i
 	case w.known[ch.Path] == nil:
 		return // there was no instance, and there is none
 	default:

@@ -90,7 +90,7 @@ func TestLsShowsNamesAndInstances(t *testing.T) {
 	require.Equal(t, "orders\nstock\n", text)
 	text, code = runs(t, server, "ls", "orders")
 	require.Zero(t, code)
-	require.Equal(t, "a\t10.0.0.1:8080\tenabled\t"+`{"id":"x","name":"orders","metadata":{"zone-name":"eu"}}`+
+	require.Equal(t, "a\t10.0.0.1:8080\tenabled\t"+`{"id":"x","metadata":{"zone-name":"eu"},"name":"orders"}`+
 		"\nb\t[::1]:443\tenabled\t\"text\"\nc\t10.0.0.3:1\tdisabled\tnull\n", text)
 	require.NoError(t, server.Create("/services/stock/bad", []byte("bad")))
 	text, code = runs(t, server, "ls", "stock")
