@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/uuid"
 	"github.com/gocurator/curator/internal/wait"
 	kept "github.com/gocurator/curator/recipes/node"
@@ -24,14 +22,7 @@ type Registration[T any] struct {
 	d    *Discovery[T]
 	node *kept.Node // nil if the instance is permanent: its node belongs to nobody
 	path string
-	last atomic.Pointer[accepted[T]]
-	turn chan struct{} // capacity 1: who has put one in writes the last instance
-}
-
-// accepted is an instance that can be written, and its JSON.
-type accepted[T any] struct {
-	instance Instance[T]
-	data     []byte
+	was  Instance[T] // what was registered
 }
 
 var replace = kept.WithIfTaken(kept.Replace)
@@ -60,19 +51,25 @@ func (d *Discovery[T]) Register(ctx context.Context, i Instance[T]) (_ *Registra
 	if err != nil {
 		return nil, err
 	}
-	now, err := d.accept(i)
+	data, err := d.accept(i)
 	if err == nil {
 		err = d.checkProfile(ctx, i)
 	}
 	if err != nil {
 		return nil, err
 	}
-	r := &Registration[T]{d: d, path: path, turn: make(chan struct{}, 1)}
-	r.last.Store(now)
-	if i.Type == Permanent {
-		err = d.create(ctx, path, now.data)
-	} else if r.node, err = kept.Keep(ctx, d.client, path, now.data, keepAs[i.Type]...); err == nil {
+	r := &Registration[T]{d: d, path: path, was: i}
+	if i.Type != Permanent {
+		if r.node, err = kept.Keep(ctx, d.client, path, data, keepAs[i.Type]...); err != nil {
+			return nil, err
+		}
 		r.path = r.node.Path()
+		return r, nil
+	}
+	// The node of a session would be deleted with it. It is replaced in one transaction: its session could make it again in between.
+	_, err = d.client.Multi(ctx, &zk.DeleteRequest{Path: path, Version: -1}, &zk.CreateRequest{Path: path, Data: data})
+	if errors.Is(err, zk.ErrNoNode) {
+		_, err = d.client.CreateOrSet(ctx, path, data, framework.ContainerParents())
 	}
 	if err != nil {
 		return nil, err
@@ -87,9 +84,7 @@ func filled[T any](i, from Instance[T]) Instance[T] {
 }
 
 // accept encodes an instance. It refuses what no reader could use.
-func (d *Discovery[T]) accept(i Instance[T]) (*accepted[T], error) {
-	var data []byte
-	var err error
+func (d *Discovery[T]) accept(i Instance[T]) (data []byte, err error) {
 	_, known := keepAs[i.Type]
 	switch {
 	case !known:
@@ -106,26 +101,11 @@ func (d *Discovery[T]) accept(i Instance[T]) (*accepted[T], error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", framework.ErrBadArgument, err)
 	}
-	return &accepted[T]{i, data}, nil
+	return data, nil
 }
 
-// create makes the node of a permanent instance. One that is there is replaced: that of a session would be deleted with it. This is one
-// transaction, since the session could make it again in between.
-func (d *Discovery[T]) create(ctx context.Context, path string, data []byte) error {
-	for {
-		_, err := d.client.Create(ctx, path, data, framework.ContainerParents())
-		if !errors.Is(err, zk.ErrNodeExists) {
-			return err
-		}
-		_, err = d.client.Multi(ctx, &zk.DeleteRequest{Path: path, Version: -1}, &zk.CreateRequest{Path: path, Data: data})
-		if !errors.Is(err, zk.ErrNoNode) {
-			return err
-		}
-	}
-}
-
-// Instance is what was registered, or given to the last Update that did not refuse it.
-func (r *Registration[T]) Instance() Instance[T] { return r.last.Load().instance }
+// Instance is what was registered, also with the ID, Type and RegistrationTime that Register has set. An Update does not change it.
+func (r *Registration[T]) Instance() Instance[T] { return r.was }
 
 // Path is the path of the node.
 func (r *Registration[T]) Path() string { return r.path }
@@ -137,55 +117,18 @@ func (r *Registration[T]) Path() string { return r.path }
 // Errors are those of that, and framework.ErrBadArgument. Only after that and framework.ErrTooLong nothing has changed.
 func (r *Registration[T]) Update(ctx context.Context, i Instance[T]) (err error) {
 	defer func() { err = failed("update", r.path, err) }()
-	was := r.Instance()
-	i = filled(i, was)
-	if i.Name != was.Name || i.ID != was.ID || i.Type != was.Type {
-		return fmt.Errorf("%w: update of %v to %v", framework.ErrBadArgument, was, i)
+	i = filled(i, r.was)
+	if i.Name != r.was.Name || i.ID != r.was.ID || i.Type != r.was.Type {
+		return fmt.Errorf("%w: update of %v to %v", framework.ErrBadArgument, r.was, i)
 	}
-	now, err := r.d.accept(i)
-	if err != nil {
+	data, err := r.d.accept(i)
+	switch {
+	case err != nil:
 		return err
-	}
-	if err := engine.Of(r.d.client).Fits(r.path, len(now.data)); err != nil {
-		return err
-	}
-	r.last.Store(now)
-	select {
-	case r.turn <- struct{}{}: // also if ctx is done: then the instance is written later
-		return r.writeLast(ctx)
-	default:
-	}
-	select {
-	case r.turn <- struct{}{}:
-		return r.writeLast(ctx)
-	case <-ctx.Done():
-		return wait.Err(ctx) // whoever has the turn writes it
-	}
-}
-
-// writeLast writes the last instance, and those that come meanwhile. The caller has the turn, which is passed on.
-func (r *Registration[T]) writeLast(ctx context.Context) error {
-	for {
-		now := r.last.Load()
-		err := r.write(ctx, now.data)
-		<-r.turn
-		if r.last.Load() == now {
-			return err
-		}
-		select {
-		case r.turn <- struct{}{}: // who gave the later one may not have waited
-		default:
-			return err
-		}
-	}
-}
-
-// write sets the data of the node. That of a kept one gets them later if ctx is done.
-func (r *Registration[T]) write(ctx context.Context, data []byte) error {
-	if r.node != nil {
+	case r.node != nil:
 		return r.node.Set(ctx, data)
 	}
-	_, err := r.d.client.CreateOrSet(ctx, r.path, data, framework.ContainerParents())
+	_, err = r.d.client.CreateOrSet(ctx, r.path, data, framework.ContainerParents())
 	return err
 }
 
