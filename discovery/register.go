@@ -60,16 +60,14 @@ func (d *Discovery[T]) Register(ctx context.Context, i Instance[T]) (_ *Registra
 	}
 	r := &Registration[T]{d: d, path: path, was: i}
 	if i.Type != Permanent {
-		if r.node, err = kept.Keep(ctx, d.client, path, data, keepAs[i.Type]...); err != nil {
-			return nil, err
+		if r.node, err = kept.Keep(ctx, d.client, path, data, keepAs[i.Type]...); err == nil {
+			r.path = r.node.Path()
 		}
-		r.path = r.node.Path()
-		return r, nil
-	}
-	// The node of a session would be deleted with it. It is replaced in one transaction: its session could make it again in between.
-	_, err = d.client.Multi(ctx, &zk.DeleteRequest{Path: path, Version: -1}, &zk.CreateRequest{Path: path, Data: data})
-	if errors.Is(err, zk.ErrNoNode) {
-		_, err = d.client.CreateOrSet(ctx, path, data, framework.ContainerParents())
+	} else { // in place of one that would be deleted with its session, in one transaction: that could make it again in between
+		_, err = d.client.Multi(ctx, &zk.DeleteRequest{Path: path, Version: -1}, &zk.CreateRequest{Path: path, Data: data})
+		if errors.Is(err, zk.ErrNoNode) {
+			_, err = d.client.CreateOrSet(ctx, path, data, framework.ContainerParents())
+		}
 	}
 	if err != nil {
 		return nil, err
