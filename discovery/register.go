@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/uuid"
 	"github.com/gocurator/curator/internal/wait"
 	kept "github.com/gocurator/curator/recipes/node"
@@ -22,7 +24,7 @@ type Registration[T any] struct {
 	d    *Discovery[T]
 	node *kept.Node // nil if the instance is permanent: its node belongs to nobody
 	path string
-	was  Instance[T] // what was registered
+	last atomic.Pointer[Instance[T]]
 }
 
 var replace = kept.WithIfTaken(kept.Replace)
@@ -58,12 +60,13 @@ func (d *Discovery[T]) Register(ctx context.Context, i Instance[T]) (_ *Registra
 	if err != nil {
 		return nil, err
 	}
-	r := &Registration[T]{d: d, path: path, was: i}
+	r := &Registration[T]{d: d, path: path}
+	r.last.Store(&i)
 	if i.Type != Permanent {
 		if r.node, err = kept.Keep(ctx, d.client, path, data, keepAs[i.Type]...); err == nil {
 			r.path = r.node.Path()
 		}
-	} else { // in place of one that would be deleted with its session, in one transaction: that could make it again in between
+	} else { // one that is there is replaced in one transaction: it may belong to a session, which would delete it at its end
 		_, err = d.client.Multi(ctx, &zk.DeleteRequest{Path: path, Version: -1}, &zk.CreateRequest{Path: path, Data: data})
 		if errors.Is(err, zk.ErrNoNode) {
 			_, err = d.client.CreateOrSet(ctx, path, data, framework.ContainerParents())
@@ -102,28 +105,34 @@ func (d *Discovery[T]) accept(i Instance[T]) (data []byte, err error) {
 	return data, nil
 }
 
-// Instance is what was registered, also with the ID, Type and RegistrationTime that Register has set. An Update does not change it.
-func (r *Registration[T]) Instance() Instance[T] { return r.was }
+// Instance is what was registered, or given to the last Update that did not refuse it.
+func (r *Registration[T]) Instance() Instance[T] { return *r.last.Load() }
 
 // Path is the path of the node.
 func (r *Registration[T]) Path() string { return r.path }
 
 // Update writes the instance, and returns when it is written. Its Name, ID and Type must be those of the registration; an
-// empty ID, Type or RegistrationTime means that of the registration. Of several Updates at a time the last one wins.
+// empty ID, Type or RegistrationTime means that of the registration. Of several Updates at a time one wins, and
+// [Registration.Instance] may be another.
 //
 // If Update fails, the instance is written when that becomes possible, as in [kept.Node.Set], but not if it is [Permanent].
 // Errors are those of that, and framework.ErrBadArgument. Only after that and framework.ErrTooLong nothing has changed.
 func (r *Registration[T]) Update(ctx context.Context, i Instance[T]) (err error) {
 	defer func() { err = failed("update", r.path, err) }()
-	i = filled(i, r.was)
-	if i.Name != r.was.Name || i.ID != r.was.ID || i.Type != r.was.Type {
-		return fmt.Errorf("%w: update of %v to %v", framework.ErrBadArgument, r.was, i)
+	was := r.Instance()
+	i = filled(i, was)
+	if i.Name != was.Name || i.ID != was.ID || i.Type != was.Type {
+		return fmt.Errorf("%w: update of %v to %v", framework.ErrBadArgument, was, i)
 	}
 	data, err := r.d.accept(i)
-	switch {
-	case err != nil:
+	if err == nil {
+		err = engine.Of(r.d.client).Fits(r.path, len(data))
+	}
+	if err != nil {
 		return err
-	case r.node != nil:
+	}
+	r.last.Store(&i)
+	if r.node != nil {
 		return r.node.Set(ctx, data)
 	}
 	_, err = r.d.client.CreateOrSet(ctx, r.path, data, framework.ContainerParents())

@@ -26,7 +26,6 @@ type load struct {
 // service is one in which Java and we have an instance each.
 type service[T any] struct {
 	registered *discovery.Registration[T]
-	instance   discovery.Instance[T] // what was registered, or written by an Update
 	watch      *discovery.Watch[T]
 	java       string // Java's instance
 }
@@ -41,10 +40,10 @@ func serve[T any](t *testing.T, ctx context.Context, client *framework.Client, b
 	w, err := d.Watch(ctx, kind)
 	require.NoError(t, err)
 	t.Cleanup(func() { w.Close() })
-	return &service[T]{r, r.Instance(), w, ""}
+	return &service[T]{r, w, ""}
 }
 
-func (s *service[T]) ours() string { return show(s.instance) }
+func (s *service[T]) ours() string { return show(s.registered.Instance()) }
 
 // sees waits until the watch shows these instances.
 func (s *service[T]) sees(t *testing.T, ctx context.Context, want ...string) {
@@ -133,8 +132,9 @@ func javaDiscovery(t *testing.T, s stage) {
 	require.Equal(t, base+"/bad/go-bad", testbed.Receive(t, reported, "a report"))
 
 	// Both update an instance and end the registration of another.
-	object.instance.Payload.K = "later"
-	require.NoError(t, object.registered.Update(ctx, object.instance))
+	i := object.registered.Instance()
+	i.Payload.K = "later"
+	require.NoError(t, object.registered.Update(ctx, i))
 	require.NoError(t, text.registered.Close())
 	c.create(t, ctx, base+"-update")
 	object.java = p.hears(t, ctx, "updated")
