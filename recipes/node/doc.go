@@ -28,8 +28,8 @@
 //
 // ZooKeeper can tie a write to the version of a node, but not to the node: each new node has version 0 again. So if somebody deletes our
 // node by hand and somebody else makes one while a Set of ours is under way, the Set may overwrite the other's data. Then the node is not
-// taken for ours, the Set does not succeed, and a line of level Error is logged. A Keep with [Replace] gives its ephemeral node another
-// version than that of the node that it replaces. In the same way, if an earlier session of ours ends at the moment at which its node is
+// taken for ours, the Set does not succeed, and a line of level Error is logged. A Keep with [Replace] gives its node another version
+// than that of the node that it replaces. In the same way, if an earlier session of ours ends at the moment at which its node is
 // deleted, a node that somebody else has made by then may be deleted; a Keep makes it again.
 //
 // An ephemeral node that this client has made at the path without Keep is taken over: its owner is the same. A persistent node has no

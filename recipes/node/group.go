@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -12,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/internal/follow"
 )
@@ -25,7 +23,6 @@ type Member struct {
 	*Node
 	id    string
 	group *cache.Cache
-	seen  wait.Value[struct{}] // set at each change of the group
 }
 
 // Join makes the node id below the group's path, with payload as its data, keeps it there as [Keep] does, and follows the group. It returns
@@ -34,12 +31,8 @@ type Member struct {
 // The options [WithIfTaken], [WithoutParents] and [WithErrorPolicy] can be given. If there is a member with the same id, WithIfTaken
 // decides: with [Fail], Join returns [ErrTaken]. Errors are those of [Keep], and zk.ErrNoAuth if the client may not read the group. After
 // an error no node of ours stays.
-func Join(ctx context.Context, client *framework.Client, path, id string, payload []byte, opts ...Option) (*Member, error) {
-	m, err := join(ctx, client, path, id, payload, opts)
-	return m, follow.OpError("join", path, err)
-}
-
-func join(ctx context.Context, client *framework.Client, path, id string, payload []byte, opts []Option) (*Member, error) {
+func Join(ctx context.Context, client *framework.Client, path, id string, payload []byte, opts ...Option) (_ *Member, err error) {
+	defer func() { err = follow.OpError("join", path, err) }()
 	own := framework.Join(path, id)
 	cfg, err := configure(client, own, opts)
 	switch {
@@ -55,8 +48,8 @@ func join(ctx context.Context, client *framework.Client, path, id string, payloa
 	if m.Node, err = keep(ctx, client, own, payload, cfg); err != nil {
 		return nil, err
 	}
-	seen := cache.OnChange(func(cache.Change) { m.seen.Set(func(*struct{}) {}) })
-	if m.group, err = cache.New(client, path, cache.WithDepth(1), seen); err == nil {
+	changed := cache.OnChange(func(cache.Change) { m.now.Set(func(*status) {}) }) // for Changes
+	if m.group, err = cache.New(client, path, cache.WithDepth(1), changed); err == nil {
 		if err = m.group.Sync(ctx); err == nil {
 			return m, nil
 		}
@@ -101,30 +94,20 @@ func (m *Member) Changes(ctx context.Context) iter.Seq2[map[string][]byte, error
 	return func(yield func(map[string][]byte, error) bool) {
 		var last map[string][]byte
 		for {
-			_, theirs := m.seen.Get()
-			s, ours := m.get()
-			members, err := m.Members(), error(nil)
-			switch {
-			case m.ctx.Err() != nil || errors.Is(s.err, framework.ErrClosed):
+			var members map[string][]byte
+			s, err := m.now.Until(ctx, func(s status) bool {
+				members = m.Members()
+				return s.over() || ctx.Err() == nil && (last == nil || !maps.EqualFunc(last, members, bytes.Equal))
+			})
+			if s.over() {
 				err = s.err
-			case ctx.Err() != nil:
-				err = wait.Err(ctx)
 			}
 			if err != nil {
 				yield(nil, follow.OpError("changes", m.group.Path(), err))
 				return
 			}
-			if last == nil || !maps.EqualFunc(last, members, bytes.Equal) {
-				last = maps.Clone(members)
-				if !yield(members, nil) {
-					return
-				}
-				continue
-			}
-			select {
-			case <-ours:
-			case <-theirs:
-			case <-ctx.Done():
+			if last = maps.Clone(members); !yield(members, nil) {
+				return
 			}
 		}
 	}

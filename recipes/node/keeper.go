@@ -21,27 +21,19 @@ import (
 // the step of that state: absent, ours, taken and refused.
 type keeper struct {
 	*Node
-	path    string // "" until it is chosen
 	pauses  wait.Pauses
 	session *framework.Session // the one that lives, or the last one; nil before the first
 	owner   int64              // of a node of ours: the session, and 0 if the node is persistent
 
-	stat  *zk.Stat         // as the node was seen last; nil: there is none
+	stat  *zk.Stat         // as the node was seen or made last; nil: there is none, or it is not known yet
 	watch *framework.Watch // of that look; nil: look again
 
 	mine   content
 	sent   bool   // there may be a node of ours
 	logged string // the last reason
 
-	// Until then a write that was not answered may be carried out, also in a node that was made meanwhile, if it has this version.
-	lateUntil   time.Time
-	lateVersion int32
-
 	nextTouch time.Time // when to write to the touch child, with WithTTL
 }
-
-// errAgain means that the node has changed since it was looked at.
-var errAgain = errors.New("look again")
 
 // run keeps the node, in one session after the other, and deletes it at the end.
 func (k *keeper) run() {
@@ -58,32 +50,32 @@ func (k *keeper) run() {
 		k.report(err)
 		_ = engine.Sleep(k.ctx, engine.Of(k.client), k.pauses.Next())
 	}
-	k.now.Set(func(s *status) { s.gone(err) })
+	k.tell(func(s *status) { s.gone(err) })
 	k.left = k.leave()
 }
 
 // live keeps the node in one session. It begins with a create: the answer to a write comes after all that was written before.
 func (k *keeper) live(session *framework.Session) {
-	k.session, k.watch = session, nil
+	k.session, k.stat, k.watch, k.mine = session, nil, nil, content{}
 	if !k.cfg.persistent {
 		k.owner = session.ID()
 	}
-	k.now.Set(func(s *status) { s.owners = append(s.owners, k.owner) })
+	k.tell(func(s *status) { s.owners = append(s.owners, k.owner) })
 	ctx := framework.InSession(k.ctx, session)
 	for step := k.absent; k.ctx.Err() == nil && session.Err() == nil; {
 		err := step(ctx)
-		if err != nil && !isAnswer(err) {
-			k.watch = nil // whatever has happened is looked at before the next request
-		}
-		if err == nil || errors.Is(err, errAgain) {
+		if err == nil {
 			step, err = k.look(ctx)
 		}
 		if err != nil {
+			if !isAnswer(err) {
+				k.watch = nil // whatever has happened is looked at before the next request
+			}
 			k.report(err)
 			step = k.refused
 		}
 	}
-	k.now.Set(func(s *status) { s.gone(session.Err()) })
+	k.lost(session.Err())
 }
 
 // look looks at the node, unless nothing has happened since it was looked at, and says in which state it is.
@@ -92,10 +84,15 @@ func (k *keeper) look(ctx context.Context) (state func(context.Context) error, e
 		return k.absent, nil
 	}
 	if k.watch == nil || wait.Closed(k.watch.Done()) {
-		if _, k.stat, k.watch, err = k.client.ExistsW(ctx, k.path); err != nil {
+		_, stat, watch, err := k.client.ExistsW(ctx, k.path)
+		if err != nil {
 			return nil, err
 		}
-		(*engine.Watch)(k.watch).OnFire(func(e zk.Event, _ *engine.Session) {
+		if stat == nil || k.stat != nil && stat.Czxid != k.stat.Czxid { // it is another one
+			k.mine = content{}
+		}
+		k.stat, k.watch = stat, watch
+		(*engine.Watch)(watch).OnFire(func(e zk.Event, _ *engine.Session) {
 			if e.Type == zk.EventNodeDeleted {
 				k.lost(ErrDeleted)
 			}
@@ -121,19 +118,49 @@ func (k *keeper) wasOurs(stat *zk.Stat) bool {
 // absent creates the node, at the path that it had before if there was one.
 func (k *keeper) absent(ctx context.Context) error {
 	k.lost(ErrDeleted)
-	k.mine = content{}
-	want := k.status().want
-	path, czxid, err := k.create(ctx, want.data)
+	late := k.late()
+	err := k.create(ctx, late)
+	if errors.Is(err, zk.ErrNoNode) && late != none && !k.cfg.noParents {
+		err = engine.Of(k.client).MakeParents(ctx, k.path)
+	}
+	if errors.Is(err, zk.ErrNoNode) {
+		return err
+	}
+	return k.again(err)
+}
+
+// create makes the node. With the version of another one it does so in a transaction after ops, which makes no parents, and gives it another
+// version: a write to the other one that is under way does not meet it.
+func (k *keeper) create(ctx context.Context, other int32, ops ...any) (err error) {
+	want, path := k.status().want, cmp.Or(k.path, k.asked)
+	stat := &zk.Stat{} // says which persistent node is ours, which has no owner; nil: the server has not returned it
+	if other != none {
+		ops = append(ops, k.cfg.request(path))
+		if other == 1 {
+			ops = append(ops, &zk.SetDataRequest{Path: path, Version: 0})
+		}
+		var results []zk.MultiResponse
+		results, err = k.client.Multi(once(ctx), append(ops, &zk.SetDataRequest{Path: path, Data: want.data, Version: -1})...)
+		if err == nil {
+			stat = results[len(ops)].Stat
+		}
+	} else {
+		options := k.cfg.creation(k.path == "")
+		if k.cfg.persistent {
+			path, err = k.client.Create(ctx, path, want.data, append(options, framework.StatTo(stat))...)
+		}
+		if !k.cfg.persistent || errors.Is(err, framework.ErrUnimplemented) {
+			stat = nil
+			path, err = k.client.Create(ctx, cmp.Or(k.path, k.asked), want.data, options...)
+		}
+	}
 	switch {
 	case err == nil:
-		k.mine, k.sent = content{want.number, want.data, czxid, czxid}, true
+		k.mine, k.stat, k.sent = want, stat, true
 		if k.path == "" {
 			k.path = path
 			k.claim() // at once: the name is new
 		}
-		return errAgain
-	case errors.Is(err, zk.ErrNodeExists):
-		return errAgain
 	case retry.Unknown(err) && k.path != "": // without a path the client sees to it that none stays
 		if k.sent = true; k.cfg.persistent && k.cfg.ttl == 0 {
 			k.sweep(ctx)
@@ -142,49 +169,17 @@ func (k *keeper) absent(ctx context.Context) error {
 	return err
 }
 
-// create makes the node. The czxid says which persistent node is ours, which has no owner. It is 0 if the node is ephemeral, and if the
-// server does not return it.
-func (k *keeper) create(ctx context.Context, data []byte) (path string, czxid int64, err error) {
-	if !k.cfg.persistent && time.Now().Before(k.lateUntil) {
-		err = k.instead(ctx, k.lateVersion, data)
-		if errors.Is(err, zk.ErrNoNode) && !k.cfg.noParents {
-			err = cmp.Or(engine.Of(k.client).MakeParents(ctx, k.path), errAgain)
-		}
-		return k.path, 0, err
-	}
-	asked, options := cmp.Or(k.path, k.asked), k.cfg.creation(k.path == "")
-	var stat zk.Stat
-	if k.cfg.persistent {
-		path, err = k.client.Create(ctx, asked, data, append(options, framework.StatTo(&stat))...)
-	}
-	if !k.cfg.persistent || errors.Is(err, framework.ErrUnimplemented) {
-		path, err = k.client.Create(ctx, asked, data, options...)
-	}
-	return path, stat.Czxid, err
-}
-
-// instead makes an ephemeral node, in a transaction after ops, in place of one with a version. It has another version, so that a request
-// for the old one that is under way does not meet it.
-func (k *keeper) instead(ctx context.Context, version int32, data []byte, ops ...any) error {
-	create := &zk.CreateRequest{Path: k.path, Data: data, Flags: int32(framework.Ephemeral)}
-	ops = append(ops, create)
-	if version == 0 {
-		create.Data = nil
-		ops = append(ops, &zk.SetDataRequest{Path: k.path, Data: data})
-	}
-	_, err := k.client.Multi(once(ctx), ops...)
-	return err
-}
-
 // once returns a context for a request that is not repeated when it was not answered: the node is looked at before the next try.
 func once(ctx context.Context) context.Context {
 	return engine.WithHints(ctx, engine.Hints{Once: true})
 }
 
-// changed is errAgain after a write, and if one has failed since the node is not the one any more that was seen.
-func changed(err error) error {
+// again has the node be looked at again after a write, also after one that has failed since the node is not the one any more that was seen.
+// Other errors are returned.
+func (k *keeper) again(err error) error {
 	if err == nil || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) {
-		return errAgain
+		k.watch = nil
+		return nil
 	}
 	return err
 }
@@ -192,17 +187,12 @@ func changed(err error) error {
 // ours writes to the node that is ours, shows it and waits. If a server refuses what is to be written, the node is kept with what it holds.
 func (k *keeper) ours(ctx context.Context) error {
 	k.sent = true
-	if k.stat.Czxid != k.mine.czxid {
-		if k.mine.czxid != 0 { // or it is the one that was made just now
-			k.mine.number = 0
-		}
-		k.mine.czxid, k.mine.mzxid = k.stat.Czxid, k.stat.Czxid
-	}
-	if k.stat.Mzxid != k.mine.mzxid && time.Now().Before(k.lateUntil) {
+	k.mine.mzxid = cmp.Or(k.mine.mzxid, k.stat.Czxid) // it may have been made just now
+	if k.late() != none && k.stat.Mzxid != k.mine.mzxid {
 		k.mine.number = 0 // perhaps it was a late write of ours, with older data
 	}
 	refusal := cmp.Or(k.write(ctx), k.touch(ctx)) // both are tried
-	if refusal != nil && (!isAnswer(refusal) || k.mine.number == 0) {
+	if k.watch == nil || refusal != nil && (!isAnswer(refusal) || k.mine.number == 0) {
 		return refusal
 	}
 	if err := cmp.Or(k.show(ctx, refusal), refusal); err != nil {
@@ -227,23 +217,21 @@ func (k *keeper) write(ctx context.Context) error {
 	}
 	stat, err := k.client.Set(once(ctx), k.path, want.data, k.stat.Version)
 	switch {
-	case err == nil && stat.Czxid == k.mine.czxid:
-		k.mine, k.stat = content{want.number, want.data, stat.Czxid, stat.Mzxid}, stat
+	case err == nil && stat.Czxid == k.stat.Czxid:
+		k.mine, k.stat = content{want.number, want.data, stat.Mzxid}, stat
 		return nil
 	case err == nil && !k.isOurs(stat):
 		k.client.Logger().Error("another's node was overwritten, after ours was deleted", "path", k.path, "reason", takenBy(stat))
 	case retry.Unknown(err):
 		// Servers end a session once per tick, half a timeout late at most.
-		k.lateUntil, k.lateVersion = time.Now().Add(2*k.session.Timeout()), k.stat.Version
-	case isAnswer(changed(err)):
-		k.now.Set(func(s *status) {
-			s.refused, s.refusal = want.number, follow.Bare(err)
-			if s.present() {
-				s.err = s.refusal // before Set returns
-			}
-		})
+		values, key, version := engine.Of(k.client).Values(), lateKey(k.key()), k.stat.Version
+		values.Store(key, &version)
+		time.AfterFunc(2*k.session.Timeout(), func() { values.CompareAndDelete(key, &version) })
 	}
-	return changed(err)
+	if err = k.again(err); err != nil && isAnswer(err) {
+		k.tell(func(s *status) { s.refused, s.refusal, s.err = want.number, follow.Bare(err), follow.Bare(err) })
+	}
+	return err
 }
 
 // show makes known that the node is there, and what is refused nevertheless, if anything. From then on the session reports when it is in
@@ -252,17 +240,16 @@ func (k *keeper) show(ctx context.Context, refusal error) (err error) {
 	if now := k.status(); now.present() && now.err == nil && refusal == nil && now.shown.mzxid == k.mine.mzxid {
 		return nil // nothing is new
 	}
-	k.now.Set(func(s *status) {
+	k.tell(func(s *status) {
 		if !s.present() {
 			if wait.Closed(k.watch.Done()) {
-				err = errAgain // perhaps it is another's by now
-				return
+				return // perhaps it is another's by now
 			}
 			if s.depends, err = k.session.Depend(k.cfg.policy, k.lost); err != nil {
 				return
 			}
 		}
-		s.path, s.shown, s.err = k.path, k.mine, follow.Bare(refusal)
+		s.shown, s.err = k.mine, follow.Bare(refusal)
 	})
 	if errors.Is(err, framework.ErrSessionLost) && k.session.Err() == nil {
 		// The last word of the leader is older than the session timeout: this process was slow. A write is its next word. Nobody asks
@@ -283,16 +270,25 @@ func (k *keeper) touch(ctx context.Context) error {
 	if errors.Is(err, zk.ErrNoNode) {
 		_, err = k.client.Create(ctx, path, nil, framework.TTL(k.cfg.ttl))
 	}
-	if !errors.Is(changed(err), errAgain) {
+	if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNodeExists) {
 		return err
 	}
 	k.nextTouch = time.Now().Add(k.cfg.ttl / 2) // the child is there, or the node is made again
 	return nil
 }
 
+// tell changes what others see, unless Close has said the last word.
+func (k *keeper) tell(change func(*status)) {
+	k.now.Set(func(s *status) {
+		if k.ctx.Err() == nil {
+			change(s)
+		}
+	})
+}
+
 // lost makes known that the node is not there any more, or that nobody may depend on the session any more, if the node was shown.
 func (k *keeper) lost(reason error) {
-	k.now.Set(func(s *status) {
+	k.tell(func(s *status) {
 		if s.present() {
 			s.gone(reason)
 			k.wake.Raise()
@@ -302,12 +298,11 @@ func (k *keeper) lost(reason error) {
 
 // taken waits until the node goes that is another's, or deletes it: if it is of an earlier session of ours, or to be replaced.
 func (k *keeper) taken(ctx context.Context) error {
-	k.mine = content{}
-	switch {
+	switch version := k.stat.Version; {
 	case k.wasOurs(k.stat):
-		return k.clear(ctx)
+		return k.clear(ctx, version)
 	case k.cfg.taken == Replace && k.status().shown.number == 0:
-		return k.replace(ctx)
+		return k.again(k.create(ctx, version, &zk.DeleteRequest{Path: k.path, Version: version}))
 	}
 	reason := takenBy(k.stat)
 	k.lost(reason)
@@ -327,28 +322,13 @@ func takenBy(stat *zk.Stat) error {
 
 // clear deletes the node of an earlier session of ours, by its version. That session may end at this moment, and another's node
 // come that has the same version: so the first operation says whose node it was.
-func (k *keeper) clear(ctx context.Context) error {
-	version := k.stat.Version
+func (k *keeper) clear(ctx context.Context, version int32) error {
 	results, err := k.client.Multi(once(ctx),
 		&zk.SetDataRequest{Path: k.path, Version: version}, &zk.DeleteRequest{Path: k.path, Version: version + 1})
 	if err == nil && !k.wasOurs(results[0].Stat) {
 		return takenBy(results[0].Stat) // its owner makes it again during the pause
 	}
-	return changed(err)
-}
-
-// replace deletes the node that was seen, by its version, and makes ours in the same transaction if it is ephemeral.
-func (k *keeper) replace(ctx context.Context) error {
-	want, version := k.status().want, k.stat.Version
-	if k.cfg.persistent {
-		return changed(k.client.Delete(once(ctx), k.path, version))
-	}
-	err := k.instead(ctx, version, want.data, &zk.DeleteRequest{Path: k.path, Version: version})
-	k.sent = k.sent || err == nil || retry.Unknown(err)
-	if err == nil {
-		k.mine = want
-	}
-	return changed(err)
+	return k.again(err)
 }
 
 // refused pauses after a request that has failed.
@@ -371,19 +351,17 @@ func (k *keeper) rest(fired <-chan struct{}, timer <-chan time.Time) {
 // report makes known what is in the way. What a server refuses is logged once.
 func (k *keeper) report(err error) {
 	switch answer := isAnswer(err); {
-	case k.ctx.Err() != nil:
-		return
 	case !answer && retry.Judge(k.status().err) == retry.Over:
 		return // the connection is in trouble, as is known
 	case answer && err.Error() != k.logged:
 		k.logged = err.Error()
 		k.client.Logger().Warn("node is not kept", "path", k.asked, "reason", err)
 	}
-	k.now.Set(func(s *status) { s.err = follow.Bare(err) })
+	k.tell(func(s *status) { s.err = follow.Bare(err) })
 }
 
 // isAnswer reports whether err is the answer of a server that was reached.
-func isAnswer(err error) bool { return !errors.Is(err, errAgain) && retry.Judge(err) == retry.Answered }
+func isAnswer(err error) bool { return retry.Judge(err) == retry.Answered }
 
 // pathKey is a path on the server. Among the values of a client it has the Node that has the path.
 type pathKey string
@@ -392,9 +370,8 @@ func (k *keeper) key() pathKey { return pathKey(engine.Of(k.client).Real(k.path)
 
 // claim waits until no other Keep of this client has the path, or until the end. The owner of their nodes would be the same.
 func (k *keeper) claim() {
-	client := engine.Of(k.client)
 	for k.path != "" && k.ctx.Err() == nil {
-		v, has := client.Values().LoadOrStore(k.key(), k.Node)
+		v, has := engine.Of(k.client).Values().LoadOrStore(k.key(), k.Node)
 		if !has {
 			return
 		}
@@ -405,8 +382,6 @@ func (k *keeper) claim() {
 		select {
 		case <-other.done:
 		case <-k.ctx.Done():
-		case <-client.Done():
-			return
 		}
 	}
 }
@@ -414,26 +389,39 @@ func (k *keeper) claim() {
 // free gives the path to the next Keep of this client, if we have it.
 func (k *keeper) free() { engine.Of(k.client).Values().CompareAndDelete(k.key(), k.Node) }
 
+// lateKey is a path on the server. Among the values of a client it has the version, an *int32, that a write names which was not
+// answered. It may still be carried out, also in a node that was made meanwhile, by this Keep or the next one.
+type lateKey string
+
+// none is the version of no node.
+const none int32 = -1
+
+// late is the version that such a write names, or none.
+func (k *keeper) late() int32 {
+	if v, late := engine.Of(k.client).Values().Load(lateKey(k.key())); late && k.path != "" {
+		return *v.(*int32)
+	}
+	return none
+}
+
 // leave deletes the node. The error is what the server refuses, and framework.ErrClosed if a persistent node stays.
 func (k *keeper) leave() error {
 	if k.cfg.ttl > 0 || !k.sent {
 		return nil // it goes by itself, or there is none
 	}
 	// A session that is over takes its nodes along, whenever they were made. A persistent node is deleted in any session.
-	ctx := k.session.Context()
-	if k.cfg.persistent {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.Background(), k.session.Timeout())
-		defer cancel()
+	ctx, cancel := context.WithTimeout(context.Background(), k.session.Timeout())
+	defer cancel()
+	if !k.cfg.persistent {
+		ctx = k.session.Context()
 	}
 	// A create of ours that was not answered is carried out before the write that this begins with, or never.
 	err := follow.Reads(ctx, k.client, k.remove)
-	switch over := ctx.Err() != nil; {
-	case err != nil && over && k.cfg.persistent:
-		k.free() // or the node would be wanted
-		k.sweep(framework.InSession(context.Background(), k.session))
+	switch {
+	case !k.cfg.persistent && (ctx.Err() != nil || errors.Is(err, framework.ErrClosed)):
 		return nil
-	case !k.cfg.persistent && (over || errors.Is(err, framework.ErrClosed)):
+	case err != nil && ctx.Err() != nil:
+		k.sweep(framework.InSession(context.Background(), k.session))
 		return nil
 	}
 	return err
@@ -456,11 +444,11 @@ func (k *keeper) remove(ctx context.Context, _ engine.Link) (again <-chan struct
 }
 
 // sweep has the client delete a persistent node, which no session takes along, when nothing of the context's session can come any more;
-// unless a Keep of this client has the path then.
+// unless a Keep of this client has the path then, and is not closed.
 func (k *keeper) sweep(ctx context.Context) {
 	client, key := engine.Of(k.client), k.key()
 	client.MayStillCome(ctx, k.path, func() bool {
-		_, kept := client.Values().Load(key)
-		return kept
+		n, kept := client.Values().Load(key)
+		return kept && n.(*Node).ctx.Err() == nil
 	})
 }

@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"slices"
@@ -112,27 +113,24 @@ func TestAPersistentNodeThatComesAfterItsSessionGoes(t *testing.T) {
 	})
 }
 
-// TestALateWriteOfOursDoesNotBringOldDataBack has a write of an earlier session stand still in a server, until the node has been made again. The
-// new node has the version that the write has.
+// TestALateWriteOfOursDoesNotBringOldDataBack has a write of an earlier session stand still in a server, until the node has been made again, and
+// written so often that it has the version that the write is for.
 func TestALateWriteOfOursDoesNotBringOldDataBack(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		subject := w.client()
-		_, err := subject.Create(testbed.Context(t), "/group", nil)
-		require.NoError(t, err)
 		n, err := node.Keep(testbed.Context(t), subject, "/group/a", []byte("0"))
 		require.NoError(t, err)
-		session, err := subject.Session(testbed.Context(t))
-		require.NoError(t, err)
-		require.NoError(t, n.Set(testbed.Context(t), []byte("1")))
-		gate := w.Block(zktest.OnOp(zktest.OpSetData), zktest.OnSession(session.ID()))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		require.Error(t, n.Set(ctx, []byte("old"))) // it is with a server that stands still, and is for version 1
-		<-gate.Arrived()
+		for _, text := range []string{"1", "2"} {
+			require.NoError(t, n.Set(testbed.Context(t), []byte(text)))
+		}
+		gate, stat := w.late(n, subject)
 		require.NoError(t, w.Delete("/group/a")) // by hand
 		w.CutConnections()                       // the next session is another one, and the first still lives
-		require.NoError(t, n.Set(testbed.Context(t), []byte("2")))
-		require.NoError(t, n.Set(testbed.Context(t), []byte("new"))) // the new node has version 1
+		require.NoError(t, n.Set(testbed.Context(t), []byte("3")))
+		require.NoError(t, n.Set(testbed.Context(t), []byte("new")))
+		again, err := w.Stat("/group/a")
+		require.NoError(t, err)
+		require.Equal(t, stat.Version, again.Version)
 		gate.Open()
 		w.settle()
 		there, _ := n.Present()
@@ -143,35 +141,87 @@ func TestALateWriteOfOursDoesNotBringOldDataBack(t *testing.T) {
 	}, zktest.LikeKeeper(zktest.KeeperRecent))
 }
 
-// TestALateWriteMeetsNoNodeWhoseParentsWereMissing is the same with parents that were deleted as well. The simulation found it (seed 2290): an
-// empty container is reaped, and the node that is made with it had the version that the write is for.
-func TestALateWriteMeetsNoNodeWhoseParentsWereMissing(t *testing.T) {
-	virtual(t, func(t *testing.T, w world) {
-		subject := w.client()
-		n, err := node.Keep(testbed.Context(t), subject, "/group/a", []byte("0"))
-		require.NoError(t, err)
-		session, err := subject.Session(testbed.Context(t))
-		require.NoError(t, err)
-		gate := w.Block(zktest.OnOp(zktest.OpSetData), zktest.OnSession(session.ID()))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		require.Error(t, n.Set(ctx, []byte("old"))) // it is with a server that stands still, and is for version 0
-		<-gate.Arrived()
-		require.NoError(t, w.Delete("/group/a"))
-		require.NoError(t, w.Delete("/group"))
-		w.CutConnections() // the next session is another one, and the first still lives
-		require.NoError(t, n.Set(testbed.Context(t), []byte("new")))
-		stat, err := w.Stat("/group/a")
-		require.NoError(t, err)
-		assert.NotZero(t, stat.Version)
-		gate.Open()
-		w.settle()
-		w.one(n, "new")
-		after, err := w.Stat("/group/a")
-		require.NoError(t, err)
-		assert.Equal(t, stat.Mzxid, after.Mzxid, "it was written since")
-		require.NoError(t, n.Close())
-	}, zktest.LikeKeeper(zktest.KeeperRecent))
+// late has a Set of n stand still in a server, and fail. It is carried out when the gate is opened, for the version of stat.
+func (w world) late(n *node.Node, client *framework.Client) (gate *zktest.Gate, stat zktest.Stat) {
+	w.t.Helper()
+	stat, err := w.Stat(n.Path())
+	require.NoError(w.t, err)
+	session, err := client.Session(testbed.Context(w.t))
+	require.NoError(w.t, err)
+	gate = w.Block(zktest.OnOp(zktest.OpSetData), zktest.OnSession(session.ID()))
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Second)
+	defer cancel()
+	require.Error(w.t, n.Set(ctx, []byte("old")))
+	<-gate.Arrived()
+	return gate, stat
+}
+
+// TestALateWriteMeetsNoNodeThatIsMadeAgain is the same, and the version is not reached. The parents were deleted as well. The simulation found it
+// (seed 2290): an empty container is reaped, and the node that is made with it had the version that the write is for.
+func TestALateWriteMeetsNoNodeThatIsMadeAgain(t *testing.T) {
+	for name, opts := range map[string][]node.Option{"ephemeral": nil, "persistent": {node.AsPersistent()}} {
+		for before := range 2 { // writes
+			t.Run(fmt.Sprint(name, ", ", before), func(t *testing.T) {
+				virtual(t, func(t *testing.T, w world) {
+					subject := w.client()
+					n, err := node.Keep(testbed.Context(t), subject, "/group/a", []byte("0"), opts...)
+					require.NoError(t, err)
+					for range before {
+						require.NoError(t, n.Set(testbed.Context(t), []byte("1")))
+					}
+					gate, _ := w.late(n, subject)
+					require.NoError(t, w.Delete("/group/a"))
+					require.NoError(t, w.Delete("/group"))
+					set := make(chan error, 1)
+					go func() { set <- n.Set(testbed.Context(t), []byte("new")) }()
+					synctest.Wait()
+					w.CutConnections() // the next session is another one, and the first still lives
+					w.stays(gate, func() *node.Node {
+						require.NoError(t, testbed.Receive(t, set, "the end of Set"))
+						return n
+					})
+				}, zktest.LikeKeeper(zktest.KeeperRecent))
+			})
+		}
+	}
+}
+
+// TestALateWriteDoesNotMeetTheNodeOfTheNextKeep closes the Keep whose write stands still, and begins another one of the client at its path.
+func TestALateWriteDoesNotMeetTheNodeOfTheNextKeep(t *testing.T) {
+	for name, opts := range map[string][]node.Option{"ephemeral": nil, "persistent": {node.AsPersistent()}, "ttl": {node.WithTTL(time.Hour)}} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				subject := w.client(framework.WithExpirationPercent(50))
+				n, err := node.Keep(testbed.Context(t), subject, "/group/a", []byte("0"), opts...)
+				require.NoError(t, err)
+				gate, _ := w.late(n, subject)
+				session, err := subject.Session(t.Context())
+				require.NoError(t, err)
+				w.Freeze(session.ID())
+				testbed.Receive(t, session.Done(), "the end of the session")
+				require.NoError(t, n.Close())
+				if name != "persistent" { // Close has not
+					require.NoError(t, w.Delete("/group/a"))
+				}
+				w.stays(gate, func() *node.Node { return keep(t, subject, "/group/a", "new", opts...) })
+			}, zktest.WithTTLNodes())
+		})
+	}
+}
+
+// stays checks that the node that makes makes has the data "new", and that the late write at the gate does not meet it.
+func (w world) stays(gate *zktest.Gate, makes func() *node.Node) {
+	w.t.Helper()
+	n := makes()
+	stat, err := w.Stat(n.Path())
+	require.NoError(w.t, err)
+	gate.Open()
+	w.settle()
+	w.one(n, "new")
+	after, err := w.Stat(n.Path())
+	require.NoError(w.t, err)
+	assert.Equal(w.t, stat.Mzxid, after.Mzxid, "it was written since")
+	require.NoError(w.t, n.Close())
 }
 
 // TestWhatAnEarlierSessionMadeIsForgotten has the session end when a node has just been made, and somebody make one by hand in the next

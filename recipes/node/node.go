@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
@@ -30,6 +32,7 @@ type Node struct {
 	client *framework.Client
 	cfg    config
 	asked  string          // the path that Keep was given
+	path   string          // "" until it is chosen, before the node is shown
 	ctx    context.Context // ends with Close, cause framework.ErrEnded
 	stop   context.CancelCauseFunc
 	wake   wait.Signal   // there is something to do
@@ -38,9 +41,8 @@ type Node struct {
 	now    wait.Value[status]
 }
 
-// status is what others see of a Node, unless it is closed: see get.
+// status is what others see of a Node.
 type status struct {
-	path    string // once the node has been made
 	want    content
 	shown   content
 	depends func() bool // ends what depends on the session; nil: the node is not there
@@ -54,11 +56,15 @@ type status struct {
 type content struct {
 	number int64 // a later one has a higher number, from 1; 0: the node may hold something else
 	data   []byte
-	czxid  int64 // of the node; 0: it was not looked at yet
 	mzxid  int64 // of our write; others may have written since
 }
 
 func (s *status) present() bool { return s.depends != nil }
+
+// over reports whether nothing will come any more: Err is that of Close, or of the end of the client.
+func (s *status) over() bool {
+	return errors.Is(s.err, framework.ErrEnded) || errors.Is(s.err, framework.ErrClosed)
+}
 
 // gone notes that the node is not there.
 func (s *status) gone(reason error) {
@@ -76,11 +82,11 @@ func (s *status) gone(reason error) {
 // [ErrTaken] and so on. Other errors are ErrTaken with [Fail], [framework.ErrTooLong], [framework.ErrUnimplemented] if the servers do not
 // allow nodes with a TTL, [framework.ErrClosed], [framework.ErrBadPath] and [framework.ErrBadArgument]. After an error none of ours stays.
 func Keep(ctx context.Context, client *framework.Client, path string, data []byte, opts ...Option) (*Node, error) {
+	var n *Node
 	cfg, err := configure(client, path, opts)
-	if err != nil {
-		return nil, follow.OpError("keep", path, err)
+	if err == nil {
+		n, err = keep(ctx, client, path, data, cfg)
 	}
-	n, err := keep(ctx, client, path, data, cfg)
 	return n, follow.OpError("keep", path, err)
 }
 
@@ -93,7 +99,7 @@ func keep(ctx context.Context, client *framework.Client, path string, data []byt
 	n.ctx, n.stop = context.WithCancelCause(context.Background())
 	k := &keeper{Node: n, pauses: wait.Pauses{First: 50 * time.Millisecond, Last: 5 * time.Second}}
 	if !cfg.protected {
-		k.path = path
+		n.path = path
 	}
 	if cfg.ttl > 0 {
 		k.pauses.Last = min(k.pauses.Last, cfg.ttl/4) // no touch waits long
@@ -101,42 +107,27 @@ func keep(ctx context.Context, client *framework.Client, path string, data []byt
 	}
 	go k.run() // ends with n.ctx or the client
 	s, err := n.now.Until(ctx, func(s status) bool {
-		return s.shown.number > 0 || errors.Is(s.err, framework.ErrClosed) || errors.Is(s.err, ErrTaken) && n.cfg.taken == Fail ||
+		return s.shown.number > 0 || s.over() || errors.Is(s.err, ErrTaken) && n.cfg.taken == Fail ||
 			errors.Is(s.err, framework.ErrTooLong) || errors.Is(s.err, framework.ErrUnimplemented)
 	})
-	switch {
-	case err != nil:
-		err = engine.Of(client).GaveUp(ctx, s.err)
-	case s.shown.number == 0:
-		err = s.err
+	if err == nil && s.shown.number > 0 {
+		return n, nil
 	}
-	if err != nil {
-		n.shut() // deletes the node in the background
-		return nil, err
+	n.shut() // deletes the node in the background
+	if err == nil {
+		return nil, s.err
 	}
-	return n, nil
+	return nil, engine.Of(client).GaveUp(ctx, s.err)
 }
 
-// get returns what others see at this moment, and a channel that is closed when that may have changed. From Close on nobody takes the
-// node for ours, whatever holds up the goroutine that keeps it.
-func (n *Node) get() (status, <-chan struct{}) {
-	s, changed := n.now.Get()
-	if n.ctx.Err() != nil {
-		s.depends = nil
-		if !errors.Is(s.err, framework.ErrClosed) {
-			s.err = framework.ErrEnded
-		}
-	}
-	return s, changed
-}
-
+// status is what others see at this moment.
 func (n *Node) status() status {
-	s, _ := n.get()
+	s, _ := n.now.Get()
 	return s
 }
 
 // Path is the node's path. It does not change.
-func (n *Node) Path() string { return n.status().path }
+func (n *Node) Path() string { return n.path }
 
 // Set changes the node's data, and returns when they are written. nil data mean the client's default data. Of several calls at a time the
 // last one wins.
@@ -147,9 +138,8 @@ func (n *Node) Path() string { return n.status().path }
 // changed.
 func (n *Node) Set(ctx context.Context, data []byte) error {
 	data = n.dataOf(data)
-	path := n.Path()
-	if err := engine.Of(n.client).Fits(path, len(data)); err != nil {
-		return follow.OpError("set", path, err)
+	if err := engine.Of(n.client).Fits(n.path, len(data)); err != nil {
+		return follow.OpError("set", n.path, err)
 	}
 	var number int64
 	n.now.Set(func(s *status) {
@@ -158,7 +148,7 @@ func (n *Node) Set(ctx context.Context, data []byte) error {
 	})
 	n.wake.Raise()
 	s, err := n.now.Until(ctx, func(s status) bool {
-		return s.shown.number >= number || s.refused >= number || n.ctx.Err() != nil || errors.Is(s.err, framework.ErrClosed)
+		return s.shown.number >= number || s.refused >= number || s.over()
 	})
 	switch {
 	case err != nil:
@@ -167,9 +157,9 @@ func (n *Node) Set(ctx context.Context, data []byte) error {
 	case s.refused >= number:
 		err = s.refusal
 	default:
-		err = n.status().err // it is closed
+		err = s.err
 	}
-	return follow.OpError("set", path, err)
+	return follow.OpError("set", n.path, err)
 }
 
 // Present reports whether the node is there and ours, and returns a channel that is closed when that, or [Node.Err], may have changed. It
@@ -179,7 +169,7 @@ func (n *Node) Set(ctx context.Context, data []byte) error {
 //   - when somebody has deleted the node, and the server has reported that;
 //   - when [Node.Close] is called.
 func (n *Node) Present() (there bool, changed <-chan struct{}) {
-	s, changed := n.get()
+	s, changed := n.now.Get()
 	return s.present(), changed
 }
 
@@ -187,7 +177,7 @@ func (n *Node) Present() (there bool, changed <-chan struct{}) {
 // [ErrTaken], [ErrDeleted], [framework.ErrSuspended], [framework.ErrSessionLost], zk.ErrNoServer, what a server refused
 // (zk.ErrNoAuth, zk.ErrNoNode), and at the end [framework.ErrEnded] or [framework.ErrClosed]. Except after the last two, it is tried
 // again until the node is there.
-func (n *Node) Err() error { return follow.OpError("keep", n.Path(), n.status().err) }
+func (n *Node) Err() error { return follow.OpError("keep", n.path, n.status().err) }
 
 // Close deletes the node and stops keeping it. It returns when the server has confirmed that, or when the session is over, which deletes
 // an ephemeral node as well; without a server that takes as long as the session lasts. Like Release of a lock it takes no context.
@@ -199,13 +189,17 @@ func (n *Node) Err() error { return follow.OpError("keep", n.Path(), n.status().
 func (n *Node) Close() error {
 	n.shut()
 	<-n.done
-	return follow.OpError("close", n.Path(), n.left)
+	return follow.OpError("close", n.path, n.left)
 }
 
-// shut has the goroutine delete the node and end.
+// shut has the goroutine delete the node and end. From now on nobody takes the node for ours, whatever holds up the goroutine.
 func (n *Node) shut() {
-	n.stop(framework.ErrEnded)
-	n.now.Set(func(*status) {}) // it is another one for all who get it from now on
+	n.now.Set(func(s *status) {
+		n.stop(framework.ErrEnded)
+		if !s.over() {
+			s.gone(framework.ErrEnded)
+		}
+	})
 }
 
 // dataOf is what a node holds that is given data.
@@ -236,7 +230,7 @@ const (
 	// Wait waits until the other's node is gone. It is the default.
 	Wait Taken = iota
 
-	// Replace deletes the other's node and makes ours, in one transaction if ours is ephemeral. For another Keep of this client it waits as
+	// Replace deletes the other's node and makes ours, in one transaction. For another Keep of this client it waits as
 	// Wait does. Replace ends when our node is there for the first time. If somebody replaces our node later, it waits as well, so two that
 	// replace do not delete each other's nodes again and again.
 	Replace
@@ -321,4 +315,15 @@ func (c config) creation(first bool) []framework.CreateOption {
 		options = append(options, framework.ContainerParents())
 	}
 	return options
+}
+
+// request is how the node is created in a transaction, without data.
+func (c config) request(path string) any {
+	switch {
+	case c.ttl > 0:
+		return &zk.CreateTTLRequest{Path: path, Flags: zk.FlagTTL, Ttl: c.ttl.Milliseconds()}
+	case c.persistent:
+		return &zk.CreateRequest{Path: path}
+	}
+	return &zk.CreateRequest{Path: path, Flags: zk.FlagEphemeral}
 }
