@@ -37,7 +37,7 @@ var nodeBugs = []mutation{
 	{
 		name:  "a kept node has the data of its beginning when it is made again",
 		file:  "recipes/node/keeper.go",
-		edits: []edit{{old: "\tk.mine.mzxid = cmp.Or(", new: "\tif k.mine.number == 0 {\n\t\tk.mine = k.status().want\n\t}\n\tk.mine.mzxid = cmp.Or("}},
+		edits: []edit{{old: "\tk.mine.mzxid = cmp.Or(", new: "\tif k.mine.mzxid == 0 {\n\t\tk.mine = k.status().want\n\t}\n\tk.mine.mzxid = cmp.Or("}},
 		pkg:   "recipes/node", test: "TestSecondLifeWithAnyRequestFailing",
 		worlds: keepers, seed: 85,
 	},
@@ -82,7 +82,7 @@ var nodeBugs = []mutation{
 	{
 		name:  "a node that replaces another has its version",
 		file:  "recipes/node/keeper.go",
-		edits: []edit{{old: "if other == 1 {", new: "if other < 0 {"}},
+		edits: []edit{{old: "if *other == 1 {", new: "if *other < 0 {"}},
 		pkg:   "recipes/node", test: "TestAWriteUnderWayDoesNotMeetTheNodeOfAnother",
 	},
 	{

@@ -38,7 +38,7 @@ type keeper struct {
 // run keeps the node, in one session after the other, and deletes it at the end.
 func (k *keeper) run() {
 	defer close(k.done)
-	defer k.free()
+	defer func() { engine.Of(k.client).Values().CompareAndDelete(k.key(), k.Node) }() // if we have the path
 	k.claim()
 	var err error
 	for k.ctx.Err() == nil && !errors.Is(err, framework.ErrClosed) {
@@ -120,7 +120,7 @@ func (k *keeper) absent(ctx context.Context) error {
 	k.lost(ErrDeleted)
 	late := k.late()
 	err := k.create(ctx, late)
-	if errors.Is(err, zk.ErrNoNode) && late != none && !k.cfg.noParents {
+	if errors.Is(err, zk.ErrNoNode) && late != nil && !k.cfg.noParents {
 		err = engine.Of(k.client).MakeParents(ctx, k.path)
 	}
 	if errors.Is(err, zk.ErrNoNode) {
@@ -131,12 +131,12 @@ func (k *keeper) absent(ctx context.Context) error {
 
 // create makes the node. With the version of another one it does so in a transaction after ops, which makes no parents, and gives it another
 // version: a write to the other one that is under way does not meet it.
-func (k *keeper) create(ctx context.Context, other int32, ops ...any) (err error) {
+func (k *keeper) create(ctx context.Context, other *int32, ops ...any) (err error) {
 	want, path := k.status().want, cmp.Or(k.path, k.asked)
 	stat := &zk.Stat{} // says which persistent node is ours, which has no owner; nil: the server has not returned it
-	if other != none {
+	if other != nil && k.path != "" {
 		ops = append(ops, k.cfg.request(path))
-		if other == 1 {
+		if *other == 1 {
 			ops = append(ops, &zk.SetDataRequest{Path: path, Version: 0})
 		}
 		var results []zk.MultiResponse
@@ -188,7 +188,7 @@ func (k *keeper) again(err error) error {
 func (k *keeper) ours(ctx context.Context) error {
 	k.sent = true
 	k.mine.mzxid = cmp.Or(k.mine.mzxid, k.stat.Czxid) // it may have been made just now
-	if k.late() != none && k.stat.Mzxid != k.mine.mzxid {
+	if k.late() != nil && k.stat.Mzxid != k.mine.mzxid {
 		k.mine.number = 0 // perhaps it was a late write of ours, with older data
 	}
 	refusal := cmp.Or(k.write(ctx), k.touch(ctx)) // both are tried
@@ -302,7 +302,7 @@ func (k *keeper) taken(ctx context.Context) error {
 	case k.wasOurs(k.stat):
 		return k.clear(ctx, version)
 	case k.cfg.taken == Replace && k.status().shown.number == 0:
-		return k.again(k.create(ctx, version, &zk.DeleteRequest{Path: k.path, Version: version}))
+		return k.again(k.create(ctx, &version, &zk.DeleteRequest{Path: k.path, Version: version}))
 	}
 	reason := takenBy(k.stat)
 	k.lost(reason)
@@ -386,22 +386,15 @@ func (k *keeper) claim() {
 	}
 }
 
-// free gives the path to the next Keep of this client, if we have it.
-func (k *keeper) free() { engine.Of(k.client).Values().CompareAndDelete(k.key(), k.Node) }
-
 // lateKey is a path on the server. Among the values of a client it has the version, an *int32, that a write names which was not
 // answered. It may still be carried out, also in a node that was made meanwhile, by this Keep or the next one.
 type lateKey string
 
-// none is the version of no node.
-const none int32 = -1
-
-// late is the version that such a write names, or none.
-func (k *keeper) late() int32 {
-	if v, late := engine.Of(k.client).Values().Load(lateKey(k.key())); late && k.path != "" {
-		return *v.(*int32)
-	}
-	return none
+// late is the version that such a write names; nil: there is none.
+func (k *keeper) late() *int32 {
+	v, _ := engine.Of(k.client).Values().Load(lateKey(k.key()))
+	version, _ := v.(*int32)
+	return version
 }
 
 // leave deletes the node. The error is what the server refuses, and framework.ErrClosed if a persistent node stays.
