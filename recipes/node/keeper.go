@@ -50,7 +50,7 @@ func (k *keeper) run() {
 		k.report(err)
 		_ = engine.Sleep(k.ctx, engine.Of(k.client), k.pauses.Next())
 	}
-	k.tell(func(s *status) { s.gone(err) })
+	k.update(func(s *status) { s.gone(err) })
 	k.left = k.leave()
 }
 
@@ -60,7 +60,7 @@ func (k *keeper) live(session *framework.Session) {
 	if !k.cfg.persistent {
 		k.owner = session.ID()
 	}
-	k.tell(func(s *status) { s.owners = append(s.owners, k.owner) })
+	k.update(func(s *status) { s.owners = append(s.owners, k.owner) })
 	ctx := framework.InSession(k.ctx, session)
 	for step := k.absent; k.ctx.Err() == nil && session.Err() == nil; {
 		err := step(ctx)
@@ -229,7 +229,7 @@ func (k *keeper) write(ctx context.Context) error {
 		time.AfterFunc(2*k.session.Timeout(), func() { values.CompareAndDelete(key, &version) })
 	}
 	if err = k.again(err); err != nil && isAnswer(err) {
-		k.tell(func(s *status) { s.refused, s.refusal, s.err = want.number, follow.Bare(err), follow.Bare(err) })
+		k.update(func(s *status) { s.refused, s.refusal, s.err = want.number, follow.Bare(err), follow.Bare(err) })
 	}
 	return err
 }
@@ -240,7 +240,7 @@ func (k *keeper) show(ctx context.Context, refusal error) (err error) {
 	if now := k.status(); now.present() && now.err == nil && refusal == nil && now.shown.mzxid == k.mine.mzxid {
 		return nil // nothing is new
 	}
-	k.tell(func(s *status) {
+	k.update(func(s *status) {
 		if !s.present() {
 			if wait.Closed(k.watch.Done()) {
 				return // perhaps it is another's by now
@@ -277,8 +277,8 @@ func (k *keeper) touch(ctx context.Context) error {
 	return nil
 }
 
-// tell changes what others see, unless Close has said the last word.
-func (k *keeper) tell(change func(*status)) {
+// update changes what others see, unless Close has said the last word.
+func (k *keeper) update(change func(*status)) {
 	k.now.Set(func(s *status) {
 		if k.ctx.Err() == nil {
 			change(s)
@@ -288,7 +288,7 @@ func (k *keeper) tell(change func(*status)) {
 
 // lost makes known that the node is not there any more, or that nobody may depend on the session any more, if the node was shown.
 func (k *keeper) lost(reason error) {
-	k.tell(func(s *status) {
+	k.update(func(s *status) {
 		if s.present() {
 			s.gone(reason)
 			k.wake.Raise()
@@ -357,7 +357,7 @@ func (k *keeper) report(err error) {
 		k.logged = err.Error()
 		k.client.Logger().Warn("node is not kept", "path", k.asked, "reason", err)
 	}
-	k.tell(func(s *status) { s.err = follow.Bare(err) })
+	k.update(func(s *status) { s.err = follow.Bare(err) })
 }
 
 // isAnswer reports whether err is the answer of a server that was reached.
