@@ -40,6 +40,7 @@ type order struct {
 	Servers int               `json:"servers,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
 	Files   map[string]string `json:"files,omitempty"`
+	Shared  bool              `json:"shared,omitempty"`
 }
 
 // WithServers sets how many servers there are. The default is 3; 1 is a standalone server.
@@ -64,6 +65,10 @@ func WithFile(path, content string) Option {
 		o.Files[path] = content
 	}
 }
+
+// Shared has the test use an ensemble that others use, too, at the same time, in other packages. Do not break its servers, and have
+// paths that nobody else has. It takes no other option.
+func Shared() Option { return func(o *order) { o.Shared = true } }
 
 // Ensemble is a running ensemble. Its methods are those of the type of the same name in zktest/ensemble. They
 // are safe for concurrent use, and fail when the test has ended.

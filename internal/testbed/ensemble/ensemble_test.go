@@ -59,8 +59,8 @@ func TestEachMethodSendsItsRequest(t *testing.T) {
 	require.NoError(t, err)
 	s := newServer(t)
 	test := &fakeT{}
-	e := ensemble.Start(test, ensemble.WithServers(1), ensemble.WithEnv("JVMFLAGS", "-Da=b"), ensemble.WithFile("/a", "b"))
-	require.Equal(t, `POST /ensembles {"servers":1,"env":{"JVMFLAGS":"-Da=b"},"files":{"/a":"b"}}`, <-s.requests)
+	e := ensemble.Start(test, ensemble.WithServers(1), ensemble.WithEnv("JVMFLAGS", "-Da=b"), ensemble.WithFile("/a", "b"), ensemble.Shared())
+	require.Equal(t, `POST /ensembles {"servers":1,"env":{"JVMFLAGS":"-Da=b"},"files":{"/a":"b"},"shared":true}`, <-s.requests)
 	require.Equal(t, []string{"host:1", "host:2", "host:3"}, e.Servers())
 	require.Equal(t, 3, e.Size())
 	ctx := testbed.Context(t)

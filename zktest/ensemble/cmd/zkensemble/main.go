@@ -92,8 +92,9 @@ func serve() (address string, shutdown func() error, err error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	secret := "/" + rand.Text()
+	ensembles := &starter{start: start}
 	server := &http.Server{
-		Handler:     http.StripPrefix(secret, control.New(start)),
+		Handler:     http.StripPrefix(secret, control.New(ensembles.order)),
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	served := make(chan error, 1)
@@ -106,7 +107,7 @@ func serve() (address string, shutdown func() error, err error) {
 		if serveErr := <-served; !errors.Is(serveErr, http.ErrServerClosed) {
 			err = errors.Join(err, serveErr)
 		}
-		return err
+		return errors.Join(err, ensembles.close())
 	}, nil
 }
 

@@ -45,6 +45,7 @@ type Order struct {
 	Servers int               `json:"servers,omitempty"` // how many
 	Env     map[string]string `json:"env,omitempty"`     // of the containers
 	Files   map[string]string `json:"files,omitempty"`   // in the containers: content by path
+	Shared  bool              `json:"shared,omitempty"`  // others use it at the same time and later; nothing else is ordered then
 }
 
 // Started says that an ensemble has a quorum.

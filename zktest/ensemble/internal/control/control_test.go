@@ -177,8 +177,9 @@ func TestOrderReachesStart(t *testing.T) {
 		orders <- o
 		return nil, errors.New("no Docker engine answers")
 	}))
-	response := send(t, server, "POST /ensembles", `{"servers":1,"env":{"JVMFLAGS":"-Da=b"},"files":{"/a":"b"}}`)
-	require.Equal(t, control.Order{Servers: 1, Env: map[string]string{"JVMFLAGS": "-Da=b"}, Files: map[string]string{"/a": "b"}}, receive(t, orders))
+	response := send(t, server, "POST /ensembles", `{"servers":1,"env":{"JVMFLAGS":"-Da=b"},"files":{"/a":"b"},"shared":true}`)
+	require.Equal(t,
+		control.Order{Servers: 1, Env: map[string]string{"JVMFLAGS": "-Da=b"}, Files: map[string]string{"/a": "b"}, Shared: true}, receive(t, orders))
 	require.Equal(t, http.StatusInternalServerError, response.StatusCode)
 	require.Equal(t, "no Docker engine answers", text(t, response))
 }

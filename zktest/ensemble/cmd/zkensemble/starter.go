@@ -1,0 +1,50 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"sync"
+
+	"github.com/gocurator/curator/zktest/ensemble/internal/control"
+)
+
+// starter starts ensembles. All orders of a shared one get the same, so that not each package of tests waits for servers of its own.
+type starter struct {
+	start func(context.Context, control.Order) (control.Ensemble, error)
+
+	mu     sync.Mutex // held while the shared ensemble starts, too
+	shared control.Ensemble
+}
+
+// order starts an ensemble, or returns the shared one, which the first order of it has started.
+func (s *starter) order(ctx context.Context, order control.Order) (control.Ensemble, error) {
+	if !order.Shared {
+		return s.start(ctx, order)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shared == nil {
+		e, err := s.start(ctx, order)
+		if err != nil {
+			return nil, err // the next order tries again
+		}
+		s.shared = e
+	}
+	return staying{s.shared}, nil
+}
+
+// close removes the shared ensemble, when nobody uses it any more.
+func (s *starter) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shared == nil {
+		return nil
+	}
+	return s.shared.Close()
+}
+
+// staying is an ensemble that stays for others when a client has gone.
+type staying struct{ control.Ensemble }
+
+func (staying) Close() error { return nil }
