@@ -26,7 +26,7 @@ import (
 // leader gives the session its whole timeout from when it began.
 func TestHolderBehindAReplacedLeaderEndsFirst(t *testing.T) {
 	for _, timeout := range []time.Duration{4 * time.Second, 6 * time.Second, 10 * time.Second, 30 * time.Second} {
-		for seed := range uint64(12) {
+		for seed := range uint64(testlevel.Pick(3, 3, 12)) {
 			for _, phase := range []time.Duration{1700, 1800, 1900} { // ms of a tick
 				for _, offset := range []time.Duration{500, 700, 900} { // ms after the followers have replaced it
 					t.Run(fmt.Sprintf("timeout %v, seed %d, phase %d, offset %d", timeout, seed, phase, offset), func(t *testing.T) {
@@ -88,6 +88,8 @@ func replaceLeader(t *testing.T, timeout time.Duration, seed uint64, phase, offs
 
 // TestHolderBehindAReplacedLeaderEndsFirstOnServers is the same on real servers, where phases of ticks come by chance.
 func TestHolderBehindAReplacedLeaderEndsFirstOnServers(t *testing.T) {
+	t.Parallel() // it waits most of the time
+
 	e := ensemble.Start(t, ensemble.WithEnv("ZOO_SYNC_LIMIT", "2")) // followers give the leader up after 4 s
 	for run := range testlevel.Pick(2, 2, 20) {
 		timeout := []time.Duration{4 * time.Second, 10 * time.Second}[run%2]

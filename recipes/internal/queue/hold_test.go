@@ -66,7 +66,7 @@ func TestGroupOfAHoldThatIsBeingReleased(t *testing.T) {
 	inner, err := q.Acquire(outer.Context())
 	require.NoError(t, err)
 	before := queue.NewGroup([]*queue.Hold{inner, outer})
-	for range 200_000 { // contexts that end with the group, one after the other
+	for range 40_000 { // contexts that end with the group, one after the other
 		_, cancel := context.WithCancel(before.Context())
 		defer cancel()
 	}
@@ -98,7 +98,7 @@ func releasedWhileTheLeaseEnds(t *testing.T, lead time.Duration) {
 	began := time.Now()
 	inner, err := q.Acquire(outer.Context())
 	require.NoError(t, err)
-	work := make([]context.Context, 300_000) // they end one after the other
+	work := make([]context.Context, 40_000) // they end one after the other
 	for i := range work {
 		ctx, cancel := context.WithCancel(inner.Context())
 		defer cancel()
