@@ -102,7 +102,7 @@ func javaDiscovery(t *testing.T, s stage) {
 	values := serve(t, ctx, client, base, "map", map[string]string{"a": "b", "c": "d"})
 	disabled := serve[any](t, ctx, client, base, "disabled", nil)
 
-	p := s.javaProgram(t, discoverySource, base)
+	p := s.javaProgram(t, "Discovery", base)
 	session, err := strconv.ParseUint(p.hears(t, ctx, "session"), 16, 64)
 	require.NoError(t, err)
 	none.java, text.java = p.hears(t, ctx, "registered"), p.hears(t, ctx, "registered")

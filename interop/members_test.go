@@ -146,12 +146,14 @@ func (d *drill) start(t *testing.T, i int) *member {
 	args := []string{d.stage.ensemble.ConnectString(), d.path, d.marks, m.name, strconv.Itoa(memberCount)}
 	if i%2 == 0 {
 		d.started++
+		classes, err := programs["Peer"]()
+		require.NoError(t, err)
 		m.container = fmt.Sprintf("curator-member-%d-%d", os.Getpid(), d.started)
 		m.cmd = exec.Command("docker", append([]string{"run", "-i", "--rm", "--name", m.container, "--network", "host",
 			"--label", fmt.Sprintf("io.gocurator.owner=%s:%d", hostname(), os.Getpid()),
 			"-e", "PEER", "-e", "JARS=" + jars, "-e", "LC_ALL=C.UTF-8", "curator-peers:" + peersTag(),
-			"sh", "-c", runPeer, "java", args[0], "member"}, args[1:]...)...)
-		m.cmd.Env = append(os.Environ(), "PEER="+javaSource)
+			"sh", "-c", runPeer, "Peer", args[0], "member"}, args[1:]...)...)
+		m.cmd.Env = append(os.Environ(), "PEER="+classes)
 	} else {
 		m.cmd = exec.Command(os.Args[0])
 		m.cmd.Env = append(os.Environ(), memberArgs+"="+strings.Join(args, " "))

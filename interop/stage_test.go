@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -89,14 +90,38 @@ func peersTag() string {
 }
 
 // java runs one of Curator's recipes.
-func (s stage) java(t *testing.T, args ...string) *peer { return s.javaProgram(t, javaSource, args...) }
+func (s stage) java(t *testing.T, args ...string) *peer { return s.javaProgram(t, "Peer", args...) }
 
-// runPeer runs $PEER: the program is passed as text, since the engine need not see our files.
-const runPeer = `printf %s "$PEER" > /tmp/Peer.java &&
-	exec java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$JARS" /tmp/Peer.java "$@"`
+// Programs are passed as text, since the engine need not see our files: classes in $PEER, their first in $0.
+const (
+	compilePeer = `mkdir /tmp/peer && cat > "/tmp/$0.java" &&
+	javac -d /tmp/peer -cp "$JARS" "/tmp/$0.java" && tar -C /tmp/peer -cz . | base64 -w 0`
 
-func (s stage) javaProgram(t *testing.T, source string, args ...string) *peer {
-	return s.start(t, []string{"PEER=" + source, "JARS=" + jars, "LC_ALL=C.UTF-8"}, append([]string{"sh", "-c", runPeer, "java", s.ensemble.ConnectString()}, args...)...)
+	runPeer = `mkdir /tmp/peer && printf %s "$PEER" | base64 -d | tar -C /tmp/peer -xz && exec java \
+	-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$JARS:/tmp/peer" "$0" "$@"`
+)
+
+// programs are compiled once: it costs five times the start of one.
+var programs = map[string]func() (string, error){
+	"Peer":      sync.OnceValues(func() (string, error) { return compiled("Peer", javaSource) }),
+	"Discovery": sync.OnceValues(func() (string, error) { return compiled("Discovery", discoverySource) }),
+}
+
+// compiled returns the classes of a program as $PEER.
+func compiled(name, source string) (string, error) {
+	compile := exec.Command("docker", "run", "-i", "--rm", "--label", fmt.Sprintf("io.gocurator.owner=%s:%d", hostname(), os.Getpid()),
+		"-e", "JARS="+jars, "-e", "LC_ALL=C.UTF-8", "curator-peers:"+peersTag(), "sh", "-c", compilePeer, name)
+	compile.Stdin, compile.Stderr = strings.NewReader(source), os.Stderr
+	classes, err := compile.Output()
+	return string(classes), err
+}
+
+func (s stage) javaProgram(t *testing.T, name string, args ...string) *peer {
+	t.Helper()
+	classes, err := programs[name]()
+	require.NoError(t, err)
+	return s.start(t, []string{"PEER=" + classes, "JARS=" + jars, "LC_ALL=C.UTF-8"},
+		append([]string{"sh", "-c", runPeer, name, s.ensemble.ConnectString()}, args...)...)
 }
 
 func (s stage) kazoo(t *testing.T, args ...string) *peer {
