@@ -22,8 +22,8 @@ check: lint
 	@CURATOR_TESTS=check scripts/test.sh -count=1 -vet=off -p 6 -parallel 8 $(ORDERED)
 
 test:
-	@scripts/test.sh -race -vet=off -p 4 -timeout $(TIMEOUT) $(PACKAGES)
-	@go test ./sim -run TestWorlds -sim.seeds 300
+	@scripts/test.sh -race -vet=off -p 4 -parallel 6 -timeout $(TIMEOUT) $(PACKAGES)
+	@go test -vet=off ./sim -run 'TestWorlds|TestSeedsWorthKeeping' -sim.seeds 300
 
 # Hours on 2 cores. Each part runs, also after one that has failed.
 nightly:

@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	seeds       = flag.Int("sim.seeds", testlevel.Pick(100, 30, 100), "how many worlds")
+	seeds       = flag.Int("sim.seeds", testlevel.Pick(100, 10, 100), "how many worlds")
 	first       = flag.Uint64("sim.first", 1, "the first seed")
 	oneSeed     = flag.Uint64("sim.seed", 0, "run this seed alone, and show its history; 0: none")
 	recipe      = flag.String("sim.recipe", "", "run this recipe only: "+strings.Join(recipeNames, ", "))
@@ -100,6 +100,9 @@ var seedsThatFailed = []uint64{7752}
 var seedsThatReach = []uint64{309, 337, 356, 372, 410, 443, 494, 512, 531}
 
 func TestSeedsWorthKeeping(t *testing.T) {
+	if testlevel.Now() == testlevel.Test {
+		t.Skip("LEFT OUT: the second part of `make test` runs it, without -race")
+	}
 	for _, seed := range seedsThatReach {
 		require.Emptyf(t, simulate(t, draw(seed, ""), false).wrong, "seed %d", seed)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-var seeds = flag.Int("zktest.seeds", testlevel.Pick(4, 10, 10), "how many runs of random faults")
+var seeds = flag.Int("zktest.seeds", testlevel.Pick(4, 4, 10), "how many runs of random faults")
 
 // TestClusterKeepsWhatItHasAnswered has clients write while members are cut off, paused, stopped and made
 // to lag at random. What was answered must be there in the end, on all members, and in order.

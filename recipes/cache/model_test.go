@@ -31,7 +31,7 @@ import (
 
 const modelSteps = 250 // of each writer
 
-var modelRuns = flag.Int("cache.runs", testlevel.Pick(2, 2, 30), "how many runs of random faults on each kind of server")
+var modelRuns = flag.Int("cache.runs", testlevel.Pick(2, 1, 30), "how many runs of random faults on each kind of server")
 
 func TestModel(t *testing.T) { // CUR-CCH-18
 	for name, start := range map[string]func(t *testing.T, seed uint64) *world{

@@ -23,6 +23,7 @@ import (
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/testlevel"
 	"github.com/gocurator/curator/recipes/node"
 	"github.com/gocurator/curator/zktest"
 )
@@ -568,6 +569,9 @@ func TestAMissingPermissionIsReportedAndTriedAgain(t *testing.T) { // CUR-NOD-08
 	})
 }
 
+// long is longer than any backoff goes on by default, which is 15 minutes.
+var long = testlevel.Pick(time.Hour, time.Hour, 24*time.Hour)
+
 func TestAPermissionThatIsLostMeanwhile(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, other := w.client(), w.client()
@@ -578,7 +582,7 @@ func TestAPermissionThatIsLostMeanwhile(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, other.Delete(t.Context(), "/group/a", -1))
 		await(t, n, reason(zk.ErrNoAuth))
-		time.Sleep(24 * time.Hour)
+		time.Sleep(long) // virtual time
 		_, err = other.SetACL(t.Context(), "/group", perms(zk.PermAll), -1)
 		require.NoError(t, err)
 		await(t, n, isThere)
@@ -782,7 +786,7 @@ func TestAnOutageOfAnyLength(t *testing.T) {
 		log := &lines{}
 		n := keep(t, w.client(framework.WithLogger(slog.New(slog.NewTextHandler(log, nil)))), "/group/a", "a")
 		w.Stop()
-		time.Sleep(24 * time.Hour)
+		time.Sleep(long) // virtual time
 		there, _ := n.Present()
 		require.False(t, there)
 		require.Zero(t, log.with("node is not kept"), "the client says that it is not connected")

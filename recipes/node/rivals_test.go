@@ -18,6 +18,7 @@ import (
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/testlevel"
 	"github.com/gocurator/curator/recipes/node"
 	"github.com/gocurator/curator/zktest"
 )
@@ -26,7 +27,7 @@ import (
 // the others, or end. Each replaces the others' nodes. In the worlds of package sim those who want one path wait for each other: its
 // monitor counts a term of one from when the other's has ended.
 func TestRivalsOnAClusterNeverBothHaveTheNode(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(testlevel.Pick(7, 7, 20)) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { rivalsOnCluster(t, rand.New(rand.NewPCG(seed, 0))) })
 		})
@@ -116,7 +117,7 @@ type rival struct {
 // go away and the server comes and goes, at random. At no time do two take the node for theirs; in the end
 // one has it, with the data that it set last.
 func TestRivalsNeverBothHaveTheNode(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(testlevel.Pick(10, 10, 30)) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			virtual(t, func(t *testing.T, w world) { rivals(t, w, rand.New(rand.NewPCG(seed, 0))) })
 		})

@@ -31,7 +31,7 @@ const (
 // are cut and sessions end. Once the holders from before a change have released, there are never more than the count. Worlds of package
 // sim with a pool check the same under more faults, but there the count seldom changes, and no single answer is delayed.
 func TestASharedCountAtRandom(t *testing.T) {
-	for seed := range uint64(testlevel.Pick(5, 5, 100)) {
+	for seed := range uint64(testlevel.Pick(5, 2, 100)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newSharedWorld(t, seed)
