@@ -1029,15 +1029,16 @@ func increments(t *testing.T, servers []string, shells, rounds int, midway func(
 }
 
 func TestThreeShells(t *testing.T) {
-	t.Parallel() // it waits most of the time
+	t.Parallel()                          // it waits most of the time
+	rounds := testlevel.Pick(30, 30, 100) // each is a process of each shell
 	t.Run("inprocess", func(t *testing.T) {
 		server := zktest.NewServer(t)
-		increments(t, server.Servers(), 3, 100, nil)
+		increments(t, server.Servers(), 3, rounds, nil)
 		assertNothingStays(t, server, "/counter")
 	})
 	t.Run("ensemble, leader killed", func(t *testing.T) {
 		e := ensemble.Start(t)
-		increments(t, e.Servers(), 3, 100, func() {
+		increments(t, e.Servers(), 3, rounds, func() {
 			leader, err := e.Leader(testbed.Context(t))
 			require.NoError(t, err)
 			require.NoError(t, e.KillServer(leader))

@@ -298,7 +298,7 @@ func TestReenteredLeaseIsNotRequeued(t *testing.T) {
 // TestLeaseIsReenteredOrRequeued: not both, or Requeue would wait for whoever has re-entered.
 func TestLeaseIsReenteredOrRequeued(t *testing.T) {
 	q := newQueue(t, testbed.On(zktest.NewServer(t)).Client(t), "/lock", lock.WithLocalHandOff(10, time.Hour))
-	for i := range testlevel.Pick(1000, 3000, 3000) { // without that rule one in about ten thousand did both
+	for i := range testlevel.Pick(1000, 1000, 3000) { // without that rule one in about ten thousand did both
 		hold := acquire(t, q)
 		entered := make(chan result, 1)
 		go func() {

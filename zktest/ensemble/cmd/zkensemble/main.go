@@ -6,7 +6,8 @@
 //
 // The command finds the address of a control server in CURATOR_TEST_ENSEMBLE. Through it the tests of
 // github.com/gocurator/curator start, break and remove ensembles, so that their module needs no Docker
-// client. The control server listens on the loopback address only, below a secret path.
+// client. One ensemble is for all who order a shared one: it stays until the end. The control server listens on the
+// loopback address only, below a secret path.
 //
 // The command runs in a process group of its own, and reads nothing. SIGINT, SIGTERM and SIGHUP are passed
 // on to the group; the second of them kills it. The exit code is that of the command, 128 plus the signal if a

@@ -5,7 +5,7 @@
 //	DELETE /ensembles/{id}               removes an ensemble, and answers when it is gone
 //
 // The answer to a start is one line of JSON, a Started. Then the connection stays open: when it ends, the
-// ensemble is removed. So nothing is left of a client that crashes. An error is a status of 400 or more and
+// ensemble is removed, unless it is shared. So nothing is left of a client that crashes. An error is a status of 400 or more and
 // a text.
 package control
 
