@@ -26,7 +26,8 @@ type Case struct {
 }
 
 // Run runs all cases on each backend: each on an in-process server of its own, all on one in-process cluster of three
-// members, and all on one ensemble of three real servers, where other packages' cases run at the same time. The backends run at the same time.
+// members, and all on one ensemble of three real servers, where other packages' cases run as well. The backends run at the same
+// time.
 func Run(t *testing.T, cases []Case) {
 	t.Run("inprocess", func(t *testing.T) {
 		t.Parallel()
