@@ -36,7 +36,6 @@ type Client struct {
 type common struct {
 	config
 	observer *Observer // nil when nobody observes
-	reporter *reporter // nil with observer
 }
 
 func init() { engine.Provide(func(client any) engine.Client { return client.(*Client).engine }) }
@@ -74,14 +73,9 @@ func New(servers []string, opts ...Option) (*Client, error) {
 	shared := &common{config: cfg, observer: combine(cfg.observers)}
 	if o := shared.observer; o != nil {
 		cfg.Operation = func(ctx context.Context, op engine.Operation) { o.Operation(ctx, OperationEvent(op)) }
+		cfg.Changed = func(from, to connstate.State) { o.State(StateEvent{From: from, To: to}) }
 	}
 	c := engine.New(cfg.Config)
-	if o := shared.observer; o != nil {
-		shared.reporter = &reporter{report: o.State}
-		if _, err := c.Listen(shared.reporter.to); err != nil {
-			return nil, fmt.Errorf("observer: %w", err)
-		}
-	}
 	c.Start()
 	return &Client{c.In(cfg.namespace), shared}, nil
 }
@@ -94,9 +88,6 @@ func New(servers []string, opts ...Option) (*Client, error) {
 // Closing a view from [Client.Namespace] closes its client, and all other views.
 func (c *Client) Close() error {
 	c.engine.Close()
-	if r := c.common.reporter; r != nil {
-		r.to(0)
-	}
 	return nil
 }
 

@@ -2,7 +2,6 @@ package framework
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/gocurator/curator/connstate"
@@ -158,44 +157,4 @@ func chain[E any](observers []Observer, pick func(Observer) func(context.Context
 		}
 		return ctx
 	}
-}
-
-// reporter calls the observer with states, with what each of them replaces.
-type reporter struct {
-	report func(StateEvent)
-
-	mu      sync.Mutex // guards what follows; not held while report runs
-	last    connstate.State
-	ended   bool
-	queue   []StateEvent // that report was not called with yet
-	calling bool         // a call of to does that
-}
-
-// to reports that the state is now s. The zero State is the end, and nothing follows it. The machine calls it in order, one at a
-// time. But when a listener closes the client, the end may come while the observer is still being called with the state before.
-func (r *reporter) to(s connstate.State) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ended {
-		return
-	}
-	r.queue = append(r.queue, StateEvent{From: r.last, To: s})
-	r.last, r.ended = s, s == 0
-	if r.calling {
-		return
-	}
-	r.calling = true
-	defer func() { r.calling = false }()
-	for len(r.queue) > 0 {
-		e := r.queue[0]
-		r.queue = r.queue[1:]
-		r.call(e)
-	}
-}
-
-// call calls report. r.mu is held, but not meanwhile.
-func (r *reporter) call(e StateEvent) {
-	r.mu.Unlock()
-	defer r.mu.Lock() // also when report panics
-	r.report(e)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/internal/conn"
 	"github.com/gocurator/curator/retry"
 )
@@ -28,6 +29,7 @@ type Config struct {
 
 	ACL        func(path string) []zk.ACL              // nil: everybody may do everything; path is the server's
 	Operation  func(ctx context.Context, op Operation) // is called when an operation has ended; nil: nobody observes
+	Changed    func(from, to connstate.State)          // see [session.Machine.Observe]; nil: nobody observes
 	Nudges     bool                                    // see "Nudges" in internal/conn; without only for measurements
 	MaxRequest int                                     // bytes
 }

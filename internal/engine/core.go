@@ -26,7 +26,6 @@ type core struct {
 
 	unknownOps sync.Map // keys are operations: see noteUnknown
 	sweeper    *sweeper
-	reports    reports
 }
 
 // inUse is the session and the connection that a client uses.

@@ -16,6 +16,9 @@ import (
 // New makes a client, which has to be started and closed.
 func New(cfg Config) Client {
 	c := &core{cfg: cfg, states: session.NewMachine(cfg.Log)}
+	if cfg.Changed != nil {
+		c.states.Observe(cfg.Changed)
+	}
 	for _, auth := range cfg.Auths {
 		c.addAuth(auth)
 	}
@@ -120,8 +123,8 @@ func (c *core) Close() {
 			session.over(ErrClosed) // holders notice before the servers do
 		}
 		c.wg.Wait()
-		c.states.Close()
 	})
+	c.states.Close() // it may call an observer, who may call Close
 }
 
 // closeTimeout is how long a server may take to answer that it has ended the session.

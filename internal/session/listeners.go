@@ -16,6 +16,7 @@ type listener struct {
 	f       func(connstate.State)
 	queue   []connstate.State // guarded by Machine.mu, as is running
 	running bool              // a goroutine calls it
+	ends    bool              // it is called with the zero State at the end
 }
 
 // maxQueue bounds the queue of a listener that blocks.
@@ -57,6 +58,20 @@ func (m *Machine) Listen(f func(connstate.State)) (remove func(), err error) {
 		delete(m.listeners, l)
 		l.queue = nil
 	}, nil
+}
+
+// Observe registers f for good. It is Listen for a function that also gets the state before, and at last, when the machine is
+// closed, the zero State. Then Close waits for the call, unless f is being called with a state before.
+func (m *Machine) Observe(f func(from, to connstate.State)) {
+	var last connstate.State // that f was called with
+	l := &listener{ends: true, f: func(to connstate.State) {
+		from := last
+		last = to
+		f(from, to)
+	}}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.listeners[l] = struct{}{}
 }
 
 // run calls a listener until its queue is empty. Then its goroutine ends: states change seldom, and a listener

@@ -103,13 +103,28 @@ func (m *Machine) move(to connstate.State) {
 	}
 }
 
-// Close ends the calls of listeners. It does not wait: one call of each listener may be running, or about to begin,
-// when it returns. It may be called any number of times, also by a listener.
+// Close ends the calls of listeners, those of Observe with a last one. It does not wait for others: one call of each listener may
+// be running, or about to begin, when it returns. It may be called any number of times, also by a listener.
 func (m *Machine) Close() {
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	if m.closed {
+		m.mu.Unlock()
+		return
+	}
 	m.closed = true
+	var idle []*listener
 	for l := range m.listeners {
 		l.queue = nil
+		if l.ends {
+			l.add(0)
+			if !l.running {
+				l.running = true
+				idle = append(idle, l)
+			}
+		}
+	}
+	m.mu.Unlock()
+	for _, l := range idle {
+		m.run(l)
 	}
 }

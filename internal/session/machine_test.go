@@ -232,6 +232,40 @@ func TestListenersMayCallTheMachine(t *testing.T) {
 	})
 }
 
+// TestAnObserverHearsOfTheStateBeforeAndOfTheEnd, for which Close waits unless the observer is busy.
+func TestAnObserverHearsOfTheStateBeforeAndOfTheEnd(t *testing.T) {
+	for name, busy := range map[string]bool{"idle": false, "busy": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := session.NewMachine(nil)
+				var heard [][2]connstate.State
+				free := make(chan struct{})
+				m.Observe(func(from, to connstate.State) {
+					<-free
+					heard = append(heard, [2]connstate.State{from, to})
+					if to == 0 {
+						m.Close()
+					}
+					panic("observer")
+				})
+				m.Set(connstate.Connected)
+				if busy {
+					synctest.Wait()
+					m.Set(connstate.Suspended) // is left out
+					m.Close()
+					close(free)
+					synctest.Wait()
+				} else {
+					close(free)
+					synctest.Wait()
+					m.Close()
+				}
+				require.Equal(t, [][2]connstate.State{{0, connstate.Connected}, {connstate.Connected, 0}}, heard)
+			})
+		})
+	}
+}
+
 func TestNilListenerIsRefused(t *testing.T) { // KZ-CST-04
 	_, err := session.NewMachine(nil).Listen(nil)
 	require.ErrorIs(t, err, session.ErrNilListener)
