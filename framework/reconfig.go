@@ -152,50 +152,12 @@ func memberList(members []Member) ([]byte, error) {
 	return []byte(strings.Join(lines, ",")), nil
 }
 
-// parseConfig reads lines such as those of [Member.String], and "version=100000000", which is hexadecimal.
+// parseConfig reads a configuration.
 func parseConfig(text string) (EnsembleConfig, error) {
-	var config EnsembleConfig
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		name, value, _ := strings.Cut(line, "=")
-		var err error
-		if id, found := strings.CutPrefix(name, "server."); found {
-			var m Member
-			m, err = parseMember(id, value)
-			config.Members = append(config.Members, m)
-		} else if name == "version" {
-			config.Version, err = strconv.ParseInt(value, 16, 64)
-		}
-		if err != nil {
-			return EnsembleConfig{}, fmt.Errorf("%w: line %q of the configuration", proto.ErrMalformed, line)
-		}
+	parsed, err := proto.ParseConfig(text)
+	config := EnsembleConfig{Version: parsed.Version}
+	for _, m := range parsed.Members {
+		config.Members = append(config.Members, Member(m))
 	}
-	return config, nil
-}
-
-func parseMember(id, text string) (m Member, err error) {
-	if m.ID, err = strconv.ParseInt(id, 10, 64); err != nil {
-		return m, err
-	}
-	text, m.Client, _ = strings.Cut(text, ";")
-	m.Client = strings.TrimSpace(m.Client)
-	for address := range strings.SplitSeq(text, "|") {
-		address = strings.TrimSpace(address)
-		// Each address may have the role behind it.
-		if rest, found := cutSuffixFold(address, ":observer"); found {
-			address, m.Observer = rest, true
-		} else if rest, found := cutSuffixFold(address, ":participant"); found {
-			address = rest
-		}
-		m.Addresses = append(m.Addresses, address)
-	}
-	return m, nil
-}
-
-// cutSuffixFold is [strings.CutSuffix] for a suffix in any case.
-func cutSuffixFold(s, suffix string) (string, bool) {
-	if n := len(s) - len(suffix); n >= 0 && strings.EqualFold(s[n:], suffix) {
-		return s[:n], true
-	}
-	return s, false
+	return config, err
 }

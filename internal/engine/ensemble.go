@@ -70,7 +70,7 @@ func (t *tracker) run() {
 				r, watch, err = Watched(c.ctx, Client{core: c}, l, path, WatchData, AskGet)
 			}
 			if err == nil {
-				t.adopt(string(r.Value), path == ConfigPath && c.cfg.TLS == nil)
+				err = t.adopt(string(r.Value), path == ConfigPath && c.cfg.TLS == nil)
 			}
 			return err
 		})
@@ -88,22 +88,27 @@ func (t *tracker) run() {
 }
 
 // adopt takes the servers of a configuration over. ports says whether it names their ports.
-func (t *tracker) adopt(text string, ports bool) {
+func (t *tracker) adopt(text string, ports bool) error {
+	config, err := proto.ParseConfig(text)
+	if err != nil {
+		return err
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	port := ""
 	if !ports {
 		if port = commonPort(t.base); port == "" {
-			return
+			return nil
 		}
 	}
 	t.turn = false // what is connected now was of use: the next connection begins with tracked again
-	tracked := parseEnsemble(text, port)
+	tracked := clientAddresses(config.Members, port)
 	if slices.Equal(tracked, t.tracked) {
-		return
+		return nil
 	}
 	t.tracked = tracked
 	t.core.cfg.Log.Info("ensemble configuration", "servers", tracked)
+	return nil
 }
 
 // commonPort is the port that all servers have, or empty.
@@ -122,19 +127,11 @@ func commonPort(servers []string) (port string) {
 	return port
 }
 
-// parseEnsemble returns the addresses for clients in a configuration: lines such as
-// "server.1=host:2888:3888:participant;0.0.0.0:2181", several addresses of one server with "|" between
-// them. port overrules the ports; without it, servers that have none are left out.
-func parseEnsemble(text, port string) []string {
-	var servers []string
-	for line := range strings.Lines(text) {
-		name, value, found := strings.Cut(strings.TrimSpace(line), "=")
-		if !found || !strings.HasPrefix(name, "server.") {
-			continue
-		}
-		value, client, _ := strings.Cut(value, ";")
-		for address := range strings.SplitSeq(value, "|") {
-			server := clientAddress(quorumHost(address), strings.TrimSpace(client), port)
+// clientAddresses are the addresses of members for clients. port overrules the ports; without it, members that have none are left out.
+func clientAddresses(members []proto.Member, port string) (servers []string) {
+	for _, m := range members {
+		for _, address := range m.Addresses {
+			server := clientAddress(quorumHost(address), m.Client, port)
 			if server != "" && !slices.Contains(servers, server) {
 				servers = append(servers, server)
 			}
@@ -144,7 +141,7 @@ func parseEnsemble(text, port string) []string {
 	return servers
 }
 
-// quorumHost is the host of "host:2888:3888:participant" or "[v6]:2888:3888".
+// quorumHost is the host of "host:2888:3888" or "[v6]:2888:3888".
 func quorumHost(address string) string {
 	if rest, found := strings.CutPrefix(address, "["); found {
 		host, _, _ := strings.Cut(rest, "]")

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/proto"
 )
 
 func TestConfigurationsAreParsed(t *testing.T) { // CUR-ENS-01, -06, CURATOR-638, -664
@@ -28,9 +30,15 @@ func TestConfigurationsAreParsed(t *testing.T) { // CUR-ENS-01, -06, CURATOR-638
 		"server.1":                                                           nil,
 		"server.1=[":                                                         nil,
 	} {
-		require.Equal(t, want, parseEnsemble(text, ""), text)
+		config, err := proto.ParseConfig(text)
+		require.NoError(t, err)
+		require.Equal(t, want, clientAddresses(config.Members, ""), text)
 	}
-	require.Equal(t, []string{"zk1:2281"}, parseEnsemble("server.1=zk1:2888:3888;0.0.0.0:2181", "2281"), "TLS")
+	one := []proto.Member{{Addresses: []string{"zk1:2888:3888"}, Client: "0.0.0.0:2181"}}
+	require.Equal(t, []string{"zk1:2281"}, clientAddresses(one, "2281"), "TLS")
+	tracking := &tracker{tracked: []string{"zk1:2281"}}
+	require.ErrorIs(t, tracking.adopt("server.x=zk2:2888:3888;2181", true), proto.ErrMalformed)
+	require.Equal(t, []string{"zk1:2281"}, tracking.tracked, "they stay")
 	require.Equal(t, "2281", commonPort([]string{"a:2281", "b:2281"}))
 	require.Empty(t, commonPort([]string{"a:2281", "b"}))
 	require.Empty(t, commonPort(nil))
