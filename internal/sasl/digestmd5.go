@@ -3,7 +3,9 @@
 package sasl
 
 import (
+	"context"
 	"crypto/md5"
+	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -40,8 +42,32 @@ func (l Login) proof(a2 string) string {
 // nonceCount says that the client uses the nonce for the first time.
 const nonceCount = "00000001"
 
-// Usable is why this process must not use MD5 (GODEBUG=fips140=only), or nil. All else here would panic then.
-func Usable() error {
+// Client is the mechanism of a client, a framework.SASL.
+type Client struct{ User, Password string }
+
+// Name is that of the mechanism.
+func (Client) Name() string { return DigestMD5 }
+
+// String keeps the password out of logs.
+func (c Client) String() string { return DigestMD5 + " as " + c.User }
+
+// Start begins an exchange.
+func (c Client) Start(context.Context, string) (first []byte, next func(token []byte) (answer []byte, done bool, err error), err error) {
+	if err := usable(); err != nil {
+		return nil, nil, err
+	}
+	var l Login
+	return []byte{}, func(token []byte) (answer []byte, done bool, err error) {
+		if l.Nonce != "" {
+			return nil, true, Confirm(token, l)
+		}
+		answer, l, err = Answer(token, c.User, c.Password, rand.Text())
+		return answer, false, err
+	}, nil
+}
+
+// usable is why this process must not use MD5 (GODEBUG=fips140=only), or nil. All else here would panic then.
+func usable() error {
 	_, err := md5.New().Write(nil)
 	return err
 }
