@@ -30,13 +30,22 @@ type configured struct {
 
 func newConfigured(path, text string) *configured {
 	e := &configured{path: path, text: text, down: make(map[string]bool)}
-	e.scripted = &scripted{welcome: welcome(7, 10*time.Second), answer: fine(func(h proto.RequestHeader, body []byte) []byte {
+	granted := welcome(7, 10*time.Second)
+	if path == "/keeper/config" {
+		granted = func(proto.ConnectRequest) []byte {
+			return packet(&proto.ConnectResponse{Timeout: 10_000, Session: 7, Password: make([]byte, 16)})
+		}
+	}
+	e.scripted = &scripted{welcome: granted, answer: fine(func(h proto.RequestHeader, body []byte) []byte {
 		d := proto.NewDecoder(body)
 		var r proto.ReadRequest
 		r.Decode(&d)
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		if h.Op != proto.OpGetData || r.Path != e.path {
+		if h.Op == proto.OpGetData && r.Path != e.path { // a Keeper may have the one of the ZooKeeper before it
+			return packet(&proto.ReplyHeader{Xid: h.Xid}, &proto.DataResponse{Data: []byte("server.1=old:2888:3888;2181\nversion=1")})
+		}
+		if h.Op != proto.OpGetData {
 			return packet(&proto.ReplyHeader{Xid: h.Xid, Code: proto.NoNode})
 		}
 		return packet(&proto.ReplyHeader{Xid: h.Xid}, &proto.DataResponse{Data: []byte(e.text)})

@@ -182,15 +182,14 @@ func askSet(path string, data []byte, version int32) engine.Request[*zk.Stat] {
 }
 
 func askGetACL(path string) engine.Request[engine.WithStat[[]zk.ACL]] {
-	r := proto.PathRequest{Path: path}
-	return engine.Request[engine.WithStat[[]zk.ACL]]{Op: proto.OpGetACL, Frame: r.Append(conn.Begin(4 + len(path))), Parse: func(d *proto.Decoder) engine.WithStat[[]zk.ACL] {
+	return engine.AskAbout(proto.OpGetACL, path, func(d *proto.Decoder) engine.WithStat[[]zk.ACL] {
 		acls := d.ACLs()
 		list := make([]zk.ACL, len(acls))
 		for i, a := range acls {
 			list[i] = zk.ACL(a)
 		}
 		return engine.WithStat[[]zk.ACL]{Value: list, Stat: engine.ParseStat(d)}
-	}}
+	})
 }
 
 func askSetACL(path string, acl []zk.ACL, version int32) engine.Request[*zk.Stat] {
@@ -223,16 +222,13 @@ func asked[T any](ctx context.Context, c *Client, op, path string, q func(real s
 	return do(ctx, c, op, path, func(l *engine.Connection, real string) (T, error) { return engine.Call(ctx, l, q(real)) })
 }
 
-// reading makes a request that reads a path on the server, and sets a watch if watch is true.
-type reading[T any] func(real string, watch bool) engine.Request[T]
-
 // unwatched is asked without a watch.
-func unwatched[T any](ctx context.Context, c *Client, op, path string, q reading[T]) (T, error) {
+func unwatched[T any](ctx context.Context, c *Client, op, path string, q engine.Reading[T]) (T, error) {
 	return do(ctx, c, op, path, func(l *engine.Connection, real string) (T, error) { return engine.Call(ctx, l, q(real, false)) })
 }
 
 // watched is asked with a watch, which is asked for unless it is there already.
-func watched[T any](ctx context.Context, c *Client, op, path string, kind engine.WatchKind, q reading[T]) (result T, watch *Watch, err error) {
+func watched[T any](ctx context.Context, c *Client, op, path string, kind engine.WatchKind, q engine.Reading[T]) (result T, watch *Watch, err error) {
 	result, err = do(ctx, c, op, path, func(l *engine.Connection, real string) (T, error) {
 		result, set, err := engine.Watched(ctx, c.engine, l, real, kind, q)
 		watch = (*Watch)(set)

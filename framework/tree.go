@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/gocurator/curator/internal/conn"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/internal/proto"
@@ -58,8 +57,7 @@ func (c *Client) deleteTree(ctx context.Context, path string) error {
 // The error is [ErrUnimplemented] if the server cannot: ZooKeeper before 3.6, and a ClickHouse Keeper, which is not asked.
 func (c *Client) Ephemerals(ctx context.Context, path string) ([]string, error) {
 	paths, err := asked(ctx, c, "ephemerals", path, func(real string) engine.Request[[]string] {
-		r := proto.PathRequest{Path: real}
-		return engine.Request[[]string]{Op: proto.OpGetEphemerals, Frame: r.Append(conn.Begin(4 + len(real))), Parse: (*proto.Decoder).Strings}
+		return engine.AskAbout(proto.OpGetEphemerals, real, (*proto.Decoder).Strings)
 	})
 	if err != nil {
 		return nil, err
@@ -81,10 +79,7 @@ func (c *Client) Ephemerals(ctx context.Context, path string) ([]string, error) 
 // 3.6, and a ClickHouse Keeper, which is not asked.
 func (c *Client) CountDescendants(ctx context.Context, path string) (int, error) {
 	return asked(ctx, c, "countDescendants", path, func(real string) engine.Request[int] {
-		r := proto.PathRequest{Path: real}
-		return engine.Request[int]{Op: proto.OpGetChildrenNumber, Frame: r.Append(conn.Begin(4 + len(real))), Parse: func(d *proto.Decoder) int {
-			return int(d.Int32())
-		}}
+		return engine.AskAbout(proto.OpGetChildrenNumber, real, func(d *proto.Decoder) int { return int(d.Int32()) })
 	})
 }
 

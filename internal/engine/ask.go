@@ -100,10 +100,15 @@ func AskDelete(path string, version int32) Request[None] {
 	return Request[None]{Op: proto.OpDelete, Frame: r.Append(conn.Begin(8 + len(path))), Parse: parseNone}
 }
 
+// AskAbout sends nothing but a path.
+func AskAbout[T any](op proto.Op, path string, parse func(*proto.Decoder) T) Request[T] {
+	r := proto.PathRequest{Path: path}
+	return Request[T]{Op: op, Frame: r.Append(conn.Begin(4 + len(path))), Parse: parse}
+}
+
 // AskSync has the server catch up with the leader, nearly always.
 func AskSync(path string) Request[string] {
-	r := proto.PathRequest{Path: path}
-	return Request[string]{Op: proto.OpSync, Frame: r.Append(conn.Begin(4 + len(path))), Parse: (*proto.Decoder).String}
+	return AskAbout(proto.OpSync, path, (*proto.Decoder).String)
 }
 
 // ProtoACL is an ACL as it is sent.

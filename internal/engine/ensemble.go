@@ -2,14 +2,11 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"net"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/internal/conn"
 	"github.com/gocurator/curator/internal/proto"
@@ -62,13 +59,12 @@ func (t *tracker) run() {
 		var watch *Watch
 		path := ConfigPath
 		_, err := c.repeat(c.ctx, true, func(l *Connection) (err error) {
-			var r WithStat[[]byte]
 			path = ConfigPath
-			r, watch, err = Watched(c.ctx, Client{core: c}, l, path, WatchData, AskGet)
-			if errors.Is(err, zk.ErrNoNode) {
+			if l.ByKeeper() { // it may have that of the ZooKeeper whose data it has taken over
 				path = keeperConfigPath
-				r, watch, err = Watched(c.ctx, Client{core: c}, l, path, WatchData, AskGet)
 			}
+			var r WithStat[[]byte]
+			r, watch, err = Watched(c.ctx, Client{core: c}, l, path, WatchData, AskGet)
 			if err == nil {
 				err = t.adopt(string(r.Value), path == ConfigPath && c.cfg.TLS == nil)
 			}

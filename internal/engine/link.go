@@ -53,15 +53,12 @@ func (l Link) Delete(path string, version int32, done func(err error)) {
 // mode is Tree, until remove is called or the link is down. It may be called before done. err is
 // [ErrWatchUnsupported] if the server has no such watches.
 func (l Link) Watch(path string, mode Mode, f func(zk.Event), done func(err error)) (remove func()) {
-	w, _, err := l.client.addWatch(l.Connection, path, mode, f, done)
-	if err != nil {
-		done(err)
-	}
+	w, _ := l.client.addWatch(l.Connection, path, mode, f, done)
 	return w.Remove
 }
 
 // read sends a read, which sets a watch if the link's reads do.
-func read[T any](l Link, op, path string, kind WatchKind, ask reading[T], done func(T, error)) {
+func read[T any](l Link, op, path string, kind WatchKind, ask Reading[T], done func(T, error)) {
 	real, done := l.client.Real(path), observed(l, op, path, done)
 	if l.view != nil {
 		watch(l.Connection, l.view, real, kind, ask, done)

@@ -17,28 +17,23 @@ import (
 // client closed first, Call returns at once. The request goes on if it has been written, and is not sent otherwise.
 // The error is [ErrUnimplemented] if the server does not know the operation.
 func Call[T any](ctx context.Context, l *Connection, q Request[T]) (T, error) {
-	if err := l.Supports(q.Op); err != nil {
-		var none T
-		return none, err
-	}
-	value, err := send(l, q).wait(ctx, l)
-	if err != nil && l.session.core.noteUnknown(q.Op, err) {
-		err = unimplemented(q.Op)
-	}
-	return value, err
+	return send(l, q).wait(ctx)
 }
 
 // send sends a request whose answer is waited for. It does not block.
 func send[T any](l *Connection, q Request[T]) *exchange[T] {
-	return (&exchange[T]{Request: q, answered: make(chan struct{}, 1)}).send(l)
+	x := &exchange[T]{Request: q, link: l, answered: make(chan struct{}, 1)}
+	x.send()
+	return x
 }
 
 // post sends a request for whose answer nobody waits. It does not block.
-func post[T any](l *Connection, q Request[T]) { (&exchange[T]{Request: q}).send(l) }
+func post[T any](l *Connection, q Request[T]) { (&exchange[T]{Request: q, link: l}).send() }
 
 // exchange is a request and its answer, for which its caller may stop to wait.
 type exchange[T any] struct {
 	Request[T]
+	link      *Connection
 	request   conn.Request
 	answered  chan struct{} // capacity 1; filled when value and err are set; nil: nobody waits
 	value     T
@@ -46,10 +41,13 @@ type exchange[T any] struct {
 	abandoned atomic.Bool // whoever sets it second knows of the other
 }
 
-func (x *exchange[T]) send(l *Connection) *exchange[T] {
+func (x *exchange[T]) send() {
+	if err := x.link.Supports(x.Op); err != nil {
+		x.Reply(nil, err)
+		return
+	}
 	x.request = conn.Request{Op: x.Op, Frame: x.Frame, Written: x.written, Handler: x, Last: x.last}
-	l.conn.Send(&x.request)
-	return x
+	x.link.conn.Send(&x.request)
 }
 
 // Reply implements [conn.Handler].
@@ -60,6 +58,8 @@ func (x *exchange[T]) Reply(body *proto.Decoder, err error) {
 			return // the connection ends for it, and we are called again when holders know
 		}
 		x.value = value
+	} else if x.link.session.core.noteUnknown(x.Op, err) {
+		err = unimplemented(x.Op)
 	}
 	x.err = err
 	if x.done != nil {
@@ -75,8 +75,8 @@ func (x *exchange[T]) Reply(body *proto.Decoder, err error) {
 }
 
 // wait returns the answer, or at once when ctx is done or the client closed.
-func (x *exchange[T]) wait(ctx context.Context, l *Connection) (T, error) {
-	closed := l.session.core.ctx
+func (x *exchange[T]) wait(ctx context.Context) (T, error) {
+	closed := x.link.session.core.ctx
 	if x.last {
 		closed = context.Background()
 	}
@@ -87,7 +87,7 @@ func (x *exchange[T]) wait(ctx context.Context, l *Connection) (T, error) {
 	case <-closed.Done():
 	}
 	var none T
-	if l.conn.Withdraw(&x.request) {
+	if x.link.conn.Withdraw(&x.request) {
 		if closed.Err() != nil {
 			return none, ErrClosed
 		}

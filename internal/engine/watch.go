@@ -66,17 +66,17 @@ func (w *sharedWatch) fire(event zk.Event) {
 
 // Watched sends a read of a path on the server that sets a watch, unless the server has one that will send the same
 // events. An exists sets one also if it fails with zk.ErrNoNode.
-func Watched[T any](ctx context.Context, c Client, l *Connection, path string, kind WatchKind, ask func(path string, watch bool) Request[T]) (T, *Watch, error) {
+func Watched[T any](ctx context.Context, c Client, l *Connection, path string, kind WatchKind, ask Reading[T]) (T, *Watch, error) {
 	w, x := watch(l, nil, path, kind, ask, func(T, error) {})
-	value, err := x.wait(ctx, l)
+	value, err := x.wait(ctx)
 	return value, &Watch{w.shared, c}, err
 }
 
-// reading makes a request that reads a path on the server, and sets a watch if watch is true.
-type reading[T any] func(path string, watch bool) Request[T]
+// Reading makes a request that reads a path on the server, and sets a watch if watch is true.
+type Reading[T any] func(path string, watch bool) Request[T]
 
 // watch sends the read of [Watched], or of a view. done is called with the answer, when the watch has its place in the table.
-func watch[T any](l *Connection, v *view, path string, kind WatchKind, ask reading[T], done func(T, error)) (*onceWatch, *exchange[T]) {
+func watch[T any](l *Connection, v *view, path string, kind WatchKind, ask Reading[T], done func(T, error)) (*onceWatch, *exchange[T]) {
 	ws := &l.watches
 	ws.order.Lock()
 	defer ws.order.Unlock()
@@ -133,7 +133,7 @@ func (v *view) remove() {
 				return
 			}
 			if x := l.watches.remove(path); x != nil && n%removeAtOnce == removeAtOnce-1 {
-				_, _ = x.wait(ctx, l)
+				_, _ = x.wait(ctx)
 			}
 		}
 	})
@@ -174,10 +174,8 @@ type PersistentWatch struct {
 
 // AddWatch sets a persistent watch on a path of the namespace, and waits for the answer.
 func (c Client) AddWatch(ctx context.Context, l *Connection, path string, mode Mode, f func(zk.Event)) (*PersistentWatch, error) {
-	w, x, err := c.addWatch(l, path, mode, f, func(error) {})
-	if err == nil {
-		_, err = x.wait(ctx, l)
-	}
+	w, x := c.addWatch(l, path, mode, f, func(error) {})
+	_, err := x.wait(ctx)
 	if err != nil {
 		l.watches.leave(w)
 	}
@@ -185,13 +183,11 @@ func (c Client) AddWatch(ctx context.Context, l *Connection, path string, mode M
 }
 
 // addWatch asks the server to set a watch, also when another call has done so: that call may not have been answered yet. done
-// is called with the answer. An error says that nothing was sent.
-func (c Client) addWatch(l *Connection, path string, mode Mode, f func(zk.Event), done func(error)) (
-	*PersistentWatch, *exchange[None], error,
-) {
+// is called with the answer.
+func (c Client) addWatch(l *Connection, path string, mode Mode, f func(zk.Event), done func(error)) (*PersistentWatch, *exchange[None]) {
 	w := &PersistentWatch{link: l, path: c.Real(path), mode: mode, f: f, client: c, done: make(chan struct{})}
-	if err := l.Supports(proto.OpAddWatch); err != nil {
-		return w, nil, unsupported(err)
+	if l.Supports(proto.OpAddWatch) != nil { // it is not sent, and concerns nobody else
+		return w, send(l, Request[None]{Op: proto.OpAddWatch, done: func(_ None, err error) { done(unsupported(err)) }})
 	}
 	ws := &l.watches
 	ws.order.Lock()
@@ -200,10 +196,9 @@ func (c Client) addWatch(l *Connection, path string, mode Mode, f func(zk.Event)
 	q := askAddWatch(w.path, asked)
 	q.done = func(_ None, err error) {
 		ws.joined(w, asked, err)
-		c.noteUnknown(proto.OpAddWatch, err)
 		done(unsupported(err))
 	}
-	return w, send(l, q), nil
+	return w, send(l, q)
 }
 
 // unsupported is err, or [ErrWatchUnsupported] if the server does not know the request.
