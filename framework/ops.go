@@ -106,7 +106,7 @@ func (c *Client) AddWatch(ctx context.Context, path string, mode WatchMode, f fu
 // client's default data as in [Client.Create]; empty data are something else. Errors are zk.ErrNoNode and
 // zk.ErrBadVersion.
 func (c *Client) Set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
-	return asked(ctx, c, "set", path, func(real string) engine.Request[*zk.Stat] { return askSet(real, data, version) })
+	return asked(ctx, c, "set", path, func(real string) engine.Request[*zk.Stat] { return engine.AskSet(real, data, version) })
 }
 
 // Delete deletes a node if its version is the one given; -1 is any. Errors are zk.ErrNoNode, zk.ErrBadVersion
@@ -174,11 +174,6 @@ func (c *Client) SetACL(ctx context.Context, path string, acl []zk.ACL, version 
 // zk.ErrNoServer.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
 	return do(ctx, c, "connect", "/", func(l *engine.Connection, _ string) (*Session, error) { return (*Session)(l.Session()), nil })
-}
-
-func askSet(path string, data []byte, version int32) engine.Request[*zk.Stat] {
-	r := proto.SetDataRequest{Path: path, Data: data, Version: version}
-	return engine.Request[*zk.Stat]{Op: proto.OpSetData, Frame: r.Append(conn.Begin(12 + len(path) + len(data))), Parse: engine.ParseStat}
 }
 
 func askGetACL(path string) engine.Request[engine.WithStat[[]zk.ACL]] {

@@ -12,7 +12,6 @@ import (
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/internal/proto"
-	"github.com/gocurator/curator/retry"
 )
 
 // DeleteTree deletes a node and everything below it, children before parents. A missing node is no error, also
@@ -96,60 +95,15 @@ func (c *Client) CreateOrSet(ctx context.Context, path string, data []byte, opts
 	if err = opt.Apply(&o, opts); err == nil && (o.Protected || o.sequential()) {
 		err = fmt.Errorf("%w: nothing can be set with a protected or sequential name", ErrBadArgument)
 	}
+	if err == nil {
+		err = o.check(path)
+	}
 	if err != nil {
-		return false, opError("create", path, err)
+		return false, opError("createOrSet", path, err)
 	}
 	if data == nil {
 		data = c.common.data
 	}
-	pin := Mode(o.Mode) == Ephemeral && c.engine.InAnySession(ctx)
-	var former []int64 // sessions of this call that are over
-	unknown := false
-	for {
-		in, session := ctx, (*engine.Session)(nil)
-		if pin { // so that we know in which session the node may have been made
-			if session, err = c.engine.Session(ctx); err != nil {
-				return false, orUnknown(opError("create", path, err), unknown)
-			}
-			in = engine.InSession(ctx, session)
-		}
-		_, err = c.Create(in, path, data, opts...)
-		if err == nil {
-			return true, nil
-		}
-		unknown = unknown || retry.Unknown(err)
-		if errors.Is(err, zk.ErrNodeExists) {
-			var again bool
-			if again, err = c.setUnlessOf(in, former, path, data); again {
-				continue
-			}
-			unknown = unknown || retry.Unknown(err)
-		}
-		if !pin || !errors.Is(err, ErrSessionLost) {
-			return false, orUnknown(err, unknown)
-		}
-		former = append(former, session.ID())
-	}
-}
-
-// setUnlessOf sets the data of a node. If that is an ephemeral node of a former session, it is deleted: the servers would
-// delete it soon. again means that the node must be created (again).
-func (c *Client) setUnlessOf(ctx context.Context, former []int64, path string, data []byte) (again bool, err error) {
-	stat, err := c.Set(ctx, path, data, -1)
-	if err != nil {
-		return errors.Is(err, zk.ErrNoNode), err // it was deleted in between
-	}
-	if !slices.Contains(former, stat.EphemeralOwner) {
-		return false, nil
-	}
-	err = c.Delete(ctx, path, stat.Version)
-	return err == nil || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion), err
-}
-
-// orUnknown returns err, with [retry.Unknown] true if an earlier request may have been carried out.
-func orUnknown(err error, unknown bool) error {
-	if op := (*OpError)(nil); errors.As(err, &op) {
-		return opError(op.Op, op.Path, engine.AfterTries(op.Err, unknown))
-	}
-	return err
+	created, err = c.engine.CreateOrSet(ctx, path, data, engine.Creation(o))
+	return created, opError("createOrSet", path, err)
 }

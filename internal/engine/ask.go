@@ -94,6 +94,12 @@ func askNothing() Request[None] {
 	return Request[None]{Op: proto.OpMulti, Frame: check.Append(conn.Begin(64)), Parse: parseNone}
 }
 
+// AskSet sets a node's data if its version is the one given; -1 is any.
+func AskSet(path string, data []byte, version int32) Request[*zk.Stat] {
+	r := proto.SetDataRequest{Path: path, Data: data, Version: version}
+	return Request[*zk.Stat]{Op: proto.OpSetData, Frame: r.Append(conn.Begin(12 + len(path) + len(data))), Parse: ParseStat}
+}
+
 // AskDelete deletes a node if its version is the one given; -1 is any.
 func AskDelete(path string, version int32) Request[None] {
 	r := proto.VersionRequest{Path: path, Version: version}

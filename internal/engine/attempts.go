@@ -28,15 +28,6 @@ func (c *core) report(ctx context.Context, e Operation) {
 	}
 }
 
-// Session is the session of the connection, for which it waits as an operation does, and is not observed.
-func (c *core) Session(ctx context.Context) (s *Session, err error) {
-	_, err = c.repeat(ctx, false, func(l *Connection) error {
-		s = l.session
-		return nil
-	})
-	return s, err
-}
-
 // repeat tries as the policy says, or, with persist, until attempt succeeds or fails for good, ctx is done or the client is
 // closed. It returns the number of tries. If one before the last may have been carried out, [retry.Unknown] is true of an error.
 func (c *core) repeat(ctx context.Context, persist bool, attempt func(l *Connection) error) (tries int, err error) {
@@ -82,7 +73,7 @@ func (c *core) repeat(ctx context.Context, persist bool, attempt func(l *Connect
 	if err != nil && c.ctx.Err() != nil && !errors.Is(err, ErrClosed) {
 		err = fmt.Errorf("%w: %w", ErrClosed, err)
 	}
-	return tries, AfterTries(err, unknown)
+	return tries, afterTries(err, unknown)
 }
 
 // pause waits for d, or until there is another connection than the one that was used. An error means that ctx has

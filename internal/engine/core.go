@@ -81,9 +81,6 @@ func (c *core) pinned(ctx context.Context) *Session {
 	return nil
 }
 
-// InAnySession reports whether operations with ctx may be carried out in any session of the client.
-func (c *core) InAnySession(ctx context.Context) bool { return c.pinned(ctx) == nil }
-
 // usable reports whether there is a connection of use, and of session pinned unless that is nil.
 func (now inUse) usable(pinned *Session) bool {
 	return now.link != nil && now.link.up() && (pinned == nil || pinned == now.link.session)

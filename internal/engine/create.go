@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -36,13 +37,7 @@ func (o *Creation) ephemeral() bool {
 // is sequential or protected. If the parent is the node of the client's
 // namespace and is missing, it is made, too.
 func (c Client) Create(ctx context.Context, path string, data []byte, o Creation) (created string, err error) {
-	real := c.RealNew(path)
-	if o.ACL == nil {
-		o.ACL = c.ACLAt(real)
-	}
-	if dir, _ := Split(real); c.namespace != "" && dir == c.Real("/") && !o.Parents {
-		o.Parents, o.ParentMode = true, zk.FlagContainer // the namespace's own node, as Java's client does
-	}
+	real := c.prepare(path, &o)
 	hints := HintsOf(ctx)
 	o.sent = hints.Sent
 	if hints.Replaces != "" {
@@ -58,6 +53,48 @@ func (c Client) Create(ctx context.Context, path string, data []byte, o Creation
 		})
 	}
 	return c.Unreal(created), err
+}
+
+// prepare returns the server's path of a node to be created, and completes o for it.
+func (c Client) prepare(path string, o *Creation) (real string) {
+	real = c.RealNew(path)
+	if o.ACL == nil {
+		o.ACL = c.ACLAt(real)
+	}
+	if dir, _ := Split(real); c.namespace != "" && dir == c.Real("/") && !o.Parents {
+		o.Parents, o.ParentMode = true, zk.FlagContainer // the namespace's own node, as Java's client does
+	}
+	return real
+}
+
+// CreateOrSet makes a node that is neither protected nor sequential, or sets the data of the node that exists.
+func (c Client) CreateOrSet(ctx context.Context, path string, data []byte, o Creation) (created bool, err error) {
+	real := c.prepare(path, &o)
+	var tried []int64 // sessions in which an ephemeral node may have been made
+	err = c.Do(ctx, "createOrSet", path, func(l *Connection) error {
+		session := l.session.ID()
+		if o.ephemeral() {
+			tried = append(tried, session)
+		}
+		for {
+			_, err := c.createOn(ctx, l, real, data, o)
+			created = err == nil
+			if !errors.Is(err, zk.ErrNodeExists) {
+				return err
+			}
+			stat, err := Call(ctx, l, AskSet(real, data, -1))
+			if err == nil && (stat.EphemeralOwner == session || !slices.Contains(tried, stat.EphemeralOwner)) {
+				return nil
+			}
+			if err == nil { // it is of an earlier try, whose session is over: the servers would delete it soon
+				_, err = Call(ctx, l, AskDelete(real, stat.Version))
+			}
+			if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion) {
+				return err
+			}
+		}
+	})
+	return created, err
 }
 
 // protected is a create that finds its node again by the id in the node's name. Each session gets an id of its own, so a node that

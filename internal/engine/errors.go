@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
@@ -66,20 +67,13 @@ func (d doubtful) Unknown() bool { return true }
 // Doubtful is err, with [retry.Unknown] true.
 func Doubtful(err error) error { return doubtful{err} }
 
-// AfterTries is err, with which the last of several tries has ended. If an earlier one may have been carried out, unknown,
+// afterTries is err, with which the last of several tries has ended. If an earlier one may have been carried out, unknown,
 // [retry.Unknown] is true of it.
-func AfterTries(err error, unknown bool) error {
+func afterTries(err error, unknown bool) error {
 	if err == nil || !unknown || retry.Unknown(err) {
 		return err
 	}
-	return answerLost{doubtful{err}}
-}
-
-// answerLost is an error that is known, after a try of which nothing is.
-type answerLost struct{ doubtful }
-
-func (e answerLost) Error() string {
-	return e.error.Error() + " (the answer to an earlier attempt was lost)"
+	return Doubtful(fmt.Errorf("%w (the answer to an earlier attempt was lost)", err))
 }
 
 // unanswered is the error of a request that was given up before its answer came.

@@ -1,6 +1,10 @@
 package engine
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/gocurator/curator/internal/uuid"
+)
 
 // Join returns the path of a child of parent, which may be the root.
 func Join(parent, child string) string {
@@ -19,12 +23,8 @@ func Split(path string) (parent, child string) {
 	return path[:i], path[i+1:]
 }
 
-// Protected names, as Curator's ProtectedUtils writes them: "_c_", a UUID of 36
-// characters, "-", and the name.
-const (
-	protectedPrefix = "_c_"
-	idLength        = 36
-)
+// protectedPrefix is how protected names begin, as Curator's ProtectedUtils writes them: "_c_", a UUID, "-", and the name.
+const protectedPrefix = "_c_"
 
 func protectedName(id, name string) string { return protectedPrefix + id + "-" + name }
 
@@ -33,24 +33,8 @@ func protectedName(id, name string) string { return protectedPrefix + id + "-" +
 // empty id.
 func Unprotected(child string) (name, id string) {
 	rest, found := strings.CutPrefix(child, protectedPrefix)
-	if !found || len(rest) <= idLength || rest[idLength] != '-' || !isID(rest[:idLength]) {
+	if !found || len(rest) <= uuid.Length || rest[uuid.Length] != '-' || !uuid.Valid(rest[:uuid.Length]) {
 		return child, ""
 	}
-	return rest[idLength+1:], rest[:idLength]
-}
-
-// isID reports whether s, of idLength bytes, is written as a UUID is.
-func isID(s string) bool {
-	for i, c := range []byte(s) {
-		switch {
-		case i == 8 || i == 13 || i == 18 || i == 23:
-			if c != '-' {
-				return false
-			}
-		case c >= '0' && c <= '9', c >= 'a' && c <= 'f', c >= 'A' && c <= 'F':
-		default:
-			return false
-		}
-	}
-	return true
+	return rest[uuid.Length+1:], rest[:uuid.Length]
 }
