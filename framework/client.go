@@ -29,13 +29,7 @@ import (
 // All methods are safe for concurrent use.
 type Client struct {
 	engine engine.Client
-	common *common
-}
-
-// common is what a client and its namespace views share, beside the engine.
-type common struct {
-	config
-	observer *Observer // nil when nobody observes
+	config *config // not changed after New
 }
 
 func init() { engine.Provide(func(client any) engine.Client { return client.(*Client).engine }) }
@@ -70,14 +64,14 @@ func New(servers []string, opts ...Option) (*Client, error) {
 	if cfg.tls != nil {
 		cfg.TLS = cfg.tlsConfig
 	}
-	shared := &common{config: cfg, observer: combine(cfg.observers)}
-	if o := shared.observer; o != nil {
+	if o := combine(cfg.observers); o != nil {
+		cfg.observer = o
 		cfg.Operation = func(ctx context.Context, op engine.Operation) { o.Operation(ctx, OperationEvent(op)) }
 		cfg.Changed = func(from, to connstate.State) { o.State(StateEvent{From: from, To: to}) }
 	}
 	c := engine.New(cfg.Config)
 	c.Start()
-	return &Client{c.In(cfg.namespace), shared}, nil
+	return &Client{c.In(cfg.namespace), &cfg}, nil
 }
 
 // Close ends the session; if a server can be reached, its ephemeral nodes are deleted at once. Every call returns
@@ -97,7 +91,7 @@ func (c *Client) Namespace(ns string) (*Client, error) {
 	if err := validateNamespace(ns); err != nil {
 		return nil, err
 	}
-	return &Client{c.engine.In(ns), c.common}, nil
+	return &Client{c.engine.In(ns), c.config}, nil
 }
 
 // State is the state of the connection. The zero State means not connected yet, or closed. A client that
@@ -120,16 +114,16 @@ func (c *Client) Listen(f func(connstate.State)) (remove func(), err error) {
 }
 
 // ErrorPolicy is the policy of recipes that are not given another: see [WithErrorPolicy].
-func (c *Client) ErrorPolicy() connstate.ErrorPolicy { return c.common.errorPolicy }
+func (c *Client) ErrorPolicy() connstate.ErrorPolicy { return c.config.errorPolicy }
 
 // DefaultData is what nodes hold that are created without data of their own.
-func (c *Client) DefaultData() []byte { return slices.Clone(c.common.data) }
+func (c *Client) DefaultData() []byte { return slices.Clone(c.config.data) }
 
 // RetryPolicy is the policy under which operations are repeated.
-func (c *Client) RetryPolicy() retry.Policy { return c.common.Policy }
+func (c *Client) RetryPolicy() retry.Policy { return c.config.Policy }
 
 // Logger is what [WithLogger] set; recipes log there too. It is never nil.
-func (c *Client) Logger() *slog.Logger { return c.common.Log }
+func (c *Client) Logger() *slog.Logger { return c.config.Log }
 
 // Observer combines all observers that [WithObserver] has set. It is nil if there is none. Otherwise none of its
 // functions is nil, so a recipe of your own can report as well:
@@ -139,7 +133,7 @@ func (c *Client) Logger() *slog.Logger { return c.common.Log }
 //	}
 //
 // It must not be changed.
-func (c *Client) Observer() *Observer { return c.common.observer }
+func (c *Client) Observer() *Observer { return c.config.observer }
 
 // WaitConnected returns when there is a connection, however long that takes. Errors are that of ctx, which also
 // wraps zk.ErrNoServer if it had to wait, [ErrClosed], and zk.ErrAuthFailed if a server refuses our

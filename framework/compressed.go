@@ -64,7 +64,7 @@ func (c *Client) Compressed() Compressed { return Compressed{c} }
 // Create is [Client.Create] with data that are compressed, the client's default data as well.
 func (v Compressed) Create(ctx context.Context, path string, data []byte, opts ...CreateOption) (string, error) {
 	if data == nil {
-		data = v.client.common.data
+		data = v.client.config.data
 	}
 	return v.client.Create(ctx, path, Compress(data), opts...)
 }

@@ -34,7 +34,7 @@ func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...C
 		return "", opError("create", path, err)
 	}
 	if data == nil {
-		data = c.common.data
+		data = c.config.data
 	}
 	created, err := c.engine.Create(ctx, path, data, engine.Creation(o))
 	return created, opError("create", path, err)

@@ -30,6 +30,7 @@ type config struct {
 	data        []byte
 	errorPolicy connstate.ErrorPolicy
 	observers   []Observer
+	observer    *Observer   // all of them, set by New; nil: nobody observes
 	tls         *tls.Config // nil: no TLS
 	tlsFiles    *tlsFiles   // nil: none
 }

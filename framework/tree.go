@@ -102,7 +102,7 @@ func (c *Client) CreateOrSet(ctx context.Context, path string, data []byte, opts
 		return false, opError("createOrSet", path, err)
 	}
 	if data == nil {
-		data = c.common.data
+		data = c.config.data
 	}
 	created, err = c.engine.CreateOrSet(ctx, path, data, engine.Creation(o))
 	return created, opError("createOrSet", path, err)
