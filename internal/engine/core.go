@@ -26,6 +26,7 @@ type core struct {
 
 	unknownOps sync.Map // keys are operations: see noteUnknown
 	sweeper    *sweeper
+	reports    reports
 }
 
 // inUse is the session and the connection that a client uses.

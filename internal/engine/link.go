@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -69,7 +70,7 @@ func read[T any](l Link, op, path string, kind WatchKind, ask Reading[T], done f
 	post(l.Connection, q)
 }
 
-// observed is done, and reports the request if somebody observes: on another goroutine, since that of the connection must not block.
+// observed is done, and reports the request on another goroutine if somebody observes.
 func observed[T any](l Link, op, path string, done func(T, error)) func(T, error) {
 	if l.client.cfg.Operation == nil {
 		return done
@@ -78,6 +79,35 @@ func observed[T any](l Link, op, path string, done func(T, error)) func(T, error
 	return func(value T, err error) {
 		done(value, err)
 		e.Duration, e.Err = time.Since(e.Began), err
-		l.client.background(func() { l.client.cfg.Operation(l.client.ctx, e) }) // after Close nothing is reported
+		l.client.reportSoon(e)
 	}
+}
+
+// reports are operations that are reported on a goroutine of its own: that of the connection, on which they end, must not block.
+type reports struct {
+	mu    sync.Mutex  // guards queue; not held while the observer is called
+	queue []Operation // the first is being reported
+}
+
+// reportSoon reports an operation that has ended, after those before it. After Close nothing is reported.
+func (c *core) reportSoon(e Operation) {
+	r := &c.reports
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.queue = append(r.queue, e)
+	if len(r.queue) == 1 {
+		c.background(c.reportQueue) // ends when all is reported
+	}
+}
+
+func (c *core) reportQueue() {
+	r := &c.reports
+	r.mu.Lock()
+	for ; len(r.queue) > 0; r.queue = r.queue[1:] {
+		e := r.queue[0]
+		r.mu.Unlock()
+		c.cfg.Operation(c.ctx, e)
+		r.mu.Lock()
+	}
+	r.mu.Unlock()
 }
