@@ -10,5 +10,5 @@ import "runtime"
 // A world takes five times as long, so there are fewer, unless a flag says how many.
 func init() {
 	runtime.GOMAXPROCS(1)
-	*seeds = 30
+	*seeds = 10
 }

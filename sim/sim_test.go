@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	seeds       = flag.Int("sim.seeds", testlevel.Pick(100, 10, 100), "how many worlds")
+	seeds       = flag.Int("sim.seeds", 100, "how many worlds")
 	first       = flag.Uint64("sim.first", 1, "the first seed")
 	oneSeed     = flag.Uint64("sim.seed", 0, "run this seed alone, and show its history; 0: none")
 	recipe      = flag.String("sim.recipe", "", "run this recipe only: "+strings.Join(recipeNames, ", "))
