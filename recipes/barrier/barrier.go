@@ -12,8 +12,8 @@
 //
 //   - Wait and Enter return nil only when the barrier was open, or complete, during the call: never because of a timeout, a lost
 //     connection or a server that is behind.
-//   - After an Enter or Leave that failed no node of ours stays: the client deletes it in the background. One process never counts
-//     twice, also when its session ends while it waits.
+//   - After an Enter or Leave that failed, the client removes our node in the background, also if the server carries out the create
+//     request later. One process never counts twice, also when its session ends while it waits.
 //
 // # What it cannot promise
 //

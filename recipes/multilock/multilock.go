@@ -10,7 +10,7 @@
 //
 // # What it promises
 //
-//   - After an error nothing is held, and no node of ours stays.
+//   - After an error nothing is held, and our nodes are removed, also if the server carries out a create request later.
 //   - The holder's context ends as soon as one of the locks is lost.
 //   - If a lock is lost while Acquire waits for the next one, the wait ends.
 //
