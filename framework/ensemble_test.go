@@ -124,6 +124,41 @@ func TestServersThatHaveLeftTheEnsembleAreTriedLast(t *testing.T) {
 	})
 }
 
+// TestAServerThatIsBehindBringsNoOlderConfiguration: it has to catch up before it is asked.
+func TestAServerThatIsBehindBringsNoOlderConfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newConfigured("/zookeeper/config", "server.1=a:2888:3888:participant;2181\nversion=2")
+		answer, behind := e.answer, false
+		e.answer = func(h proto.RequestHeader, body []byte) []byte {
+			e.mu.Lock()
+			behind = behind && !beats(h, body)
+			old := behind
+			e.mu.Unlock()
+			if old && h.Op == proto.OpGetData {
+				return packet(&proto.ReplyHeader{Xid: h.Xid}, &proto.DataResponse{Data: []byte("server.1=gone:2888:3888;2181\nversion=1")})
+			}
+			return answer(h, body)
+		}
+		client, err := framework.New([]string{"a:2181"}, framework.WithDialer(e.dial),
+			framework.WithSessionTimeout(10*time.Second), framework.WithEnsembleTracking())
+		require.NoError(t, err)
+		defer func() { client.Close(); e.wg.Wait() }()
+		for range 3 {
+			require.NoError(t, client.WaitConnected(t.Context()))
+			synctest.Wait() // the configuration was read
+			e.mu.Lock()
+			behind = true
+			e.mu.Unlock()
+			e.fail("nobody")
+			synctest.Wait() // the client knows
+		}
+		require.NoError(t, client.WaitConnected(t.Context()))
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		require.Equal(t, []string{"a:2181", "a:2181", "a:2181", "a:2181"}, e.dials)
+	})
+}
+
 // TestAChangeOfTheEnsembleIsReported has a member be added while the client is connected, and the one that it knows stop. Without
 // tracking the client keeps to what it was given.
 func TestAChangeOfTheEnsembleIsReported(t *testing.T) { // CUR-ENS-02, -03, -05

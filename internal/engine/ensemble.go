@@ -54,29 +54,21 @@ const (
 
 // run ends with the client.
 func (t *tracker) run() {
-	c := t.core
+	c := Client{core: t.core}
 	for c.ctx.Err() == nil {
-		var watch *Watch
-		path := ConfigPath
-		_, err := c.repeat(c.ctx, true, func(l *Connection) (err error) {
+		var path string
+		err := Follow(c.ctx, c, func(ctx context.Context, l Link) (<-chan struct{}, error) {
 			path = ConfigPath
 			if l.ByKeeper() { // it may have that of the ZooKeeper whose data it has taken over
 				path = keeperConfigPath
 			}
-			var r WithStat[[]byte]
-			r, watch, err = Watched(c.ctx, Client{core: c}, l, path, WatchData, AskGet)
+			r, watch, err := Watched(ctx, c, l.Connection, path, WatchData, AskGet)
 			if err == nil {
 				err = t.adopt(string(r.Value), path == ConfigPath && c.cfg.TLS == nil)
 			}
-			return err
+			return watch.Done(), err
 		})
-		switch {
-		case err == nil:
-			select {
-			case <-watch.Done():
-			case <-c.ctx.Done():
-			}
-		case c.ctx.Err() == nil:
+		if c.ctx.Err() == nil {
 			c.cfg.Log.Warn("the ensemble's configuration cannot be read", "path", path, "reason", err)
 			_ = wait.Sleep(c.ctx, trackPause)
 		}
