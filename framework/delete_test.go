@@ -262,19 +262,55 @@ func beginDelete(t *testing.T, client *framework.Client, path string) <-chan rem
 	return removals
 }
 
-// TestDeleteSoonHasItsPlaceAtOnce: what is sent after it finds the node deleted.
+// TestDeleteSoonHasItsPlaceAtOnce: what is sent after it finds the node deleted, also if somebody observes.
 func TestDeleteSoonHasItsPlaceAtOnce(t *testing.T) {
-	server := zktest.NewServer(t)
-	client, ctx := newClient(t, server), testbed.Context(t)
-	for range 100 {
-		path, err := client.Create(ctx, "/a", nil, framework.As(framework.Ephemeral))
-		require.NoError(t, err)
-		removals := beginDelete(t, client, path)
-		_, err = client.Create(ctx, "/a", nil, framework.As(framework.Ephemeral))
-		require.NoError(t, err)
-		require.Equal(t, removal{true, nil}, testbed.Receive(t, removals, "the answer"))
-		require.NoError(t, client.Delete(ctx, path, -1))
-		require.Equal(t, removal{false, nil}, testbed.Receive(t, beginDelete(t, client, path), "the answer that there is none"))
+	seen := &record{}
+	for name, opts := range map[string][]framework.Option{"plain": nil, "observed": {framework.WithObserver(seen.observer())}} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			client, ctx := newClient(t, server, opts...), testbed.Context(t)
+			for range 100 {
+				path, err := client.Create(ctx, "/a", nil, framework.As(framework.Ephemeral))
+				require.NoError(t, err)
+				removals := beginDelete(t, client, path)
+				_, err = client.Create(ctx, "/a", nil, framework.As(framework.Ephemeral))
+				require.NoError(t, err)
+				require.Equal(t, removal{true, nil}, testbed.Receive(t, removals, "the answer"))
+				require.NoError(t, client.Delete(ctx, path, -1))
+				require.Equal(t, removal{false, nil}, testbed.Receive(t, beginDelete(t, client, path), "the answer that there is none"))
+			}
+		})
+	}
+}
+
+// TestDeleteSoonIsReportedOnce, with what DeleteGuaranteed would have returned.
+func TestDeleteSoonIsReportedOnce(t *testing.T) {
+	for name, fault := range map[string]func(*zktest.Server){
+		"sent":     func(*zktest.Server) {},
+		"repeated": func(s *zktest.Server) { s.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpDelete)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				seen := &record{}
+				server, client := virtual(t, framework.WithObserver(seen.observer()))
+				require.NoError(t, client.WaitConnected(t.Context()))
+				for _, want := range []error{nil, zk.ErrNotEmpty} {
+					before := seen.count()
+					fault(server)
+					if want != nil {
+						require.NoError(t, server.Create("/a", nil))
+						require.NoError(t, server.Create("/a/b", nil))
+					}
+					removals := beginDelete(t, client, "/a")
+					require.ErrorIs(t, testbed.Receive(t, removals, "the answer").err, want)
+					synctest.Wait()
+					require.Equal(t, before+2, seen.count(), "and that of the session")
+					e := seen.last()
+					require.Equal(t, []any{"delete", "/a", want}, []any{e.Op, e.Path, e.Err})
+					require.False(t, e.Began.IsZero())
+				}
+			})
+		})
 	}
 }
 
@@ -331,12 +367,15 @@ func TestDeleteSoonEndsWithTheSession(t *testing.T) {
 
 // TestDeleteSoonSaysWhichNodeStays when the server refuses, on the connection and in the background.
 func TestDeleteSoonSaysWhichNodeStays(t *testing.T) {
-	for name, opts := range map[string][]framework.Option{"sent": nil, "background": {framework.WithObserver((&record{}).observer())}} {
+	for name, faults := range map[string]int{"sent": 0, "background": 1} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server, client := virtual(t, opts...)
+				server, client := virtual(t)
 				require.NoError(t, server.Create("/a", nil))
 				require.NoError(t, server.Create("/a/b", nil))
+				for range faults {
+					server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpDelete))
+				}
 				refused := testbed.Receive(t, beginDelete(t, client, "/a"), "the refusal")
 				require.False(t, refused.found)
 				require.ErrorIs(t, refused.err, zk.ErrNotEmpty)

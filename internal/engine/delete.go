@@ -23,9 +23,9 @@ func (c Client) DeleteGuaranteed(ctx context.Context, path string, certain bool)
 }
 
 // DeleteSoon is DeleteGuaranteed of a node at a valid path, of the context's session, and does not wait. While the
-// session is connected and the client has no observer, the delete has its place in the connection's order when
-// DeleteSoon returns, and f is called on the connection's goroutine, or within DeleteSoon if the connection has
-// just ended. f is called once, with what DeleteGuaranteed returns and the path in the error, and must not block.
+// session is connected, the delete has its place in the connection's order when DeleteSoon returns, and f is called on the
+// connection's goroutine, or within DeleteSoon if the connection has just ended. f is called once, with what DeleteGuaranteed
+// returns and the path in the error, and must not block.
 func (c Client) DeleteSoon(ctx context.Context, path string, f func(found bool, err error)) {
 	end := func(found bool, err error) {
 		if err != nil {
@@ -36,26 +36,28 @@ func (c Client) DeleteSoon(ctx context.Context, path string, f func(found bool, 
 	later := func(maybe bool) {
 		if !c.background(func() { // ends with the client or the session
 			found, err := c.DeleteGuaranteed(ctx, path, false)
-			end(found || maybe, err)
+			end(found || maybe && err == nil, err)
 		}) {
 			end(false, ErrClosed)
 		}
 	}
 	l := c.current().link
-	if l == nil || l.session != sessionOf(ctx) || c.cfg.Operation != nil {
+	if l == nil || l.session != sessionOf(ctx) {
 		later(false)
 		return
 	}
-	q := AskDelete(c.Real(path), -1)
+	q, began := AskDelete(c.Real(path), -1), time.Now()
 	q.done = func(_ None, err error) {
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			end(false, nil)
-		case retry.Retryable(err):
+		if retry.Retryable(err) {
 			later(retry.Unknown(err))
-		default:
-			end(err == nil, err)
+			return
 		}
+		found := err == nil
+		if errors.Is(err, zk.ErrNoNode) {
+			err = nil
+		}
+		c.reportSoon(Operation{Op: "delete", Path: path, Began: began, Attempts: 1, Err: err})
+		end(found, err)
 	}
 	post(l, q)
 }

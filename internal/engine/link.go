@@ -75,11 +75,10 @@ func observed[T any](l Link, op, path string, done func(T, error)) func(T, error
 	if l.client.cfg.Operation == nil {
 		return done
 	}
-	e := Operation{Op: op, Path: path, Began: time.Now(), Attempts: 1}
+	began := time.Now()
 	return func(value T, err error) {
 		done(value, err)
-		e.Duration, e.Err = time.Since(e.Began), err
-		l.client.reportSoon(e)
+		l.client.reportSoon(Operation{Op: op, Path: path, Began: began, Attempts: 1, Err: err})
 	}
 }
 
@@ -89,8 +88,12 @@ type reports struct {
 	queue []Operation // the first is being reported
 }
 
-// reportSoon reports an operation that has ended, after those before it. After Close nothing is reported.
+// reportSoon reports an operation that has ended, after those before it, if somebody observes. After Close nothing is reported.
 func (c *core) reportSoon(e Operation) {
+	if c.cfg.Operation == nil {
+		return
+	}
+	e.Duration = time.Since(e.Began)
 	r := &c.reports
 	r.mu.Lock()
 	defer r.mu.Unlock()
