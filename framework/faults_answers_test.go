@@ -259,20 +259,6 @@ func TestAServerThatSaysItDoesNotKnowAnOperation(t *testing.T) {
 	})
 }
 
-// TestAContainerThatIsABadArgumentIsUnsupported is what a ClickHouse Keeper of 2026 answers.
-func TestAContainerThatIsABadArgumentIsUnsupported(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := &scripted{welcome: welcome(7, 10*time.Second), answer: fine(func(h proto.RequestHeader, _ []byte) []byte {
-			return packet(&proto.ReplyHeader{Xid: h.Xid, Code: proto.BadArguments})
-		})}
-		client := l.client(t)
-		_, err := client.Create(t.Context(), "/a", nil, framework.As(framework.Container))
-		require.ErrorIs(t, err, framework.ErrUnimplemented)
-		_, err = client.Create(t.Context(), "/a", nil)
-		require.ErrorIs(t, err, zk.ErrBadArguments)
-	})
-}
-
 // TestAnswersOfOneServerAloneDoNotProlong has a server that no majority follows answer what it can by itself: pings, syncs,
 // and writes with a code of its own. Nobody who depends on the session may believe it.
 func TestAnswersOfOneServerAloneDoNotProlong(t *testing.T) { // issue 10, A6

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/gocurator/curator/internal/conn"
 	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/wait"
@@ -131,13 +129,7 @@ var optional = map[proto.Op]string{
 // the connection then, so the client does not ask again.
 func (c *core) noteUnknown(op proto.Op, err error) bool {
 	why, known := optional[op]
-	if !known {
-		return false
-	}
-	unknown := errors.Is(err, ErrUnimplemented)
-	if op == proto.OpCreateContainer && errors.Is(err, zk.ErrBadArguments) {
-		unknown = true // a newer Keeper, if it ever restores sessions
-	}
+	unknown := known && errors.Is(err, ErrUnimplemented)
 	if unknown && why == "" {
 		c.unknownOps.Store(op, true)
 	}
