@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -36,27 +35,24 @@ func (c *core) repeat(ctx context.Context, persist bool, attempt func(l *Connect
 	if persist {
 		limit, mayPass = noLimit, retry.MayPass
 	}
-	var used *Connection // by the last try
-	try := func() error {
+	var next func() time.Duration // the next pause; nil: none was needed yet
+	unknown := false              // a try before the last one was lost
+	for {
 		tries++
-		var err error
-		if used, err = c.awaitLink(ctx, pinned, limit); err != nil {
-			return err
+		var used *Connection
+		if used, err = c.awaitLink(ctx, pinned, limit); err == nil {
+			err = attempt(used)
 		}
-		return attempt(used)
-	}
-	err = try()
-	if !mayPass(err) || HintsOf(ctx).Once && !persist {
-		return tries, err
-	}
-	next := c.cfg.Policy.NewBackOff().NextBackOff
-	if persist {
-		pauses := connectPauses()
-		next = pauses.Next
-	}
-	unknown := false // a try before the last one was lost
-	for mayPass(err) {
-		unknown = unknown || retry.Unknown(err)
+		if !mayPass(err) || HintsOf(ctx).Once && !persist {
+			break
+		}
+		if next == nil {
+			next = c.cfg.Policy.NewBackOff().NextBackOff
+			if persist {
+				pauses := connectPauses()
+				next = pauses.Next
+			}
+		}
 		d := next()
 		if d < 0 && ctx.Err() == nil && c.ctx.Err() == nil {
 			if tries > 1 {
@@ -68,10 +64,7 @@ func (c *core) repeat(ctx context.Context, persist bool, attempt func(l *Connect
 			err = fmt.Errorf("%w: %w", ended, err)
 			break
 		}
-		err = try()
-	}
-	if err != nil && c.ctx.Err() != nil && !errors.Is(err, ErrClosed) {
-		err = fmt.Errorf("%w: %w", ErrClosed, err)
+		unknown = unknown || retry.Unknown(err)
 	}
 	return tries, afterTries(err, unknown)
 }
