@@ -50,10 +50,11 @@ func New(servers []string, opts ...Option) (*Client, error) {
 	case len(servers) == 0 && cfg.Servers == nil:
 		return nil, fmt.Errorf("%w: no servers", ErrBadArgument)
 	case cfg.Servers == nil:
-		var err error
-		if cfg.Servers, err = fixedServers(servers); err != nil {
+		list, err := withPorts(servers)
+		if err != nil {
 			return nil, err
 		}
+		cfg.Servers = func(context.Context) ([]string, error) { return list, nil }
 	}
 	if cfg.Dial == nil {
 		cfg.Dial = new(net.Dialer).DialContext
@@ -118,6 +119,13 @@ func (c *Client) ErrorPolicy() connstate.ErrorPolicy { return c.config.errorPoli
 
 // DefaultData is what nodes hold that are created without data of their own.
 func (c *Client) DefaultData() []byte { return slices.Clone(c.config.data) }
+
+func (c *Client) orDefault(data []byte) []byte {
+	if data == nil {
+		return c.config.data
+	}
+	return data
+}
 
 // RetryPolicy is the policy under which operations are repeated.
 func (c *Client) RetryPolicy() retry.Policy { return c.config.Policy }

@@ -63,10 +63,7 @@ func (c *Client) Compressed() Compressed { return Compressed{c} }
 
 // Create is [Client.Create] with data that are compressed, the client's default data as well.
 func (v Compressed) Create(ctx context.Context, path string, data []byte, opts ...CreateOption) (string, error) {
-	if data == nil {
-		data = v.client.config.data
-	}
-	return v.client.Create(ctx, path, Compress(data), opts...)
+	return v.client.Create(ctx, path, Compress(v.client.orDefault(data)), opts...)
 }
 
 // Set is [Client.Set] with data that are compressed. nil data are empty data.

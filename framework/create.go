@@ -7,13 +7,14 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/opt"
 )
 
 // CreateOption says how [Client.Create] makes a node. Create refuses bad values with [ErrBadArgument].
 type CreateOption func(*creation) error
 
 // creation is what the options of one Create add up to.
-type creation engine.Creation
+type creation = engine.Creation
 
 // As sets the node's mode. The default is [Persistent].
 func As(mode Mode) CreateOption {
@@ -94,17 +95,19 @@ func StatTo(stat *zk.Stat) CreateOption {
 	}
 }
 
-func (o creation) check(path string) error {
-	mode := Mode(o.Mode)
-	if o.TTL > 0 && mode != Persistent && mode != PersistentSequential {
-		return fmt.Errorf("%w: TTL with create mode %v", ErrBadArgument, mode)
+// newCreation applies the options for a node at path. The error says what is wrong with them, or with the path.
+func newCreation(path string, opts []CreateOption) (o creation, err error) {
+	if err := opt.Apply(&o, opts); err != nil {
+		return o, err
 	}
-	return validateNew(path, o.sequential())
+	if mode := Mode(o.Mode); o.TTL > 0 && mode != Persistent && mode != PersistentSequential {
+		return o, fmt.Errorf("%w: TTL with create mode %v", ErrBadArgument, mode)
+	}
+	return o, validateNew(path, isSequential(o.Mode))
 }
 
-func (o creation) sequential() bool {
-	return o.Mode == zk.FlagSequence || o.Mode == zk.FlagEphemeralSequential
-}
+// isSequential reports whether a node with these flags gets a number.
+func isSequential(flags int32) bool { return flags&zk.FlagSequence != 0 }
 
 // Mode is the kind of a node.
 type Mode int32

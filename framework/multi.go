@@ -119,13 +119,13 @@ func (c *Client) step(op any) (step, error) {
 		default:
 			return step{path: op.Path}, fmt.Errorf("%w: create flags %d in a multi", ErrBadArgument, op.Flags)
 		}
-		return c.createStep(kind, op, 0), validateNew(op.Path, op.Flags&zk.FlagSequence != 0)
+		return c.createStep(kind, op, 0)
 	case *zk.CreateTTLRequest:
 		if op.Flags != zk.FlagTTL && op.Flags != zk.FlagPersistentSequentialWithTTL || op.Ttl <= 0 {
 			return step{path: op.Path}, fmt.Errorf("%w: create flags %d with a TTL of %d ms in a multi", ErrBadArgument, op.Flags, op.Ttl)
 		}
 		r := &zk.CreateRequest{Path: op.Path, Data: op.Data, Acl: op.Acl, Flags: op.Flags}
-		return c.createStep(proto.OpCreateTTL, r, op.Ttl), validateNew(op.Path, op.Flags == zk.FlagPersistentSequentialWithTTL)
+		return c.createStep(proto.OpCreateTTL, r, op.Ttl)
 	case *zk.SetDataRequest:
 		r := proto.SetDataRequest{Path: c.engine.Real(op.Path), Data: op.Data, Version: op.Version}
 		return step{"set", op.Path, proto.MultiOp{Op: proto.OpSetData, Body: &r}}, ValidatePath(op.Path)
@@ -139,11 +139,11 @@ func (c *Client) step(op any) (step, error) {
 	return step{}, fmt.Errorf("%w: %T in a multi", ErrBadArgument, given)
 }
 
-func (c *Client) createStep(kind proto.Op, op *zk.CreateRequest, ttl int64) step {
+func (c *Client) createStep(kind proto.Op, op *zk.CreateRequest, ttl int64) (step, error) {
 	r := &proto.CreateRequest{Path: c.engine.RealNew(op.Path), Data: op.Data, ACL: engine.ProtoACL(op.Acl), Flags: op.Flags, TTL: ttl}
 	r.WithTTL = kind == proto.OpCreateTTL
 	if op.Acl == nil {
 		r.ACL = engine.ProtoACL(c.engine.ACLAt(r.Path))
 	}
-	return step{"create", op.Path, proto.MultiOp{Op: kind, Body: r}}
+	return step{"create", op.Path, proto.MultiOp{Op: kind, Body: r}}, validateNew(op.Path, isSequential(op.Flags))
 }

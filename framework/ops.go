@@ -9,7 +9,6 @@ import (
 
 	"github.com/gocurator/curator/internal/conn"
 	"github.com/gocurator/curator/internal/engine"
-	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/retry"
 )
@@ -25,18 +24,11 @@ import (
 // [Protected] the node may be there. [ErrUnimplemented] means that the server makes no
 // containers, or no nodes with a TTL, or knows nothing of [StatTo].
 func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...CreateOption) (string, error) {
-	var o creation
-	err := opt.Apply(&o, opts)
-	if err == nil {
-		err = o.check(path)
-	}
+	o, err := newCreation(path, opts)
 	if err != nil {
 		return "", opError("create", path, err)
 	}
-	if data == nil {
-		data = c.config.data
-	}
-	created, err := c.engine.Create(ctx, path, data, engine.Creation(o))
+	created, err := c.engine.Create(ctx, path, c.orDefault(data), o)
 	return created, opError("create", path, err)
 }
 

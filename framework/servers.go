@@ -33,23 +33,21 @@ func ParseConnectString(s string) (servers []string, chroot string, err error) {
 		return nil, "", fmt.Errorf("connect string %q: %w", s, err)
 	}
 	for host := range strings.SplitSeq(hosts, ",") {
-		if strings.TrimSpace(host) == "" {
-			continue // as Java does
+		if strings.TrimSpace(host) != "" { // as Java does
+			servers = append(servers, host)
 		}
-		server, err := engine.WithPort(host)
-		if err != nil {
-			return nil, "", fmt.Errorf("connect string %q: %w", s, err)
-		}
-		servers = append(servers, server)
 	}
 	if len(servers) == 0 {
 		return nil, "", fmt.Errorf("%w: connect string %q names no server", ErrBadArgument, s)
 	}
+	if servers, err = withPorts(servers); err != nil {
+		return nil, "", fmt.Errorf("connect string %q: %w", s, err)
+	}
 	return servers, chroot, nil
 }
 
-// fixedServers is the server list of New's first argument.
-func fixedServers(servers []string) (ServerList, error) {
+// withPorts returns a copy of servers, each with a port.
+func withPorts(servers []string) ([]string, error) {
 	list := make([]string, len(servers))
 	for i, s := range servers {
 		address, err := engine.WithPort(s)
@@ -58,5 +56,5 @@ func fixedServers(servers []string) (ServerList, error) {
 		}
 		list[i] = address
 	}
-	return func(context.Context) ([]string, error) { return list, nil }, nil
+	return list, nil
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/internal/engine"
-	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/internal/proto"
 )
 
@@ -91,19 +90,14 @@ func (c *Client) CountDescendants(ctx context.Context, path string) (int, error)
 // made again. If CreateOrSet fails, and may have made the node or set its data, [retry.Unknown] is true. It is Curator's
 // create().orSetData().
 func (c *Client) CreateOrSet(ctx context.Context, path string, data []byte, opts ...CreateOption) (created bool, err error) {
-	var o creation
-	if err = opt.Apply(&o, opts); err == nil && (o.Protected || o.sequential()) {
+	const op = "createOrSet"
+	o, err := newCreation(path, opts)
+	if err == nil && (o.Protected || isSequential(o.Mode)) {
 		err = fmt.Errorf("%w: nothing can be set with a protected or sequential name", ErrBadArgument)
 	}
-	if err == nil {
-		err = o.check(path)
-	}
 	if err != nil {
-		return false, opError("createOrSet", path, err)
+		return false, opError(op, path, err)
 	}
-	if data == nil {
-		data = c.config.data
-	}
-	created, err = c.engine.CreateOrSet(ctx, path, data, engine.Creation(o))
-	return created, opError("createOrSet", path, err)
+	created, err = c.engine.CreateOrSet(ctx, path, c.orDefault(data), o)
+	return created, opError(op, path, err)
 }
