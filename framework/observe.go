@@ -128,31 +128,23 @@ func combine(observers []Observer) *Observer {
 
 // all calls one function of each observer.
 func all[E any](observers []Observer, pick func(Observer) func(context.Context, E)) func(context.Context, E) {
-	var fs []func(context.Context, E)
-	for _, o := range observers {
-		if f := pick(o); f != nil {
-			fs = append(fs, f)
-		}
-	}
 	return func(ctx context.Context, e E) {
-		for _, f := range fs {
-			f(ctx, e)
+		for _, o := range observers {
+			if f := pick(o); f != nil {
+				f(ctx, e)
+			}
 		}
 	}
 }
 
 // chain is all for functions that hand a context on.
 func chain[E any](observers []Observer, pick func(Observer) func(context.Context, E) context.Context) func(context.Context, E) context.Context {
-	var fs []func(context.Context, E) context.Context
-	for _, o := range observers {
-		if f := pick(o); f != nil {
-			fs = append(fs, f)
-		}
-	}
 	return func(ctx context.Context, e E) context.Context {
-		for _, f := range fs {
-			if next := f(ctx, e); next != nil {
-				ctx = next
+		for _, o := range observers {
+			if f := pick(o); f != nil {
+				if next := f(ctx, e); next != nil {
+					ctx = next
+				}
 			}
 		}
 		return ctx
