@@ -14,15 +14,12 @@
 // the last without a server: see docs/RELIABILITY.md. A session that is over never
 // comes back; the client makes a new one.
 //
-//	Client ── Session ── one TCP connection (internal/conn)
-//	             ╰────── the next connection of the same session
-//
 // # go-zookeeper
 //
 // The types and errors of the API are go-zookeeper's (zk.Stat, zk.ACL, zk.Event, zk.ErrNoNode, the requests
 // of a Multi), because users know them and their code need not change. Its zk.Conn is not used: it may run
 // queued requests in another session, lose watches without a word, hang when it is closed, and it knows no
-// persistent watches. In this repository only tests and benchmarks use it, to compare.
+// persistent watches.
 //
 // [WithObserver] reports operations, states and locks, for metrics and traces.
 //

@@ -130,7 +130,7 @@ func ProtoACL(acl []zk.ACL) []proto.ACL {
 // server says so; -1 is none. The others have no failure of their own, or are said to be inconsistent with the one that has.
 func MultiFailure(results []proto.MultiResult, n int) (int, error) {
 	if len(results) != n {
-		return -1, doubtful{fmt.Errorf("%w: %d results of %d operations", proto.ErrMalformed, len(results), n)}
+		return -1, doubtful{fmt.Errorf("%w: %d results for %d operations", proto.ErrMalformed, len(results), n)}
 	}
 	for _, inconsistent := range []bool{false, true} {
 		for i, r := range results {

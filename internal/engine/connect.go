@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// settled is how long a connection must have lasted for the next to be made without a pause.
-	settled = time.Second
+	// youth is how long a connection must have lasted for the next to be made without a pause.
+	youth = time.Second
 
 	// remembered is for how long a server that failed is tried after the others.
 	remembered = 30 * time.Second
@@ -105,7 +105,7 @@ func (f *connector) ended(l *Connection) {
 		now := time.Now()
 		f.failed[l.target.server], f.failed[l.target.address] = now, now
 	}
-	young := time.Since(l.began) < settled
+	young := time.Since(l.began) < youth
 	if !young || l.useful.Load() {
 		f.young.Reset()
 	}

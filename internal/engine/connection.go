@@ -66,7 +66,7 @@ func newLink(s *Session, t target, c *conn.Conn, cfg *Config) *Connection {
 
 // up reports whether the connection is of use, as far as we know.
 func (l *Connection) up() bool {
-	return !wait.Closed(l.down) && (l.session == nil || l.session.Err() == nil)
+	return !wait.Closed(l.down) && l.session.Err() == nil
 }
 
 var errLeft = errors.New("the connection is not needed any more")

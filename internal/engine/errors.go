@@ -13,12 +13,11 @@ import (
 
 // Errors that package framework documents.
 var (
-	ErrClosed           error = &overError{"client is closed", nil}
-	ErrLost                   = errors.New("lost")
-	ErrSessionLost      error = &overError{"session lost", ErrLost}
-	ErrSuspended        error = &overError{"connection suspended", ErrLost}
-	ErrUnimplemented          = conn.CodeError(proto.Unimplemented)
-	ErrWatchUnsupported       = errors.New("persistent watches are not supported by the server")
+	ErrClosed        error = &overError{"client is closed", nil}
+	ErrLost                = errors.New("lost")
+	ErrSessionLost   error = &overError{"session lost", ErrLost}
+	ErrSuspended     error = &overError{"connection suspended", ErrLost}
+	ErrUnimplemented       = conn.CodeError(proto.Unimplemented)
 )
 
 // overError is a sentinel for what stays over, whatever is wrapped beside.

@@ -9,9 +9,9 @@ import (
 
 // TestObservingCostsNothingWhenUnset compares an operation with the same without any hook.
 func TestObservingCostsNothingWhenUnset(t *testing.T) {
-	c := &core{life: life{ctx: context.Background()}}
-	c.now.Set(func(n *inUse) { n.link = &Connection{} })
 	ctx := context.Background()
+	c := &core{life: life{ctx: ctx}}
+	c.now.Set(func(n *inUse) { n.link = &Connection{session: &Session{ctx: ctx}} })
 	attempt := func(*Connection) error { return nil }
 	bare := testing.AllocsPerRun(1000, func() { _, _ = c.repeat(ctx, false, attempt) })
 	unset := testing.AllocsPerRun(1000, func() { _ = c.Do(ctx, "get", "/a", attempt) })

@@ -6,7 +6,7 @@ import (
 	"github.com/gocurator/curator/internal/uuid"
 )
 
-// Join returns the path of a child of parent, which may be the root.
+// Join is as in package framework, and so are Split and Unprotected.
 func Join(parent, child string) string {
 	if parent == "/" {
 		return "/" + child
@@ -14,7 +14,6 @@ func Join(parent, child string) string {
 	return parent + "/" + child
 }
 
-// Split returns the parent's path and the last element of an absolute path: the inverse of [Join].
 func Split(path string) (parent, child string) {
 	i := strings.LastIndexByte(path, '/')
 	if i <= 0 {
@@ -28,9 +27,6 @@ const protectedPrefix = "_c_"
 
 func protectedName(id, name string) string { return protectedPrefix + id + "-" + name }
 
-// Unprotected splits the name of a [Protected] node into the name that Create was
-// given, and the id, which is a UUID. Any other name is returned as it is, with an
-// empty id.
 func Unprotected(child string) (name, id string) {
 	rest, found := strings.CutPrefix(child, protectedPrefix)
 	if !found || len(rest) <= uuid.Length || rest[uuid.Length] != '-' || !uuid.Valid(rest[:uuid.Length]) {

@@ -70,30 +70,23 @@ func newSession(c *core, g conn.Grant, sent time.Time) *Session {
 	return s
 }
 
-// ID is the server's name for the session: the ephemeralOwner of its nodes.
+// ID is as in framework.Session, and so are Timeout, Done, Err, Context and Depend.
 func (s *Session) ID() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.grant.Session
 }
 
-// Timeout is what the servers granted, which may differ from what was asked for.
 func (s *Session) Timeout() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.grant.Timeout
 }
 
-// Done is closed when the session is over.
-func (s *Session) Done() <-chan struct{} { return s.ctx.Done() }
-
-// Err is nil until the session is over, and then [ErrSessionLost] or [ErrClosed].
-func (s *Session) Err() error { return context.Cause(s.ctx) }
-
-// Context is done when the session is over, with Err as its cause.
+func (s *Session) Done() <-chan struct{}    { return s.ctx.Done() }
+func (s *Session) Err() error               { return context.Cause(s.ctx) }
 func (s *Session) Context() context.Context { return s.ctx }
 
-// Depend calls notify, once, as soon as nobody may depend on the session any more: see framework.Session.
 func (s *Session) Depend(policy connstate.ErrorPolicy, notify func(cause error)) (stop func() bool, err error) {
 	d := &dependent{policy, notify}
 	s.mu.Lock()

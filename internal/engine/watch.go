@@ -201,6 +201,9 @@ func (c Client) addWatch(l *Connection, path string, mode Mode, f func(zk.Event)
 	return w, send(l, q)
 }
 
+// ErrWatchUnsupported is that of package framework.
+var ErrWatchUnsupported = errors.New("persistent watches are not supported by the server")
+
 // unsupported is err, or [ErrWatchUnsupported] if the server does not know the request.
 func unsupported(err error) error {
 	if errors.Is(err, ErrUnimplemented) {
