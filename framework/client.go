@@ -2,7 +2,6 @@ package framework
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -11,7 +10,6 @@ import (
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/opt"
-	"github.com/gocurator/curator/internal/session"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -104,14 +102,7 @@ func (c *Client) State() connstate.State { return c.engine.State() }
 // slow, blocks or panics delays nobody else; a panic is logged. If states pile up, some are left out, but never
 // [connstate.Lost] or the latest. Errors are [ErrBadArgument] if f is nil, and [ErrClosed].
 func (c *Client) Listen(f func(connstate.State)) (remove func(), err error) {
-	remove, err = c.engine.Listen(f)
-	switch {
-	case errors.Is(err, session.ErrClosed):
-		return nil, ErrClosed
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrBadArgument, err)
-	}
-	return remove, nil
+	return c.engine.Listen(f)
 }
 
 // ErrorPolicy is the policy of recipes that are not given another: see [WithErrorPolicy].

@@ -397,9 +397,11 @@ func TestWaitConnectedDoesNotReturnOnADeadLink(t *testing.T) {
 func TestAClientThatIsClosedSaysSo(t *testing.T) { // issue 10, B4
 	client := newClient(t, zktest.NewServer(t))
 	require.Equal(t, connstate.Connected, client.State())
+	_, err := client.Listen(nil)
+	require.ErrorIs(t, err, framework.ErrBadArgument)
 	require.NoError(t, client.Close())
 	require.Zero(t, client.State())
-	_, err := client.Listen(func(connstate.State) {})
+	_, err = client.Listen(func(connstate.State) {})
 	require.ErrorIs(t, err, framework.ErrClosed)
 }
 

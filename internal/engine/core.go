@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -51,9 +52,12 @@ func (c *core) State() connstate.State {
 	return c.states.State()
 }
 
-// Listen is [session.Machine.Listen].
+// Listen is [session.Machine.Listen], with [ErrClosed] of this package.
 func (c *core) Listen(f func(connstate.State)) (remove func(), err error) {
-	return c.states.Listen(f)
+	if remove, err = c.states.Listen(f); errors.Is(err, session.ErrClosed) {
+		err = ErrClosed
+	}
+	return remove, err
 }
 
 // WaitConnected returns when there is a connection, however long that takes.

@@ -1,15 +1,13 @@
 package session
 
 import (
-	"errors"
+	"fmt"
 	"runtime/debug"
 	"slices"
 
 	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/internal/opt"
 )
-
-// ErrNilListener is what Listen returns for a nil function.
-var ErrNilListener = errors.New("nil state listener")
 
 // listener is a function and the states that it was not called with yet.
 type listener struct {
@@ -37,13 +35,13 @@ func (l *listener) add(to connstate.State) {
 // Listen registers f. It is called with every new state from now on, not with the current one: in order, one
 // call at a time, on a goroutine of the machine. f may block, and may call the machine. If f panics, the panic
 // is logged, and f stays registered. If states pile up, some are left out, but never Lost or the latest. The error is
-// [ErrNilListener] if f is nil, and [ErrClosed] after Close.
+// [opt.ErrBadArgument] if f is nil, and [ErrClosed] after Close.
 //
 // remove unregisters f, and may be called again. It does not wait: one call of f may be running, or about to
 // begin, when it returns.
 func (m *Machine) Listen(f func(connstate.State)) (remove func(), err error) {
 	if f == nil {
-		return nil, ErrNilListener
+		return nil, fmt.Errorf("%w: nil state listener", opt.ErrBadArgument)
 	}
 	l := &listener{f: f}
 	m.mu.Lock()

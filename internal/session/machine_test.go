@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/internal/session"
 )
 
@@ -268,7 +269,7 @@ func TestAnObserverHearsOfTheStateBeforeAndOfTheEnd(t *testing.T) {
 
 func TestNilListenerIsRefused(t *testing.T) { // KZ-CST-04
 	_, err := session.NewMachine(nil).Listen(nil)
-	require.ErrorIs(t, err, session.ErrNilListener)
+	require.ErrorIs(t, err, opt.ErrBadArgument)
 }
 
 func ExampleMachine() {
