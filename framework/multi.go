@@ -77,7 +77,7 @@ func (e *MultiError) Unwrap() error { return e.Err }
 
 // responses are the results as the caller gets them.
 func (c *Client) responses(steps []step, results []proto.MultiResult) []zk.MultiResponse {
-	if results == nil || len(results) != len(steps) {
+	if len(results) != len(steps) {
 		return nil
 	}
 	responses := make([]zk.MultiResponse, len(results))
