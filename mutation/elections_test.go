@@ -15,6 +15,12 @@ var electionBugs = []mutation{
 		pkg:   "recipes/leader", test: "TestNodeStaysUntilTheWorkHasReturned",
 	},
 	{
+		name:  "a term that is lost before the function is called ends Run",
+		file:  "recipes/leader/run.go",
+		edits: []edit{{old: "return o, nil // own has ended, too", new: "return o, err // own has ended, too"}},
+		pkg:   "recipes/leader", test: "TestATermThatIsLostBeforeTheWorkBegins",
+	},
+	{
 		name:  "the leader's node is deleted before its term ends",
 		file:  "recipes/leader/run.go",
 		edits: []edit{{old: "o.failed = f(", new: "_, _ = e.client.DeleteGuaranteed(ctx, hold.Path())\n\t\to.failed = f("}},

@@ -467,6 +467,53 @@ func TestALogThatStandsStillDoesNotKeepTheNode(t *testing.T) {
 	}
 }
 
+// looked is a context that calls look each time it is asked whether it has ended. A campaign asks a last time when it has
+// a term.
+type looked struct {
+	context.Context
+	look func()
+}
+
+func (l looked) Err() error {
+	l.look()
+	return l.Context.Err()
+}
+
+// TestATermThatIsLostBeforeTheWorkBegins: Lead returns the loss, Run goes on, and neither calls the function with that
+// term.
+func TestATermThatIsLostBeforeTheWorkBegins(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		e, losses := w.election(), 10 // some may come before there is a term: then the campaign begins again
+		ctx := looked{t.Context(), func() {
+			names := w.nodes()
+			if losses == 0 || len(names) == 0 {
+				return
+			}
+			losses--
+			stat, err := w.server.Stat("/election/" + names[0])
+			assert.NoError(t, err)
+			assert.NoError(t, w.server.ExpireSession(stat.EphemeralOwner))
+			w.soon()
+		}}
+		err := e.Lead(ctx, func(context.Context, *leader.Term) error {
+			t.Error("the term was lost before")
+			return nil
+		})
+		require.ErrorIs(t, err, framework.ErrSessionLost)
+
+		losses = 3
+		done := errors.New("done")
+		err = e.Run(ctx, func(ctx context.Context, term *leader.Term) error {
+			assert.Zero(t, losses)
+			assert.NoError(t, ctx.Err())
+			assert.NoError(t, term.Err())
+			return done
+		})
+		require.ErrorIs(t, err, done)
+		require.Empty(t, w.nodes())
+	})
+}
+
 // TestRunPausesAfterShortTerms has a function that returns at once.
 func TestRunPausesAfterShortTerms(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
