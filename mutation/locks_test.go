@@ -80,8 +80,14 @@ var lockBugs = []mutation{
 	{
 		name:  "a group ends after its hold",
 		file:  "recipes/internal/queue/hold.go",
-		edits: []edit{{old: "\t\tg.end(cause)", new: "\t\tgo g.end(cause)"}},
+		edits: []edit{{old: "\t\tend(cause)", new: "\t\tgo end(cause)"}},
 		pkg:   "recipes/internal/queue", test: "TestGroupEndsBeforeAReleaseIsSent",
+	},
+	{
+		name:  "a hold that ends while it is put into a group does not end that",
+		file:  "recipes/internal/queue/group.go",
+		edits: []edit{{old: "\th.lease.mu.Lock()\n\tdefer h.lease.mu.Unlock()\n\tif err := h.Err(); err", new: "\terr := h.Err()\n\th.lease.mu.Lock()\n\tdefer h.lease.mu.Unlock()\n\tif err"}},
+		pkg:   "recipes/internal/queue", test: "TestGroupOfAHoldThatEndsMeanwhile",
 	},
 	{
 		name:  "WithMaxHold has no effect after a suspension",

@@ -22,6 +22,14 @@ func (h *Hold) ReleaseDuring(f func()) bool {
 	return true
 }
 
+// EndDuring ends the hold as a release does, with a call of f just before.
+func (h *Hold) EndDuring(f func()) {
+	h.lease.mu.Lock()
+	defer h.lease.mu.Unlock()
+	f()
+	h.end(ErrReleased)
+}
+
 // Lose has the lease be lost.
 func (h *Hold) Lose(cause error) { h.lease.lose(cause) }
 

@@ -25,20 +25,15 @@ func NewGroup(holds []*Hold) *Group {
 	return g
 }
 
-// join has g end with the hold. A goroutine that waits for the hold's context would end it later, perhaps after
-// somebody else has acquired.
+// join has g end with the hold, also if that has ended. A goroutine that waits for the hold's context would end it later,
+// perhaps after somebody else has acquired.
 func (h *Hold) join(g *Group) {
-	l := h.lease
-	l.mu.Lock()
-	held := slices.Contains(l.holds, h) // if not, its context may end a moment later
-	if held {
-		h.groups = append(h.groups, g)
-	}
-	l.mu.Unlock()
+	h.lease.mu.Lock()
+	defer h.lease.mu.Unlock()
 	if err := h.Err(); err != nil {
 		g.end(err)
-	} else if !held {
-		g.end(ErrReleased)
+	} else {
+		h.groups = append(h.groups, g.end)
 	}
 }
 

@@ -347,9 +347,9 @@ func Leave(holds []*Hold) {
 type Hold struct {
 	lease  *lease
 	own    context.Context
-	cancel context.CancelCauseFunc // of own
-	ctx    context.Context         // own with the values of the context that it was acquired with
-	groups []*Group                // that end with the hold; guarded by lease.mu
+	cancel context.CancelCauseFunc   // of own
+	ctx    context.Context           // own with the values of the context that it was acquired with
+	groups []context.CancelCauseFunc // each ends one that the hold is in; guarded by lease.mu
 }
 
 // Context is that of lock.Hold.
@@ -456,8 +456,8 @@ func (h *Hold) endAlone(lend bool) (dropped, error) {
 // that its contexts have, too.
 func (h *Hold) end(cause error) {
 	h.cancel(cause)
-	for _, g := range h.groups {
-		g.end(cause)
+	for _, end := range h.groups {
+		end(cause)
 	}
 	h.groups = nil
 }

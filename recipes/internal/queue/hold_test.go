@@ -59,25 +59,19 @@ func TestGroupEndsBeforeAReleaseIsSent(t *testing.T) {
 	require.ErrorIs(t, late.Err(), queue.ErrReleased, "it has ended before")
 }
 
-// TestGroupOfAHoldThatIsBeingReleased: Release is held up after it has ended the groups of its hold, and before it ends the hold.
-func TestGroupOfAHoldThatIsBeingReleased(t *testing.T) {
-	q := newQueue(t, testbed.InProcess(t).Client(t), "/lock")
-	outer := acquire(t, q)
-	inner, err := q.Acquire(outer.Context())
-	require.NoError(t, err)
-	before := queue.NewGroup([]*queue.Hold{inner, outer})
-	for range 40_000 { // contexts that end with the group, one after the other
-		_, cancel := context.WithCancel(before.Context())
-		defer cancel()
-	}
-	released := make(chan error, 1)
-	go func() { released <- inner.Release() }()
-	testbed.Receive(t, before.Done(), "the end of the group")
-	group := queue.NewGroup([]*queue.Hold{inner, outer})
-	require.NoError(t, testbed.Receive(t, released, "the release"))
+// TestGroupOfAHoldThatEndsMeanwhile: a hold ends while it is put into a group.
+func TestGroupOfAHoldThatEndsMeanwhile(t *testing.T) {
+	client := testbed.InProcess(t).Client(t)
+	first, second := acquire(t, newQueue(t, client, "/a")), acquire(t, newQueue(t, client, "/b"))
+	made := make(chan *queue.Group)
+	first.EndDuring(func() {
+		go func() { made <- queue.NewGroup([]*queue.Hold{first, second}) }()
+		running(t, "(*Hold).join")
+	})
+	group := testbed.Receive(t, made, "the group")
 	require.ErrorIs(t, group.Err(), queue.ErrReleased)
-	require.NoError(t, outer.Err(), "the lease is still held")
-	require.NoError(t, outer.Release())
+	require.NoError(t, second.Err())
+	require.NoError(t, group.Release())
 }
 
 // TestContextsOfAHoldThatIsBeingReleasedEndFirst: the time of WithMaxHold passes while one of two holds of a lease is being released.
