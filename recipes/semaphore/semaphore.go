@@ -36,11 +36,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cenkalti/backoff/v4"
-
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/recipes/internal/follow"
 	"github.com/gocurator/curator/recipes/internal/queue"
@@ -217,27 +214,13 @@ func (s *Semaphore) acquire(ctx context.Context, op string, n int, mayWait bool)
 
 // obtain tries the leases first, and queues if it may wait. If a node is lost before it has all leases, it begins again.
 func (s *Semaphore) obtain(ctx context.Context, n int, mayWait bool) ([]*queue.Hold, error) {
-	var pauses backoff.BackOff
-	for {
+	return queue.Repeat(ctx, s.client, func() ([]*queue.Hold, error) {
 		holds, err := s.try(ctx, n)
 		if mayWait && errors.Is(err, ErrNotAcquired) {
 			holds, err = s.wait(ctx, n)
 		}
-		var lost *lostNode
-		if !errors.As(err, &lost) {
-			return holds, err
-		}
-		if pauses == nil {
-			pauses = s.client.RetryPolicy().NewBackOff()
-		}
-		pause := pauses.NextBackOff()
-		if pause == backoff.Stop {
-			return nil, lost.error
-		}
-		if engine.Sleep(ctx, engine.Of(s.client), pause) != nil {
-			return nil, engine.Of(s.client).GaveUp(ctx, nil)
-		}
-	}
+		return holds, err
+	})
 }
 
 // try acquires n leases if they are free and nobody waits.
@@ -259,12 +242,6 @@ func (s *Semaphore) admit(n int) error {
 	return nil
 }
 
-// lostNode means that the node in the queue or that of a lease was deleted before we had all leases, by the end of the session or
-// by somebody else.
-type lostNode struct{ error }
-
-func (l *lostNode) Unwrap() error { return l.error }
-
 // useless is why we gave up waiting by ourselves.
 type useless struct{ error }
 
@@ -275,7 +252,7 @@ func (s *Semaphore) wait(ctx context.Context, n int) ([]*queue.Hold, error) {
 		return nil, err
 	}
 	first, cancel := context.WithCancelCause(ctx)
-	defer context.AfterFunc(front.Context(), func() { cancel(useless{&lostNode{front.Err()}}) })()
+	defer context.AfterFunc(front.Context(), func() { cancel(useless{&queue.NodeLost{Cause: front.Err()}}) })()
 	followed := make(chan struct{})
 	go func() { // ends with first
 		defer close(followed)
@@ -287,7 +264,7 @@ func (s *Semaphore) wait(ctx context.Context, n int) ([]*queue.Hold, error) {
 		}
 	}()
 	holds, err := s.take(first, n, s.leases.Acquire)
-	var lost *lostNode
+	var lost *queue.NodeLost
 	if errors.As(err, &lost) && first.Err() == nil {
 		// It is still our turn: what we have just given back is free, and nobody overtakes us.
 		holds, err = s.take(first, n, s.leases.Acquire)
@@ -355,7 +332,7 @@ func alive(holds []*queue.Hold) ([]*queue.Hold, error) {
 	for _, h := range holds {
 		if err := h.Err(); err != nil {
 			queue.Leave(holds)
-			return nil, &lostNode{err}
+			return nil, &queue.NodeLost{Cause: err}
 		}
 	}
 	return holds, nil

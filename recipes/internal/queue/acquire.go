@@ -110,26 +110,33 @@ func (q *Queue) unreachable(ctx context.Context, err error) error {
 
 // contend acquires a new hold in the servers' queue: with w, if that is there already, and then in one session after the other.
 func (q *Queue) contend(ctx context.Context, w *waiter, wait bool) (*Hold, error) {
+	return Repeat(ctx, q.client, func() (*Hold, error) {
+		first := w
+		w = nil
+		return q.acquire(ctx, first, wait)
+	})
+}
+
+// Repeat calls acquire, and again after each [NodeLost], as often as the retry policy of the client allows.
+func Repeat[T any](ctx context.Context, client *framework.Client, acquire func() (T, error)) (acquired T, err error) {
 	var pauses backoff.BackOff
 	for {
-		h, err := q.acquire(ctx, w, wait)
-		if err == nil {
-			return h, nil
+		if acquired, err = acquire(); err == nil {
+			return acquired, nil
 		}
-		var lost *nodeLost
+		var lost *NodeLost
 		if !errors.As(err, &lost) {
-			return nil, err
+			return acquired, err
 		}
-		w = nil
 		if pauses == nil {
-			pauses = q.client.RetryPolicy().NewBackOff()
+			pauses = client.RetryPolicy().NewBackOff()
 		}
 		pause := pauses.NextBackOff()
 		if pause == backoff.Stop {
-			return nil, lost.cause
+			return acquired, lost.Cause
 		}
-		if err := engine.Sleep(ctx, engine.Of(q.client), pause); err != nil {
-			return nil, err
+		if engine.Sleep(ctx, engine.Of(client), pause) != nil {
+			return acquired, engine.Of(client).GaveUp(ctx, nil)
 		}
 	}
 }
@@ -189,7 +196,7 @@ func (q *Queue) acquire(ctx context.Context, w *waiter, wait bool) (h *Hold, err
 	return nil, whyNot(ctx, session, err)
 }
 
-// whyNot says why an acquire in a session has failed: with a nodeLost if it may begin again.
+// whyNot says why an acquire in a session has failed: with a NodeLost if it may begin again.
 func whyNot(ctx context.Context, session *framework.Session, err error) error {
 	switch cause := session.Err(); {
 	case cause == nil || errors.Is(cause, framework.ErrClosed):
@@ -197,7 +204,7 @@ func whyNot(ctx context.Context, session *framework.Session, err error) error {
 	case ctx.Err() != nil:
 		return wait.Err(ctx) // both have ended; the caller asked for this one
 	default:
-		return &nodeLost{cause}
+		return &NodeLost{cause}
 	}
 }
 

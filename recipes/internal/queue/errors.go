@@ -34,12 +34,12 @@ type lossError struct{ text string }
 func (e *lossError) Error() string { return e.text }
 func (e *lossError) Unwrap() error { return framework.ErrLost }
 
-// nodeLost means that our node was deleted before we held, by the end of the session or by somebody else. So
-// acquire may begin again.
-type nodeLost struct{ cause error }
+// NodeLost means that a node of ours was deleted before we had all that we acquire, by the end of the session or by
+// somebody else. So the acquire may begin again: see [Repeat].
+type NodeLost struct{ Cause error }
 
-func (e *nodeLost) Error() string { return e.cause.Error() }
-func (e *nodeLost) Unwrap() error { return e.cause }
+func (e *NodeLost) Error() string { return e.Cause.Error() }
+func (e *NodeLost) Unwrap() error { return e.Cause }
 
 // givenUp is why a wait ends with ctx.
 func givenUp(ctx context.Context, notFree error) error {

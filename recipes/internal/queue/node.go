@@ -149,11 +149,11 @@ func (n *node) lastLease() *lease {
 	return n.lease
 }
 
-// depend has lost called as soon as the session is in trouble. The error is a nodeLost if we may begin again.
+// depend has lost called as soon as the session is in trouble. The error is a NodeLost if we may begin again.
 func (n *node) depend(policy connstate.ErrorPolicy, lost func(error)) (stop func() bool, err error) {
 	stop, err = n.session.Depend(policy, lost)
 	if errors.Is(err, framework.ErrSessionLost) && n.session.Err() == nil {
-		err = &nodeLost{errUnconfirmed}
+		err = &NodeLost{errUnconfirmed}
 	}
 	return stop, err
 }
@@ -163,7 +163,7 @@ func (n *node) begin(l *lease) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.state >= leaving {
-		return &nodeLost{ErrNodeDeleted}
+		return &NodeLost{ErrNodeDeleted}
 	}
 	n.state, n.lease = holding, l
 	return nil

@@ -161,7 +161,7 @@ func (w *waiter) sleep(ctx context.Context, changed <-chan struct{}, fired ...<-
 	case <-one[3]:
 	case <-changed:
 	case <-w.gone:
-		return &nodeLost{ErrNodeDeleted}
+		return &NodeLost{ErrNodeDeleted}
 	case <-w.session.Done():
 		return w.session.Err()
 	case <-ctx.Done():
@@ -193,7 +193,7 @@ func (w *waiter) lookListed(ctx context.Context) (children []string, err error) 
 		}
 	}
 	if !slices.Contains(children, w.Name()) {
-		return nil, &nodeLost{ErrNodeDeleted}
+		return nil, &NodeLost{ErrNodeDeleted}
 	}
 	return children, nil
 }
@@ -252,14 +252,14 @@ func (w *waiter) mayLookAhead(names []string) bool {
 	return standard && len(names) == 1 && !nearEnd(w.path)
 }
 
-// watchOwn watches our node, unless a watch is there. The error is a nodeLost if the node was deleted.
+// watchOwn watches our node, unless a watch is there. The error is a NodeLost if the node was deleted.
 func (w *waiter) watchOwn(ctx context.Context) error {
 	if w.own != nil && !wait.Closed(w.own.Done()) {
 		return nil
 	}
 	_, _, own, err := w.queue.client.GetW(ctx, w.path)
 	if errors.Is(err, zk.ErrNoNode) {
-		return &nodeLost{ErrNodeDeleted}
+		return &NodeLost{ErrNodeDeleted}
 	}
 	w.own = own
 	return err
