@@ -139,30 +139,3 @@ func (v *View) drop(name string) (m Member, why error) {
 	}
 	return m, why
 }
-
-// end ends the view: because of why, or if that is nil because its connection has ended or nobody uses it. All that use it
-// are notified, and list from then on.
-func (v *View) end(why error) {
-	v.mu.Lock()
-	if v.state == over {
-		v.mu.Unlock()
-		return
-	}
-	if v.state != ready {
-		close(v.ready)
-	}
-	v.state = over
-	close(v.done)
-	for _, c := range v.children {
-		c.wake()
-	}
-	left := v.rankings
-	v.children, v.rankings = nil, nil
-	v.mu.Unlock()
-	v.ended(v, why)
-	for _, r := range left {
-		for _, m := range r.members {
-			m.ViewEnded()
-		}
-	}
-}

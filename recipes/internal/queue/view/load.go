@@ -22,18 +22,5 @@ type load struct {
 	events int       // about nodes of others that have been deleted
 }
 
-// use notes that a lock is about to acquire with the view.
-func (v *View) use(now time.Time) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	l := &v.load
-	l.used = now
-	l.cycles++
-	if l.cycles >= 64 && v.state == ready { // what was long ago does not count
-		l.cycles /= 2
-		l.events /= 2
-	}
-}
-
 // heavy reports whether the view costs more than lists do.
 func (l *load) heavy() bool { return l.events > maxEvents*l.cycles+slack }

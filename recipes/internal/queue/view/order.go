@@ -24,6 +24,21 @@ func Sort(o Order, children []string) ([]string, error) {
 	return newRanking(o, slices.Values(children), len(children)).names()
 }
 
+// Member is a node of ours that the view has admitted. Its methods must not block.
+type Member interface {
+	Name() string
+	Order() Order // by which the queue of the node is sorted
+
+	// Joined is called when another node of the same Order has been created, and the node was the only one before.
+	Joined()
+
+	// Deleted is called when the node has been deleted.
+	Deleted()
+
+	// ViewEnded is called when the view has ended: list from now on.
+	ViewEnded()
+}
+
 // ranking is the children that belong to one kind of lock, sorted.
 type ranking struct {
 	order   Order

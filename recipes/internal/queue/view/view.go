@@ -4,9 +4,11 @@ package view
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/gocurator/curator/internal/wait"
 )
@@ -45,21 +47,6 @@ type child struct {
 
 	ours  bool            // it was admitted
 	waits []chan struct{} // each is closed when one of its children is deleted, or the view has ended
-}
-
-// Member is a node of ours that the view has admitted. Its methods must not block.
-type Member interface {
-	Name() string
-	Order() Order // by which the queue of the node is sorted
-
-	// Joined is called when another node of the same Order has been created, and the node was the only one before.
-	Joined()
-
-	// Deleted is called when the node has been deleted.
-	Deleted()
-
-	// ViewEnded is called when the view has ended: list from now on.
-	ViewEnded()
 }
 
 // Await returns when the view can be asked, or has ended.
@@ -152,6 +139,19 @@ func (c *child) wake() {
 	}
 }
 
+// use notes that a lock is about to acquire with the view.
+func (v *View) use(now time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	l := &v.load
+	l.used = now
+	l.cycles++
+	if l.cycles >= 64 && v.state == ready { // what was long ago does not count
+		l.cycles /= 2
+		l.events /= 2
+	}
+}
+
 // ranking returns the children that belong to a lock. One without members is kept for the next acquire, until there is
 // another. v.mu is held.
 func (v *View) ranking(o Order) *ranking {
@@ -162,4 +162,37 @@ func (v *View) ranking(o Order) *ranking {
 		v.rankings[o] = r
 	}
 	return r
+}
+
+// Why a view is not worth having. zk.ErrNoAuth and zk.ErrNoNode, for a node of the first list, say that, too.
+var (
+	errHeavy  = errors.New("it costs more than lists do")
+	errMissed = errors.New("no event came for a node")
+)
+
+// end ends the view: because of why, or if that is nil because its connection has ended or nobody uses it. All that use it
+// are notified, and list from then on.
+func (v *View) end(why error) {
+	v.mu.Lock()
+	if v.state == over {
+		v.mu.Unlock()
+		return
+	}
+	if v.state != ready {
+		close(v.ready)
+	}
+	v.state = over
+	close(v.done)
+	for _, c := range v.children {
+		c.wake()
+	}
+	left := v.rankings
+	v.children, v.rankings = nil, nil
+	v.mu.Unlock()
+	v.ended(v, why)
+	for _, r := range left {
+		for _, m := range r.members {
+			m.ViewEnded()
+		}
+	}
 }

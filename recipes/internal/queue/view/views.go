@@ -125,12 +125,6 @@ func (v *View) read(l engine.Link, names []string) (failed error) {
 	return failed
 }
 
-// Why a view is not worth having. zk.ErrNoAuth and zk.ErrNoNode, for a node of the first list, say that, too.
-var (
-	errHeavy  = errors.New("it costs more than lists do")
-	errMissed = errors.New("no event came for a node")
-)
-
 // untilIdle is how long the view stays if nobody uses it.
 func (v *View) untilIdle() time.Duration {
 	v.mu.Lock()
