@@ -205,7 +205,7 @@ var lockBugs = []mutation{
 	{
 		name:  "a node is kept although somebody has joined just before",
 		file:  "recipes/internal/queue/lend.go",
-		edits: []edit{{old: "if over || n.queue.isCrowded(n) {", new: "if over {"}},
+		edits: []edit{{old: "if over || n.isCrowded() {", new: "if over {"}},
 		pkg:   "recipes/internal/queue", test: "TestSomebodyJoinsWhileANodeBeginsToBeKept",
 	},
 	{

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,7 @@ func (q *Queue) Do(ctx context.Context, f func(ctx context.Context) error) error
 func (h *Hold) Requeue(ctx context.Context) (*Hold, error) {
 	q := h.lease.node.queue
 	// It does not re-enter this Queue. Holds of other Queues are there, so that the next hold's context re-enters them.
-	next, err := q.enterAgain(context.WithValue(ctx, heldKey{q}, (*Hold)(nil)), h)
+	next, err := q.enterAgain(context.WithValue(ctx, q, (*Hold)(nil)), h)
 	return next, q.opError("requeue", err)
 }
 
@@ -52,6 +53,13 @@ func (q *Queue) enter(ctx context.Context, wait bool) (*Hold, error) {
 		return outer.Again(ctx)
 	}
 	return q.obtain(ctx, nil, wait)
+}
+
+// HeldIn returns the hold of this Queue that ctx comes from, or nil. The hold may have ended. It is for recipes
+// of several queues: a read/write lock finds out with it whether a reader holds the write lock.
+func (q *Queue) HeldIn(ctx context.Context) *Hold {
+	h, _ := ctx.Value(q).(*Hold)
+	return h
 }
 
 // enterAgain ends a hold, and acquires a new one at the end of the queue.
@@ -83,8 +91,11 @@ func (q *Queue) obtain(ctx context.Context, old *lease, wait bool) (h *Hold, err
 		w, err = q.replace(ctx, old)
 	case q.local.lends():
 		var n *node
-		if n, err = q.local.enter(ctx, q, wait); n != nil {
+		if n, err = q.local.enter(ctx, wait); n != nil {
 			w = &waiter{node: n}
+		} else if err != nil && !wait {
+			_, offline := q.client.Session(ctx) // without a connection nobody can say whether the lock is held
+			err = cmp.Or(offline, err)
 		}
 	}
 	if err == nil {
@@ -145,7 +156,7 @@ func Repeat[T any](ctx context.Context, client *framework.Client, acquire func()
 // but the driver knows the name that the node would have, nothing is looked at. Nor with retention: a node that is there may be one
 // that is kept, and goes when ours comes.
 func (q *Queue) look(ctx context.Context, v *view.View) error {
-	if !q.cfg.Sequential || q.keeps() {
+	if !q.cfg.Sequential || q.local.keeps() {
 		return nil
 	}
 	leases := q.MaxLeases()
@@ -268,7 +279,7 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, wait bool)
 		w.leave(leaveTimeout)
 		return nil, err
 	}
-	if q.keeps() {
+	if q.local.keeps() {
 		w.patience = 2*time.Since(began) + time.Millisecond
 	}
 	return w, nil
@@ -290,51 +301,4 @@ func (q *Queue) listAfter(ctx, creating context.Context) (_ context.Context, lis
 		send()
 		return <-listed
 	}
-}
-
-// children returns the children that belong to this lock, in the driver's order: from the view if it can say, or from a list.
-// Some of them may be gone.
-func (q *Queue) children(ctx context.Context, v *view.View) ([]string, error) {
-	if v != nil {
-		if err := v.Await(ctx); err != nil {
-			return nil, err
-		}
-		if children, ok, err := v.Names(q.order); ok {
-			return children, err
-		}
-	}
-	return q.list(ctx)
-}
-
-// list returns the children that belong to this lock, in the driver's order. A path that does not exist has none.
-func (q *Queue) list(ctx context.Context) ([]string, error) {
-	all, _, err := q.client.Children(ctx, q.base)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return nil, err
-	}
-	return view.Sort(q.order, all)
-}
-
-// soon: a Queue that is used again within this time looks in a view instead of listing. A Queue whose waiters would have to
-// watch more than maxWatched nodes, and one with a local hand-off, get a view at the first acquire.
-const soon = time.Second
-
-// view returns the view to acquire with, which may have to be waited for. It is nil if the path is to be listed. A view that
-// is there is used by all; a new one begins if the Queue is worth it.
-func (q *Queue) view(session *framework.Session) *view.View {
-	now, leases := time.Now(), q.MaxLeases()
-	q.mu.Lock()
-	worth := q.local.lends() || leases > maxWatched || now.Sub(q.used) < soon
-	begin := worth && q.others <= view.MaxOthers
-	q.used = now
-	own := len(q.nodes)
-	q.mu.Unlock()
-	return q.views.Get(q.client, session, q.base, begin, own)
-}
-
-// isLong reports whether so many others are in the queue that a view costs more than lists.
-func (q *Queue) isLong() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.others > view.MaxOthers
 }

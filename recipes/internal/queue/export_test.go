@@ -34,10 +34,7 @@ func (h *Hold) EndDuring(f func()) {
 func (h *Hold) Lose(cause error) { h.lease.lose(cause) }
 
 // Alone reports whether nobody else is in the queue, by the events received so far.
-func (h *Hold) Alone() bool {
-	n := h.lease.node
-	return !n.queue.isCrowded(n)
-}
+func (h *Hold) Alone() bool { return !h.lease.node.isCrowded() }
 
 // Viewed reports whether the Queue's path has a view that can be asked.
 func (q *Queue) Viewed() bool {

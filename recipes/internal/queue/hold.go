@@ -87,9 +87,10 @@ func (l *lease) newHold(ctx context.Context) *Hold {
 	return h
 }
 
-// hasValues gives the context of a hold, which nobody has yet, the values of ctx.
+// hasValues gives the context of a hold, which nobody has yet, the values of ctx. The value of the Queue is the hold: see
+// HeldIn.
 func (h *Hold) hasValues(ctx context.Context) {
-	h.ctx = context.WithValue(wait.Join(h.own, ctx), heldKey{h.lease.node.queue}, h)
+	h.ctx = context.WithValue(wait.Join(h.own, ctx), h.lease.node.queue, h)
 }
 
 // end ends the lease because it was lost or taken over, unless it has ended. It does not block.
@@ -515,14 +516,4 @@ func (h *Hold) Again(ctx context.Context) (*Hold, error) {
 		return nil, ErrReleased
 	}
 	return l.newHold(ctx), nil
-}
-
-// heldKey finds the hold that a context comes from, for one lock.
-type heldKey struct{ queue *Queue }
-
-// HeldIn returns the hold of this Queue that ctx comes from, or nil. The hold may have ended. It is for recipes
-// of several queues: a read/write lock finds out with it whether a reader holds the write lock.
-func (q *Queue) HeldIn(ctx context.Context) *Hold {
-	h, _ := ctx.Value(heldKey{q}).(*Hold)
-	return h
 }

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -56,10 +55,10 @@ type localQueue struct {
 func (l *localQueue) lends() bool { return l.Lending != (Lending{}) }
 
 // keeps reports whether nodes are kept for the next Acquire, by this Queue and so by others of the lock.
-func (q *Queue) keeps() bool { return q.local.Keep > 0 }
+func (l *localQueue) keeps() bool { return l.Keep > 0 }
 
 // enter returns the node that is kept or was lent to us, or nil for the turn to create one. After that, entered must be called.
-func (l *localQueue) enter(ctx context.Context, q *Queue, mayWait bool) (*node, error) {
+func (l *localQueue) enter(ctx context.Context, mayWait bool) (*node, error) {
 	l.mu.Lock()
 	if n := l.takeOver(); n != nil || l.state == free {
 		l.state = acquiring
@@ -72,8 +71,7 @@ func (l *localQueue) enter(ctx context.Context, q *Queue, mayWait bool) (*node, 
 	}
 	if !mayWait {
 		l.mu.Unlock()
-		_, err := q.client.Session(ctx) // without a connection nobody can say whether the lock is held
-		return nil, cmp.Or(err, notFree)
+		return nil, notFree
 	}
 	turn := make(chan *node, 1)
 	l.waiting = append(l.waiting, turn)
@@ -157,7 +155,7 @@ func (l *lease) lend() func() {
 	if local.node != n { // nothing is lent, or its session has ended and another has the turn
 		return nil
 	}
-	if l.shown || n.queue.isCrowded(n) || n.lends >= local.Times || time.Since(n.since) > local.Within {
+	if l.shown || n.isCrowded() || n.lends >= local.Times || time.Since(n.since) > local.Within {
 		return nil
 	}
 	lent := len(local.waiting) > 0
@@ -173,12 +171,12 @@ func (l *lease) lend() func() {
 }
 
 // isCrowded reports whether somebody else may be in the queue with our node. Only a view shows that.
-func (q *Queue) isCrowded(n *node) bool {
+func (n *node) isCrowded() bool {
 	v := n.inView()
 	if v == nil {
 		return true
 	}
-	names, _, err := v.Names(q.order)
+	names, _, err := v.Names(n.Order())
 	return err != nil || !slices.Equal(names, []string{n.Name()})
 }
 
@@ -201,7 +199,7 @@ func (l *localQueue) retain(n *node) {
 	}
 	l.mu.Unlock()
 	// The lease did not notice who has joined the queue before it began.
-	if over || n.queue.isCrowded(n) {
+	if over || n.isCrowded() {
 		unused.end(errUnused)
 	}
 }

@@ -54,14 +54,6 @@ func (q *Queue) Observe(ctx context.Context) (observed context.Context, done fun
 	}
 }
 
-// notifyJoined notifies the observer, if there is one, that the node has joined the queue.
-func (w *waiter) notifyJoined(ctx context.Context) {
-	q := w.queue
-	if o := q.observer(); o != nil {
-		o.Joined(ctx, framework.JoinedEvent{Path: q.base, Name: q.name, Ahead: w.ahead})
-	}
-}
-
 // observe has o notified of the end of the first hold of a lease, which nobody has yet, and gives the hold the
 // values of ctx.
 func (h *Hold) observe(ctx context.Context, o *framework.Observer) {

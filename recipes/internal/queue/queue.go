@@ -121,6 +121,67 @@ func (q *Queue) SetMaxLeases(n int) {
 
 func (q *Queue) opError(op string, err error) error { return follow.OpError(op, q.base, err) }
 
+// children returns the children that belong to this lock, in the driver's order: from the view if it can say, or from a list.
+// Some of them may be gone.
+func (q *Queue) children(ctx context.Context, v *view.View) ([]string, error) {
+	if v != nil {
+		if err := v.Await(ctx); err != nil {
+			return nil, err
+		}
+		if children, ok, err := v.Names(q.order); ok {
+			return children, err
+		}
+	}
+	return q.list(ctx)
+}
+
+// list returns the children that belong to this lock, in the driver's order. A path that does not exist has none.
+func (q *Queue) list(ctx context.Context) ([]string, error) {
+	all, _, err := q.client.Children(ctx, q.base)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, err
+	}
+	return view.Sort(q.order, all)
+}
+
+// soon: a Queue that is used again within this time looks in a view instead of listing. A Queue whose waiters would have to
+// watch more than maxWatched nodes, and one with a local hand-off, get a view at the first acquire.
+const soon = time.Second
+
+// maxWatched is how many nodes are watched one by one. To wait for one of more nodes, one watch on their parent
+// is cheaper, although it fires for new nodes too.
+const maxWatched = 4
+
+// view returns the view to acquire with, which may have to be waited for. It is nil if the path is to be listed. A view that
+// is there is used by all; a new one begins if the Queue is worth it.
+func (q *Queue) view(session *framework.Session) *view.View {
+	now, leases := time.Now(), q.MaxLeases()
+	q.mu.Lock()
+	worth := q.local.lends() || leases > maxWatched || now.Sub(q.used) < soon
+	begin := worth && q.others <= view.MaxOthers
+	q.used = now
+	own := len(q.nodes)
+	q.mu.Unlock()
+	return q.views.Get(q.client, session, q.base, begin, own)
+}
+
+// isLong reports whether so many others are in the queue that a view costs more than lists.
+func (q *Queue) isLong() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.others > view.MaxOthers
+}
+
+// notFree is ErrNotAcquired. It says so if the first of children is ours: whoever comes from Curator for Java expects to re-enter.
+func (q *Queue) notFree(children []string) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.cfg.Plain && len(children) > 0 && q.nodes[children[0]] {
+		return errHeldHere
+	}
+	return ErrNotAcquired
+}
+
 // Participant is a lock.Participant. Both are aliases, so that each page shows the fields.
 type Participant = struct {
 	Path    string

@@ -104,6 +104,14 @@ func (w *waiter) decide(children []string, leases int) (Decision, error) {
 	return turn, err
 }
 
+// notifyJoined notifies the observer, if there is one, that the node has joined the queue.
+func (w *waiter) notifyJoined(ctx context.Context) {
+	q := w.queue
+	if o := q.observer(); o != nil {
+		o.Joined(ctx, framework.JoinedEvent{Path: q.base, Name: q.name, Ahead: w.ahead})
+	}
+}
+
 // await returns when the queue must be looked at again: one of the nodes called names, of all children, was deleted, or
 // changed is closed. There are no names if there are no leases.
 func (w *waiter) await(ctx context.Context, children, names []string, leases int, changed <-chan struct{}) (err error) {
@@ -172,16 +180,6 @@ func (w *waiter) sleep(ctx context.Context, changed <-chan struct{}, fired ...<-
 	return nil
 }
 
-// notFree is ErrNotAcquired. It says so if the first of children is ours: whoever comes from Curator for Java expects to re-enter.
-func (q *Queue) notFree(children []string) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !q.cfg.Plain && len(children) > 0 && q.nodes[children[0]] {
-		return errHeldHere
-	}
-	return ErrNotAcquired
-}
-
 // The picture of the queue without a view: what lists and watches have shown since our node was created.
 
 // lookListed returns the children of the lock, in order.
@@ -232,7 +230,7 @@ func (w *waiter) awaitListed(ctx context.Context, children, names []string, chan
 		if err != nil {
 			return err
 		}
-		if watches == nil || slices.ContainsFunc(watches, deleted) {
+		if watches == nil || slices.ContainsFunc(watches, hasFired) {
 			if lookAhead && w.ahead == 1 && !wait.Closed(w.own.Done()) {
 				w.known = children[1:]
 			}
@@ -276,10 +274,6 @@ func (w *waiter) checkReadable(ctx context.Context) error {
 	return w.watchOwn(ctx)
 }
 
-// maxWatched is how many nodes are watched one by one. To wait for one of more nodes, one watch on their parent
-// is cheaper, although it fires for new nodes too.
-const maxWatched = 4
-
 // watchAll watches nodes. It returns nil if one of them is deleted already.
 func (q *Queue) watchAll(ctx context.Context, names []string) ([]*framework.Watch, error) {
 	if len(names) > maxWatched {
@@ -315,7 +309,7 @@ func (q *Queue) watchList(ctx context.Context, names []string) ([]*framework.Wat
 	return []*framework.Watch{watch}, nil
 }
 
-// deleted reports whether the node that is watched is deleted, or one of its children may be.
-func deleted(w *framework.Watch) bool {
+// hasFired reports whether the node that is watched is deleted, or one of its children may be.
+func hasFired(w *framework.Watch) bool {
 	return w.Event().Type == zk.EventNodeDeleted || w.Event().Type == zk.EventNodeChildrenChanged
 }
