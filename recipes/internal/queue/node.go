@@ -15,6 +15,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/recipes/internal/follow"
 	"github.com/gocurator/curator/recipes/internal/queue/view"
 	"github.com/gocurator/curator/retry"
 )
@@ -323,7 +324,7 @@ func (n *node) watchNode(ctx context.Context, watch *framework.Watch) {
 		case errors.Is(err, zk.ErrNoAuth):
 			// Nobody would notify us of its end. Only a driver that gives nodes an ACL of its own gets here.
 			if l := n.lastLease(); l != nil {
-				l.lose(fmt.Errorf("%w: its node: %w", framework.ErrLost, err))
+				l.lose(fmt.Errorf("%w: its node: %w", framework.ErrLost, follow.Bare(err)))
 			}
 			return
 		case err != nil:

@@ -297,7 +297,9 @@ func TestHoldOfADriverWhoseNodesMayNotBeReadEnds(t *testing.T) {
 			testbed.Receive(t, hold.Done(), "the end")
 			require.ErrorIs(t, hold.Err(), zk.ErrNoAuth)
 			require.ErrorIs(t, hold.Err(), framework.ErrLost)
-			require.ErrorIs(t, hold.Release(), zk.ErrNoAuth)
+			err := hold.Release()
+			require.ErrorIs(t, err, zk.ErrNoAuth)
+			testbed.OneOp(t, err, "release", hold.Path())
 			synctest.Wait()
 			length(t, server, q, 0)
 		}
