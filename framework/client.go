@@ -102,7 +102,8 @@ func (c *Client) State() connstate.State { return c.engine.State() }
 // slow, blocks or panics delays nobody else; a panic is logged. If states pile up, some are left out, but never
 // [connstate.Lost] or the latest. Errors are [ErrBadArgument] if f is nil, and [ErrClosed].
 func (c *Client) Listen(f func(connstate.State)) (remove func(), err error) {
-	return c.engine.Listen(f)
+	remove, err = c.engine.Listen(f)
+	return remove, opError("listen", "/", err)
 }
 
 // ErrorPolicy is the policy of recipes that are not given another: see [WithErrorPolicy].
@@ -138,5 +139,5 @@ func (c *Client) Observer() *Observer { return c.config.observer }
 // wraps zk.ErrNoServer if it had to wait, [ErrClosed], and zk.ErrAuthFailed if a server refuses our
 // credentials. It is Curator's blockUntilConnected.
 func (c *Client) WaitConnected(ctx context.Context) error {
-	return c.engine.WaitConnected(ctx)
+	return opError("connect", "/", c.engine.WaitConnected(ctx))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/conn"
 	"github.com/gocurator/curator/internal/proto"
@@ -47,4 +48,29 @@ func TestWhatIsLostStaysLost(t *testing.T) {
 		require.Equal(t, retry.Over, retry.Judge(err))
 		require.Equal(t, !errors.Is(err, framework.ErrClosed), errors.Is(err, framework.ErrLost))
 	}
+}
+
+// TestErrorsOfWaitingAndListeningNameTheirOperation, as those of operations do.
+func TestErrorsOfWaitingAndListeningNameTheirOperation(t *testing.T) {
+	client := newClient(t, zktest.NewServer(t))
+	_, err := client.Listen(nil)
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	testbed.OneOp(t, err, "listen", "/")
+
+	require.NoError(t, client.Close())
+	_, err = client.Listen(func(connstate.State) {})
+	require.ErrorIs(t, err, framework.ErrClosed)
+	testbed.OneOp(t, err, "listen", "/")
+	err = client.WaitConnected(t.Context())
+	require.ErrorIs(t, err, framework.ErrClosed)
+	testbed.OneOp(t, err, "connect", "/")
+}
+
+// TestNobodyDependsOnASessionWithoutAFunction: the client would call it when the session is over.
+func TestNobodyDependsOnASessionWithoutAFunction(t *testing.T) {
+	client := newClient(t, zktest.NewServer(t))
+	session, err := client.Session(testbed.Context(t))
+	require.NoError(t, err)
+	_, err = session.Depend(connstate.Standard, nil)
+	require.ErrorIs(t, err, framework.ErrBadArgument)
 }

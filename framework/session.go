@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/gocurator/curator/connstate"
@@ -37,7 +38,7 @@ func (s *Session) Context() context.Context { return s.engine().Context() }
 // connection is suspended and policy ends holds then, with [ErrSessionLost] or [ErrClosed] when the session is
 // over. notify must not block: requests that fail with the connection wait for it. It is called before the state
 // listeners, and before anyone else can own what the session owned. If it is so already, Depend returns that error
-// instead.
+// instead. A nil notify is [ErrBadArgument].
 //
 // stop ends the dependency. It reports whether it did: false means that notify has been or is being called.
 //
@@ -49,6 +50,9 @@ func (s *Session) Context() context.Context { return s.engine().Context() }
 // Holds of locks depend on their session by themselves. Depend is for recipes that keep ephemeral nodes of
 // their own.
 func (s *Session) Depend(policy connstate.ErrorPolicy, notify func(cause error)) (stop func() bool, err error) {
+	if notify == nil {
+		return nil, fmt.Errorf("%w: nil function", ErrBadArgument)
+	}
 	return s.engine().Depend(policy, notify)
 }
 
