@@ -146,9 +146,14 @@ func TestReleaseWithWhatIsRefusedWritesNothingAndReleases(t *testing.T) {
 	_, err := client.Create(ctx, "/a", []byte("old"))
 	require.NoError(t, err)
 	q := newQueue(t, client, "/lock")
-	_, err = acquire(t, q).ReleaseWith(ctx, &zk.SetDataRequest{Path: "/a", Data: []byte("new"), Version: -1},
+	hold := acquire(t, q)
+	_, err = hold.ReleaseWith(ctx, &zk.SetDataRequest{Path: "/a", Data: []byte("new"), Version: -1},
 		&zk.SetDataRequest{Path: "/missing", Data: []byte("new"), Version: -1})
 	require.ErrorIs(t, err, zk.ErrNoNode)
+	testbed.OneOp(t, err, "release", hold.Path())
+	var failed *framework.MultiError
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, "set /missing", failed.Op+" "+failed.Path)
 	data, _, err := client.Get(ctx, "/a")
 	require.NoError(t, err)
 	require.Equal(t, "old", string(data))

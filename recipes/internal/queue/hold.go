@@ -417,6 +417,9 @@ func (h *Hold) ReleaseWith(ctx context.Context, ops ...any) ([]zk.MultiResponse,
 	l := h.lease
 	responses, err := h.releaseWith(ctx, ops)
 	if err != nil {
+		if multi, ok := err.(*framework.OpError); ok { // what it wraps may say which of ops failed
+			err = multi.Err
+		}
 		err = &framework.OpError{Op: "release", Path: l.node.path, Err: err}
 	}
 	return responses, err
