@@ -13,7 +13,10 @@ case " $* " in
 esac
 
 if [ "$CURATOR_TESTS" != check ] && docker info >/dev/null 2>&1; then
-	image=$(scripts/zookeeper-image.sh) && scripts/peer-image.sh && scripts/kdc-image.sh || exit 1
+	image=$(scripts/zookeeper-image.sh) || exit 1 # the first image installs what all need to be built
+	scripts/peer-image.sh &
+	peers=$!
+	scripts/kdc-image.sh && wait "$peers" || exit 1
 	export ZOOKEEPER_IMAGE=${image##*$'\n'}
 	echo "$ZOOKEEPER_IMAGE"
 	export CURATOR_TEST_DOCKER=1
