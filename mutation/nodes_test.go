@@ -15,6 +15,18 @@ var nodeBugs = []mutation{
 		pkg:   "recipes/node", test: "TestALateWriteOfOursDoesNotBringOldDataBack",
 	},
 	{
+		name:  "a late write of a kept node is forgotten in the next session",
+		file:  "recipes/node/keeper.go",
+		edits: []edit{{old: "\tk.session, k.stat, k.watch,", new: "\tengine.Of(k.client).Values().Delete(lateKey(k.key()))\n\tk.session, k.stat, k.watch,"}},
+		pkg:   "recipes/node", test: "TestALateWriteMeetsNoNodeThatIsMadeAgain",
+	},
+	{
+		name:  "a late write of a kept node is forgotten when its Keep is closed",
+		file:  "recipes/node/keeper.go",
+		edits: []edit{{old: "\tdefer close(k.done)\n", new: "\tdefer close(k.done)\n\tdefer func() { engine.Of(k.client).Values().Delete(lateKey(k.key())) }()\n"}},
+		pkg:   "recipes/node", test: "TestALateWriteDoesNotMeetTheNodeOfTheNextKeep",
+	},
+	{
 		name:  "a persistent node that is made after Close stays",
 		file:  "recipes/node/keeper.go",
 		edits: []edit{{old: "\t\t\tk.sweep(ctx)\n", new: ""}},

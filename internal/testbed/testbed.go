@@ -32,13 +32,13 @@ func Run(t *testing.T, cases []Case) {
 	t.Run("inprocess", func(t *testing.T) {
 		t.Parallel()
 		for _, c := range cases {
-			t.Run(c.Name, func(t *testing.T) { c.Test(t, InProcess(t)) })
+			t.Run(c.Name, func(t *testing.T) { c.Test(t, InProcess(t, zktest.WithTTLNodes())) })
 		}
 	})
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
 		// Without a lag: the cases need clients that see at once what others wrote. Simulations try old reads.
-		cluster := zktest.NewCluster(t, 3, zktest.WithLag(0))
+		cluster := zktest.NewCluster(t, 3, zktest.WithLag(0), zktest.WithTTLNodes())
 		for _, c := range cases {
 			t.Run(c.Name, func(t *testing.T) { c.Test(t, OnCluster(cluster)) })
 		}

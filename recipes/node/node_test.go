@@ -74,6 +74,7 @@ func TestNode(t *testing.T) {
 		{Name: "comes back after the end of the session, with what was set last", Test: survivesSession},
 		{Name: "names are kept after the end of the session", Test: namesAreKept},
 		{Name: "a missing parent is reported", Test: missingParent},
+		{Name: "a node is made again while a late write may come", Test: madeAgainWhileAWriteMayCome},
 		{Name: "another's node is waited for", Test: waitsForAnother},
 		{Name: "another's node is replaced, and the one that came last wins", Test: replaces},
 		{Name: "another's node is a failure", Test: failsIfTaken},
@@ -256,6 +257,62 @@ func missingParent(t *testing.T, bed *testbed.Bed) { // CUR-NOD-07
 	require.NoError(t, err)
 	n := testbed.Receive(t, kept, "the node")
 	require.NoError(t, n.Close())
+}
+
+// madeAgainWhileAWriteMayCome has the connection break at a write, and the node be deleted after that: a transaction makes it again, whose
+// last operation is not the one that leads to the version of the write. The parent may be gone as well.
+func madeAgainWhileAWriteMayCome(t *testing.T, bed *testbed.Bed) {
+	for _, opts := range [][]node.Option{nil, {node.AsPersistent()}, {node.WithTTL(time.Hour)}} {
+		for before := range int32(2) { // writes before the one that is not answered
+			for _, parent := range []bool{true, false} {
+				var broken atomic.Bool
+				var made atomic.Int32
+				root := bed.Client(t, framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+					c, err := new(net.Dialer).DialContext(ctx, network, address)
+					return breaking{c, &broken}, err
+				}), framework.WithObserver(framework.Observer{Operation: func(_ context.Context, e framework.OperationEvent) {
+					if e.Op == "multi" && e.Err == nil {
+						made.Add(1)
+					}
+				}}))
+				path := testbed.Path(t)
+				space, name := framework.Split(path)
+				client, err := root.Namespace(space[1:])
+				require.NoError(t, err)
+				n := keep(t, client, "/deep/"+name, "0", opts...)
+				for range before {
+					require.NoError(t, n.Set(testbed.Context(t), []byte("1")))
+				}
+				require.NoError(t, n.Set(testbed.Context(t), []byte("broken")))
+				require.True(t, broken.Load())
+				require.NoError(t, client.Delete(testbed.Context(t), n.Path(), -1))
+				if !parent {
+					_ = client.Delete(testbed.Context(t), "/deep", -1) // the keeper may be faster
+				}
+				testbed.Eventually(t, func() bool { return made.Load() == 1 }, "the transaction")
+				await(t, n, isThere)
+				data, stat, err := client.Get(testbed.Context(t), n.Path())
+				require.NoError(t, err)
+				require.Equal(t, "broken", string(data))
+				require.NotEqual(t, before, stat.Version)
+				require.NoError(t, n.Set(testbed.Context(t), []byte("last")))
+				require.NoError(t, n.Close())
+			}
+		}
+	}
+}
+
+// breaking is a connection that loses the first request that has the data "broken", and ends then.
+type breaking struct {
+	net.Conn
+	broken *atomic.Bool
+}
+
+func (b breaking) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("broken")) && b.broken.CompareAndSwap(false, true) {
+		return len(p), b.Close()
+	}
+	return b.Conn.Write(p)
 }
 
 func waitsForAnother(t *testing.T, bed *testbed.Bed) {
