@@ -21,19 +21,15 @@ import (
 //
 // read is called with a context from [InSession], one call at a time, on the caller's goroutine. On another connection than the
 // call before, the server has caught up first, as with [Client.Sync]: no call sees an older state than one before it. If
-// read fails with an error that may pass (see [retry.MayPass]), it is called again after a pause. So it is if [Session.Depend] refuses a
-// session that was idle for long: then the session has been confirmed.
+// read fails with an error that may pass (see [retry.MayPass]), it is called again after a pause. If it fails with [ErrSessionLost], it
+// is called again in the next session, or, if [Session.Depend] refused a session that was idle for long, when that was confirmed.
 //
 // Follow returns nil when read returns a nil channel without an error, and otherwise an [*OpError]: with the error of read that
 // does not pass, with [ErrClosed], or, when ctx is done, with the error of ctx, the last error of read, and
 // zk.ErrNoServer if there is no connection. It waits without a limit of its own.
 func (c *Client) Follow(ctx context.Context, read func(ctx context.Context) (changed <-chan struct{}, err error)) error {
 	err := engine.Follow(ctx, c.engine, func(ctx context.Context, l engine.Link) (<-chan struct{}, error) {
-		changed, err := read(engine.InSession(ctx, l.Session()))
-		if errors.Is(err, ErrSessionLost) && l.Session().Err() == nil { // of Session.Depend: nothing was proven for long
-			return engine.Again, errors.Join(l.Confirm(ctx), engine.Sleep(ctx, c.engine, engine.RefusedPause))
-		}
-		return changed, err
+		return read(engine.InSession(ctx, l.Session()))
 	})
 	if op := (*OpError)(nil); errors.As(err, &op) && ctx.Err() == nil {
 		return err

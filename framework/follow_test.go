@@ -51,6 +51,34 @@ func TestFollowReadsEachChange(t *testing.T) {
 	})
 }
 
+// TestFollowGoesOnInTheNextSession also if a read is under way when the session ends. One that is bound to a session ends with it.
+func TestFollowGoesOnInTheNextSession(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		c := client()
+		require.NoError(t, server.Create("/a", []byte("1")))
+		follow := func(ctx context.Context) error {
+			gate := server.Block(zktest.OnOp(zktest.OpGetData))
+			ended := make(chan error, 1)
+			go func() {
+				ended <- c.Follow(ctx, func(ctx context.Context) (<-chan struct{}, error) {
+					_, _, err := c.Get(ctx, "/a")
+					return nil, err
+				})
+			}()
+			<-gate.Arrived()
+			session, err := c.Session(t.Context())
+			require.NoError(t, err)
+			server.ExpireSession(session.ID())
+			gate.Open()
+			return <-ended
+		}
+		require.NoError(t, follow(t.Context()))
+		session, err := c.Session(t.Context())
+		require.NoError(t, err)
+		require.ErrorIs(t, follow(framework.InSession(t.Context(), session)), framework.ErrSessionLost)
+	})
+}
+
 func TestFollowEnds(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 		c := client()

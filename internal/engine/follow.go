@@ -39,7 +39,9 @@ func Follow(ctx context.Context, c Client, read func(ctx context.Context, l Link
 		var changed <-chan struct{}
 		if err == nil {
 			last = l
-			changed, err = read(ctx, l)
+			if changed, err = read(ctx, l); errors.Is(err, ErrSessionLost) {
+				changed, err = Again, confirm(ctx, l)
+			}
 		}
 		switch {
 		case err == nil && changed == nil:
@@ -63,6 +65,15 @@ func Follow(ctx context.Context, c Client, read func(ctx context.Context, l Link
 			return c.GaveUp(ctx, err)
 		}
 	}
+}
+
+// confirm confirms a session that lives, which was lost only to those who depend on it: nothing was proven for long. It pauses, so that
+// the caller does not do so again and again.
+func confirm(ctx context.Context, l Link) error {
+	if l.Session().Err() != nil {
+		return nil
+	}
+	return errors.Join(l.Confirm(ctx), Sleep(ctx, l.client, RefusedPause))
 }
 
 // GaveUp is the error of a wait that ended with ctx, which must be done: the error and the cause of ctx, then reason,

@@ -2,7 +2,6 @@ package semaphore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -68,9 +67,6 @@ func (c *count) known() (current bool, falls int) {
 func (c *count) follow(ctx context.Context, admit func() error) error {
 	return c.client.Follow(ctx, func(ctx context.Context) (<-chan struct{}, error) {
 		changed, err := c.read(ctx)
-		if errors.Is(err, framework.ErrSessionLost) {
-			return follow.Again, nil
-		}
 		if err == nil {
 			err = admit()
 		}

@@ -3,7 +3,6 @@ package follow
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/gocurator/curator/framework"
@@ -29,12 +28,6 @@ func Reads(
 			first = false
 		}
 		changed, err := read(ctx, l)
-		if errors.Is(err, framework.ErrSessionLost) {
-			if l.Session().Err() == nil { // no write has confirmed it for long: the next one may
-				_ = engine.Sleep(ctx, engine.Of(client), engine.RefusedPause) // if ctx ends, Follow says so
-			}
-			return Again, nil
-		}
 		return changed, Bare(err)
 	})
 }
