@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -87,10 +88,10 @@ func serve(t *testing.T, d *discovery.Discovery[zone], id string, c *calls) *dis
 	return r
 }
 
-func connect(t *testing.T, b resolver.Builder) *grpc.ClientConn {
+func connect(t *testing.T, b resolver.Builder, options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient("curator:///orders", grpc.WithResolvers(b),
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultServiceConfig(roundRobin))
+	conn, err := grpc.NewClient("curator:///orders", append(options, grpc.WithResolvers(b),
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultServiceConfig(roundRobin))...)
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return conn
@@ -149,6 +150,30 @@ func TestCallsGoToTheInstancesThatAreThere(t *testing.T) {
 	again := connect(t, b)
 	until(t, again, c, "two", "three")
 	require.Equal(t, watches, server.WatchCount(), "connections share a watch")
+}
+
+// TestAListOutlivesAnIdleConnection has gRPC close the resolver of an idle connection, as it does after 30 minutes, and build another
+// one while there is no ZooKeeper.
+func TestAListOutlivesAnIdleConnection(t *testing.T) {
+	server := zktest.NewServer(t)
+	d := newDiscovery(t, server)
+	b := grpcresolver.NewBuilder(d)
+	t.Cleanup(func() { b.Close() })
+	c := &calls{from: map[string]int{}}
+	serve(t, d, "one", c)
+	conn := connect(t, b, grpc.WithIdleTimeout(100*time.Millisecond))
+	until(t, conn, c, "one")
+	idle := func() bool { return conn.GetState() == connectivity.Idle }
+	require.Eventually(t, idle, time.Minute, time.Millisecond)
+	watches := server.WatchCount()
+	serve(t, d, "two", c)
+	until(t, conn, c, "one", "two")
+	require.Equal(t, watches+1, server.WatchCount(), "of the node of two: the resolvers share one")
+	server.RefuseConnections(true)
+	server.CutConnections()
+	require.Eventually(t, idle, time.Minute, time.Millisecond)
+	until(t, conn, c, "one", "two")
+	server.RefuseConnections(false)
 }
 
 // recorder is a connection that keeps what a resolver reports.
