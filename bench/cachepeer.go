@@ -22,6 +22,7 @@ import (
 //	follow END   listens to changes: 0
 //	delays       waits for a change to END: the nanoseconds from write to event of all changes until then
 //	services B   watches each service below B: nanoseconds, bytes of heap, instances, bytes of stacks, goroutines or threads
+//	resident     bytes of memory that the process has, in all; 0 if that is not known
 //	register B N registers N instances of a service below B: 0
 //	close        closes the cache, the watches and the registrations: 0
 type cacheProgram struct {
@@ -70,6 +71,9 @@ func (p *cacheProgram) answer(ctx context.Context, words []string) ([]int64, err
 		return p.load(ctx, words[1])
 	case len(words) == 2 && words[0] == "services":
 		return p.services(ctx, words[1])
+	case len(words) == 1 && words[0] == "resident":
+		n, err := resident()
+		return []int64{n}, err
 	case len(words) == 3 && words[0] == "register":
 		n, err := strconv.Atoi(words[2])
 		if err != nil {
@@ -192,6 +196,7 @@ func heap() int64 {
 	return heap + stacks
 }
 
+// heapAndStacks collects what is unused, and returns what the heap and the stacks of goroutines use then.
 func heapAndStacks() (heap, stacks, goroutines int64) {
 	runtime.GC()
 	runtime.GC()

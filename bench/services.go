@@ -37,10 +37,16 @@ func (b *serviceBench) run(ctx context.Context, peers []*peer) (columns []cacheC
 		return nil, err
 	}
 	columns = make([]cacheColumn, len(peers))
+	atFirst := make([]int64, len(peers)) // bytes of memory, before a service was watched
+	for i, p := range peers {
+		if atFirst[i], err = p.number("resident"); err != nil {
+			return nil, err
+		}
+	}
 	for round := range b.rounds + 1 {
 		for i, p := range peers {
 			columns[i].system = p.system
-			figures, err := b.turn(ctx, p, b.relays[i], base)
+			figures, err := b.turn(ctx, p, b.relays[i], base, atFirst[i])
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", p.system, err)
 			}
@@ -52,14 +58,18 @@ func (b *serviceBench) run(ctx context.Context, peers []*peer) (columns []cacheC
 	return columns, nil
 }
 
-// turn is everything that one system does in a round.
-func (b *serviceBench) turn(ctx context.Context, p *peer, r *relay, base string) ([]figure, error) {
+// turn is everything that one system does in a round. Its process had so many bytes of memory at first.
+func (b *serviceBench) turn(ctx context.Context, p *peer, r *relay, base string, atFirst int64) ([]figure, error) {
 	before, err := b.servers.counters(ctx)
 	if err != nil {
 		return nil, err
 	}
 	bytes := r.bytes.Load()
 	watched, err := p.watch(base)
+	if err != nil {
+		return nil, err
+	}
+	resident, err := p.number("resident")
 	if err != nil {
 		return nil, err
 	}
@@ -89,8 +99,10 @@ func (b *serviceBench) turn(ctx context.Context, p *peer, r *relay, base string)
 	return []figure{
 		{fmt.Sprintf("watch %d services of %d instances", b.services, b.instances), "ms", float64(watched.took) / 1e6},
 		{"heap for each instance", "bytes", float64(watched.heap) / float64(watched.nodes)},
-		{"stacks of goroutines for each instance", "bytes", float64(watched.stacks) / float64(watched.nodes)},
+		{"heap and stacks for each instance", "bytes", float64(watched.heap+watched.stacks) / float64(watched.nodes)},
 		{"goroutines or threads for each service", "", float64(watched.threads) / float64(b.services)},
+		{"memory of the process", "MB", float64(resident) / 1e6},
+		{"its growth since it connected, for each instance", "bytes", float64(resident-atFirst) / float64(watched.nodes)},
 		{"requests for each service", "", float64(after.requests-before.requests) / float64(b.services)},
 		{"bytes on the wire for each instance", "bytes", float64(bytes) / float64(watched.nodes)},
 		{"requests at a reconnect, for each service that is watched", "", float64(watches.requests) / float64(b.services)},

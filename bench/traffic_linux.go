@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -14,4 +16,15 @@ func moved(conn syscall.RawConn) (n int64) {
 		}
 	})
 	return n
+}
+
+// resident is how many bytes of memory this process has, as the kernel counts them.
+func resident() (int64, error) {
+	data, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0, err
+	}
+	var size, pages int64
+	_, err = fmt.Sscan(string(data), &size, &pages)
+	return pages * int64(os.Getpagesize()), err
 }

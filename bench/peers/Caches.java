@@ -2,6 +2,8 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.lang.ref.WeakReference;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -42,6 +44,7 @@ public class Caches {
         switch (words[0]) {
             case "load": return load(words[1]);
             case "services": return services(words[1]);
+            case "resident": return "" + resident();
             case "register": return register(words[1], Integer.parseInt(words[2]));
             case "follow": follow(words[1]); return "0";
             case "delays": return delays();
@@ -79,6 +82,11 @@ public class Caches {
         }
         long took = System.nanoTime() - began;
         return took + " " + (heap() - before) + " " + instances + " 0 " + (Thread.getAllStackTraces().size() - threads);
+    }
+
+    /** What the kernel counts: pages of 4096 bytes. */
+    static long resident() throws Exception {
+        return 4096 * Long.parseLong(Files.readString(Path.of("/proc/self/statm")).split(" ")[1]);
     }
 
     static String register(String base, int n) throws Exception {
