@@ -16,14 +16,21 @@ type services struct {
 	*world
 	lists []*list
 
-	mu   sync.Mutex // guards what follows
-	want map[string]*discovery.Registration[int]
+	mu     sync.Mutex // guards what follows
+	want   map[string]*discovery.Registration[int]
+	closed map[closing]bool
+}
+
+// closing is a registration that is closed, or about to be.
+type closing struct {
+	path  string
+	since time.Time
 }
 
 const service = "orders"
 
 func (s *services) start(wg *sync.WaitGroup) error {
-	s.want = make(map[string]*discovery.Registration[int])
+	s.want, s.closed = make(map[string]*discovery.Registration[int]), make(map[closing]bool)
 	lists := s.actors("list", 1)
 	for i, a := range s.actors("instance", 1+int(s.Seed%2)) {
 		d, err := discovery.New[int](a.client, "/sim/services")
@@ -32,7 +39,7 @@ func (s *services) start(wg *sync.WaitGroup) error {
 		}
 		wg.Go(func() { s.serve(a, d, i) })
 		if i < 2 {
-			l := &list{actor: lists[i], of: d, newest: make(map[string]discovery.Instance[int])}
+			l := &list{actor: lists[i], services: s, of: d, newest: make(map[string]discovery.Instance[int])}
 			s.lists = append(s.lists, l)
 			wg.Go(l.follow)
 		}
@@ -61,6 +68,9 @@ func (s *services) serve(a *actor, d *discovery.Discovery[int], i int) {
 			_ = r.Update(update, next()) // it is made up for
 			cancel()
 		}
+		s.mu.Lock()
+		s.closed[closing{r.Path(), r.Instance().RegistrationTime}] = true
+		s.mu.Unlock()
 		if err := r.Close(); err != nil {
 			a.monitor.fail("service", "%s: %v", a.name, err)
 		}
@@ -79,13 +89,14 @@ func (s *services) serve(a *actor, d *discovery.Discovery[int], i int) {
 // list is a Watch of the service.
 type list struct {
 	*actor
-	of     *discovery.Discovery[int]
-	watch  *discovery.Watch[int]
-	newest map[string]discovery.Instance[int] // by path
+	services *services
+	of       *discovery.Discovery[int]
+	watch    *discovery.Watch[int]
+	newest   map[string]discovery.Instance[int] // by path
 }
 
 // follow watches the service. No registration goes back to an earlier version, also not in the next Watch of the client. One that
-// failed may be made late, after the next.
+// failed may be made late, after the next; and one that is closed, for the time of an earlier session of the client.
 func (l *list) follow() {
 	l.repeat(time.Second, 30*time.Second, func(ctx context.Context) {
 		w, err := l.of.Watch(ctx, service)
@@ -98,7 +109,7 @@ func (l *list) follow() {
 			l.monitor.count("lists of a service")
 			for _, i := range all {
 				last := l.newest[i.Path()]
-				if i.RegistrationTime.Equal(last.RegistrationTime) && i.Payload < last.Payload {
+				if i.RegistrationTime.Equal(last.RegistrationTime) && i.Payload < last.Payload && !l.services.isClosed(i) {
 					l.monitor.fail("service", "a list of %s goes back from %v to %v", l.name, last, i)
 				}
 				l.newest[i.Path()] = i
@@ -110,6 +121,12 @@ func (l *list) follow() {
 		l.watch, err = l.of.Watch(ctx, service)
 		return err
 	})
+}
+
+func (s *services) isClosed(i discovery.Instance[int]) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed[closing{i.Path(), i.RegistrationTime}]
 }
 
 // versions are what a list has, by path.

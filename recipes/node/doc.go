@@ -32,6 +32,9 @@
 // than that of the node that it replaces. In the same way, if an earlier session of ours ends at the moment at which its node is
 // deleted, a node that somebody else has made by then may be deleted; a Keep makes it again.
 //
+// A request to create the node may hang in an earlier session. If the servers carry it out after Close, the node is there again, with the
+// data of that time, until they end that session.
+//
 // An ephemeral node that this client has made at the path without Keep is taken over: its owner is the same. A persistent node has no
 // owner: with [AsPersistent] and [WithTTL] one at the path is taken over, whoever made it. What others write to a kept node stays until
 // the next Set, or until the node has to be made again; and if the outcome of a Set is not known, for two session timeouts, what they
