@@ -16,7 +16,8 @@ import (
 // path/done is a persistent node: f has succeeded. path/running is an ephemeral node of the process that calls f. f's context ends
 // before another process can call f.
 func Once(ctx context.Context, client *framework.Client, path string, f func(ctx context.Context) error) error {
-	return client.Follow(ctx, func(ctx context.Context) (<-chan struct{}, error) {
+	var failed error // why f failed
+	err := client.Follow(ctx, func(ctx context.Context) (<-chan struct{}, error) {
 		_, err := client.Create(ctx, path+"/running", nil, framework.As(framework.Ephemeral), framework.PersistentParents())
 		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
 			return nil, err
@@ -39,8 +40,17 @@ func Once(ctx context.Context, client *framework.Client, path string, f func(ctx
 			_, gone := client.DeleteGuaranteed(ctx, path+"/running")
 			return nil, errors.Join(err, gone)
 		}
-		return nil, run(ctx, client, session, path, f)
+		work, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		stop, err := session.Depend(connstate.Session, func(cause error) { cancel(cause) })
+		if err != nil {
+			return nil, err
+		}
+		defer stop()
+		failed = run(work, client, path, f)
+		return nil, nil
 	})
+	return errors.Join(failed, err)
 }
 
 // again is closed: look again at once.
@@ -50,19 +60,12 @@ var again = func() <-chan struct{} {
 	return c
 }()
 
-// run calls f while the session of ctx lives, and then notes that it has succeeded, in one transaction with the end of running.
-func run(ctx context.Context, client *framework.Client, session *framework.Session, path string, f func(ctx context.Context) error) error {
-	work, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	stop, err := session.Depend(connstate.Session, func(cause error) { cancel(cause) })
-	if err != nil {
-		return err
-	}
-	defer stop()
-	if err := f(work); err != nil {
+// run calls f, and then notes that it has succeeded, in one transaction with the end of running.
+func run(ctx context.Context, client *framework.Client, path string, f func(ctx context.Context) error) error {
+	if err := f(ctx); err != nil {
 		_, gone := client.DeleteGuaranteed(context.WithoutCancel(ctx), path+"/running") // now another process may try
 		return errors.Join(err, gone)
 	}
-	_, err = client.Multi(ctx, &zk.DeleteRequest{Path: path + "/running", Version: -1}, &zk.CreateRequest{Path: path + "/done"})
+	_, err := client.Multi(ctx, &zk.DeleteRequest{Path: path + "/running", Version: -1}, &zk.CreateRequest{Path: path + "/done"})
 	return err
 }
