@@ -197,6 +197,18 @@ var lockBugs = []mutation{
 		pkg:   "recipes/internal/queue", test: "TestKeptNodeIsTakenOverWithoutARequest",
 	},
 	{
+		name:  "a kept node is taken over that is about to be deleted",
+		file:  "recipes/internal/queue/lend.go",
+		edits: []edit{{old: "|| !l.node.lastLease().end(ErrReleased) {", new: "|| !l.node.lastLease().end(ErrReleased) && false {"}},
+		pkg:   "recipes/internal/queue", test: "TestANodeThatIsGivenBackIsNotTakenOver",
+	},
+	{
+		name:  "ReleaseWith passes on a node that it deletes",
+		file:  "recipes/internal/queue/hold.go",
+		edits: []edit{{old: "	if !lend {\n		h.lease.show()\n	}\n", new: ""}},
+		pkg:   "recipes/internal/queue", test: "TestReleaseWithPassesTheTurnOn",
+	},
+	{
 		name:  "a kept node stays when somebody joins",
 		file:  "recipes/internal/queue/node.go",
 		edits: []edit{{old: "l != nil {\n\t\tl.giveBack()", new: "l != nil {\n\t\t_ = l.giveBack"}},

@@ -30,6 +30,14 @@ func (h *Hold) EndDuring(f func()) {
 	h.end(ErrReleased)
 }
 
+// TakeOverWhileGivenBack takes the node that is kept just after its lease has ended, before it is deleted. It reports whether it got it.
+func (q *Queue) TakeOverWhileGivenBack() bool {
+	q.local.mu.Lock()
+	defer q.local.mu.Unlock()
+	q.local.node.lastLease().end(errUnused)
+	return q.local.takeOver() != nil
+}
+
 // Lose has the lease be lost.
 func (h *Hold) Lose(cause error) { h.lease.lose(cause) }
 

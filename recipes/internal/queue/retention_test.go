@@ -114,6 +114,43 @@ func TestKeptNodeGoes(t *testing.T) {
 	}
 }
 
+// TestANodeThatIsGivenBackIsNotTakenOver: it is about to be deleted, and another would hold then.
+func TestANodeThatIsGivenBackIsNotTakenOver(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		q := keeping(t, server, client())
+		require.False(t, q.TakeOverWhileGivenBack())
+		hold := acquire(t, q)
+		require.NoError(t, hold.Release())
+	})
+}
+
+// TestReleaseWithPassesTheTurnOn, not the node, to a goroutine that waits.
+func TestReleaseWithPassesTheTurnOn(t *testing.T) {
+	for name, option := range map[string]lock.Option{
+		"retention": lock.WithRetention(20 * time.Second), "hand-off": lock.WithLocalHandOff(5, time.Minute),
+	} {
+		t.Run(name, func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+				q := newQueue(t, client(), "/lock", option)
+				hold := acquire(t, q)
+				next := make(chan result, 1)
+				go func() {
+					h, err := q.Acquire(t.Context())
+					next <- result{h, err}
+				}()
+				synctest.Wait()
+				require.Equal(t, 1, q.InLine())
+				_, err := hold.ReleaseWith(t.Context())
+				require.NoError(t, err)
+				got := testbed.Receive(t, next, "the lock")
+				require.NoError(t, got.err)
+				require.NotEqual(t, hold.Path(), got.hold.Path())
+				require.NoError(t, got.hold.Release())
+			})
+		})
+	}
+}
+
 // TestWaiterBehindAKeptNodeHolds, and the Queue whose node was kept takes its turn behind it.
 func TestWaiterBehindAKeptNodeHolds(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
