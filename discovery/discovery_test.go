@@ -156,14 +156,16 @@ func TestANodeThatCannotBeReadIsLeftOutAndReported(t *testing.T) {
 		testbed.Receive(t, reports, "a report")
 	}
 	require.NoError(t, server.Set("/services/orders/bad", []byte(`{"id":"mended"}`)))
-	for list := range w.Changes(ctx) {
+	for list, err := range w.Changes(ctx) {
+		require.NoError(t, err)
 		if len(list) == 2 {
 			break
 		}
 	}
 	require.Equal(t, []string{"mended", "good"}, ids(w.Instances()))
 	require.NoError(t, server.Set("/services/orders/bad", []byte("bad again")))
-	for list := range w.Changes(ctx) {
+	for list, err := range w.Changes(ctx) {
+		require.NoError(t, err)
 		if len(list) == 1 {
 			break
 		}

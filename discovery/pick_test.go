@@ -71,7 +71,8 @@ func TestStrategies(t *testing.T) {
 			require.NoError(t, r.Close())
 		}
 	}
-	for list := range w.Changes(testbed.Context(t)) {
+	for list, err := range w.Changes(testbed.Context(t)) {
+		require.NoError(t, err)
 		if len(list) == 9 {
 			break
 		}
@@ -131,7 +132,8 @@ func TestADisabledInstanceIsNotPicked(t *testing.T) {
 	require.Len(t, w.Instances(), 1)
 	i.Disabled = false
 	require.NoError(t, r.Update(ctx, i))
-	for list := range w.Changes(ctx) {
+	for list, err := range w.Changes(ctx) {
+		require.NoError(t, err)
 		if !list[0].Disabled {
 			break
 		}

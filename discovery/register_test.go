@@ -135,7 +135,8 @@ func TestTheNodeOfAnEarlierSessionIsReplacedSoThatWatchersSeeIt(t *testing.T) {
 	after, err := server.Stat("/services/orders/1")
 	require.NoError(t, err)
 	require.NotEqual(t, before.Czxid, after.Czxid)
-	for list := range w.Changes(ctx) {
+	for list, err := range w.Changes(ctx) {
+		require.NoError(t, err)
 		if len(list) == 1 && list[0].Payload == "again" {
 			break
 		}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/cache"
 )
 
@@ -93,22 +94,27 @@ func (w *Watch[T]) Instances() []Instance[T] {
 	return slices.Clone(w.now())
 }
 
-// Changes yields the instances, first as they are now and then after each change, until ctx is done or the Watch or its client
-// is closed. A slow reader gets the newest list instead of every one. Any number of goroutines may have an iteration
-// of their own.
-func (w *Watch[T]) Changes(ctx context.Context) iter.Seq[[]Instance[T]] {
-	return func(yield func([]Instance[T]) bool) {
+// Changes yields the instances, first as they are now and then after each change. A slow reader gets the newest list instead of
+// every one. The last pair has an error, after which the loop ends: that of ctx, framework.ErrEnded or framework.ErrClosed. Any
+// number of goroutines may have an iteration of their own.
+func (w *Watch[T]) Changes(ctx context.Context) iter.Seq2[[]Instance[T], error] {
+	return func(yield func([]Instance[T], error) bool) {
 		var last <-chan struct{} // of the list that was yielded
 		for {
 			_, state := w.Current()
-			if ctx.Err() != nil || w.Err() != nil {
+			err := w.Err()
+			if err == nil && ctx.Err() != nil {
+				err = wait.Err(ctx)
+			}
+			if err != nil {
+				yield(nil, failed("changes", w.path, err))
 				return
 			}
 			w.mu.Lock()
 			list, changed := w.now(), w.changed
 			w.mu.Unlock()
 			if changed != last {
-				if last = changed; !yield(slices.Clone(list)) {
+				if last = changed; !yield(slices.Clone(list), nil) {
 					return
 				}
 			}

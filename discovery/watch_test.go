@@ -28,10 +28,13 @@ func TestAWatchFollowsItsServiceOnly(t *testing.T) {
 	require.Empty(t, w.Instances())
 	lists := make(chan []discovery.Instance[string], 100)
 	followed, stop := context.WithCancel(ctx)
-	ended := make(chan struct{})
+	ended := make(chan error, 1)
 	go func() {
-		defer close(ended)
-		for list := range w.Changes(followed) {
+		for list, err := range w.Changes(followed) {
+			if err != nil {
+				ended <- err
+				return
+			}
 			lists <- list
 		}
 	}()
@@ -56,7 +59,7 @@ func TestAWatchFollowsItsServiceOnly(t *testing.T) {
 	require.Equal(t, []string{"2"}, ids(late.Instances()), "complete from the start")
 	testbed.Eventually(t, func() bool { fresh, _ := late.Current(); return fresh }, "all has been read")
 	stop()
-	testbed.Receive(t, ended, "the end of the iteration")
+	require.ErrorIs(t, testbed.Receive(t, ended, "the end of the iteration"), context.Canceled)
 	require.Empty(t, lists)
 }
 
@@ -98,15 +101,19 @@ func TestAWatchEndsWithItsCloseAndWithItsClient(t *testing.T) {
 	} {
 		w, err := d.Watch(ctx, "orders")
 		require.NoError(t, err)
-		ended := make(chan struct{})
+		ended := make(chan error, 1)
 		go func() {
-			defer close(ended)
-			for range w.Changes(ctx) {
+			var last error
+			for _, err := range w.Changes(ctx) {
+				last = err
 			}
+			ended <- last
 		}()
 		require.NoError(t, w.Err())
 		require.NoError(t, c.end(w))
-		testbed.Receive(t, ended, "the end of the iteration")
+		err = testbed.Receive(t, ended, "the end of the iteration")
+		require.ErrorIs(t, err, c.want)
+		testbed.OneOp(t, err, "changes", "/services/orders")
 		require.ErrorIs(t, w.Err(), c.want)
 		require.NoError(t, w.Close())
 	}

@@ -49,7 +49,8 @@ func (s *service[T]) ours() string { return show(s.registered.Instance()) }
 func (s *service[T]) sees(t *testing.T, ctx context.Context, want ...string) {
 	t.Helper()
 	var seen []string
-	for list := range s.watch.Changes(ctx) {
+	for list, err := range s.watch.Changes(ctx) {
+		require.NoError(t, err)
 		seen = nil
 		for _, i := range list {
 			seen = append(seen, show(i))

@@ -105,7 +105,11 @@ func (l *list) follow() {
 			return
 		}
 		defer w.Close()
-		for all := range w.Changes(ctx) {
+		for all, err := range w.Changes(ctx) {
+			if err != nil {
+				l.monitor.count("lists of a service ended: " + reason(err))
+				return
+			}
 			l.monitor.count("lists of a service")
 			for _, i := range all {
 				last := l.newest[i.Path()]

@@ -187,7 +187,10 @@ func (t *tool) watch(ctx context.Context, args []string) error {
 		return err
 	}
 	defer w.Close()
-	for list := range w.Changes(ctx) {
+	for list, err := range w.Changes(ctx) {
+		if err != nil {
+			break
+		}
 		fmt.Fprintf(t.out, "# %s: %d\n", time.Now().Format(time.RFC3339), len(list))
 		t.print(list)
 	}

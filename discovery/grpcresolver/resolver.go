@@ -154,8 +154,10 @@ func (r *follower[T]) run(ctx context.Context) {
 		s.mu.Unlock()
 		switch {
 		case w != nil:
-			for list := range w.Changes(ctx) {
-				r.publish(list)
+			for list, err := range w.Changes(ctx) {
+				if err == nil {
+					r.publish(list)
+				}
 			}
 			return // the connection or the client is closed
 		case err != nil:
