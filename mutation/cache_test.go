@@ -54,4 +54,16 @@ var cacheBugs = []mutation{
 		edits: []edit{{old: "		join(&m.later, g)\n		return\n", new: "		return\n"}},
 		pkg:   "recipes/cache", test: "TestAChangeWhileTheChildrenAreListedIsRead",
 	},
+	{
+		name:  "a cache takes the list of a server that is behind",
+		file:  "recipes/cache/changes.go",
+		edits: []edit{{old: " || n.value.stat.Mzxid > stat.Mzxid:", new: ":"}},
+		pkg:   "recipes/cache", test: "TestAListThatIsOlderThanTheCopyIsNotShown/persistent_watch",
+	},
+	{
+		name:  "a Sync of a cache does not wait for the data of a node that was listed first",
+		file:  "recipes/cache/changes.go",
+		edits: []edit{{old: "join(&m.later, m.group)", new: "join(&m.later, l.open())"}},
+		pkg:   "recipes/cache", test: "TestAReconnectReadsTheDataOfAParentOnlyIfTheyHaveChanged",
+	},
 }

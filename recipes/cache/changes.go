@@ -90,11 +90,8 @@ func (l *loop) event(e zk.Event) {
 	case n == nil:
 		l.unknown(e.Path)
 	case !l.reached(n) && l.byPath[e.Path] == nil: // the load will come to it
-	case e.Type == zk.EventNodeDeleted:
+	case e.Type == zk.EventNodeDeleted && !(l.oneShot && e.Path == l.c.Path()): // that one is asked for, for a watch
 		l.removeAll(e.Path)
-		if l.oneShot && e.Path == l.c.Path() { // for a watch
-			l.mark(e.Path, l.open())
-		}
 	default:
 		l.mark(e.Path, l.open())
 	}
@@ -131,7 +128,7 @@ func (l *loop) read(m *mark) {
 func (l *loop) list(m *mark) {
 	l.asks(m, listing)
 	l.link.Children(m.path, func(names []string, stat *zk.Stat, err error) {
-		l.answered(m, err, func() { l.listed(m, names, stat.Czxid) })
+		l.answered(m, err, func() { l.listed(m, names, stat) })
 	})
 }
 
@@ -192,24 +189,25 @@ func (l *loop) found(m *mark, v *value) {
 	l.done(m, nil)
 }
 
-// listed takes in the names of children.
-func (l *loop) listed(m *mark, names []string, czxid int64) {
+// listed takes in the names of a node's children, and its stat. A node that is listed first and has changed is read after that.
+func (l *loop) listed(m *mark, names []string, stat *zk.Stat) {
 	n := l.c.nodes.find(m.path)
 	switch {
 	case n == nil: // it was deleted before, and made again: there was an event
 		l.done(m, nil)
 		return
-	case n.value.stat.Czxid != czxid: // deleted and made again while the client was not allowed to read it
-		l.queue(m)
+	case n.value.stat.Czxid != stat.Czxid || n.value.stat.Mzxid > stat.Mzxid: // found says what to do
+		l.read(m)
 		return
+	case n.value.stat.Mzxid == stat.Mzxid:
+		l.put(m.path, &value{stat: *stat})
+	case !l.reached(n):
+		join(&m.later, m.group)
 	}
-	there := make(map[string]bool, min(len(names), len(n.children)))
+	there := make(map[string]bool, len(names))
 	for _, name := range names {
-		child, path := n.children[name], framework.Join(m.path, name)
-		if child != nil {
-			there[name] = true
-		}
-		if !l.reached(child) && l.c.keeps(path) {
+		there[name] = true
+		if path := framework.Join(m.path, name); !l.reached(n.children[name]) && l.c.keeps(path) {
 			l.mark(path, m.group)
 		}
 	}

@@ -37,6 +37,7 @@ type loop struct {
 //	(no mark) ── event, or in a list ──→ ready ──→ reading ──→ listing ──→ idle ──→ (no mark)
 //	idle ─────── event ──→ paused ─────→ ready          ╰─── no children ──↗
 //	                                                    ╰── fails: paused
+//	ready ────── children are in the copy, not reached ──────────→ listing
 type mark struct {
 	path  string
 	state state
@@ -97,7 +98,6 @@ func (l *loop) run() error {
 			case <-l.c.ctx.Done():
 			case <-more:
 			}
-			continue
 		}
 		l.inbox.Set(func(all *[]func()) { posted, *all = *all, nil })
 		for _, do := range posted {
@@ -151,14 +151,13 @@ func (l *loop) report() {
 // closeGroup has done get something when all has been read that is to be read at this moment. That includes nodes which could not
 // be read before, since no event says when that changes.
 func (l *loop) closeGroup(done chan<- error) {
-	open := l.open()
-	open.done = done
+	l.open().done = done
 	for _, m := range l.byPath {
 		if m.state == paused {
 			l.queue(m)
 		}
 	}
-	l.groups = append(l.groups, &group{number: open.number + 1})
+	l.groups = append(l.groups, &group{number: l.open().number + 1})
 }
 
 // open is the group of what is marked now.
@@ -214,7 +213,11 @@ func (l *loop) queue(m *mark) {
 func (l *loop) send() {
 	now := l.ready[:min(maxInFlight-l.inFlight, len(l.ready))]
 	for _, m := range now {
-		l.read(m)
+		if n := l.c.nodes.find(m.path); n == nil || n.children == nil || l.reached(n) || l.oneShot {
+			l.read(m)
+		} else { // the stat in the answer says whether its data have changed
+			l.list(m)
+		}
 	}
 	clear(now)
 	if l.ready = l.ready[len(now):]; len(l.ready) == 0 {

@@ -2,6 +2,7 @@ package cache_test
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"net"
 	"runtime"
@@ -296,13 +297,13 @@ func TestTreeThatIsMadeAgainGoesFirst(t *testing.T) {
 		create(t, other, "/r", "/r/p", "/r/p/x")
 		changes := follow(t, load(t, subject, "/r"))
 		changes.want("created /r=/r", "created /r/p=/r/p", "created /r/p/x=/r/p/x")
-		gate, watch := server.Block(zktest.OnOp(zktest.OpGetData), of), server.Block(zktest.OnOp(zktest.OpAddWatch), of)
+		gate, watch := server.Block(zktest.OnOp(zktest.OpGetChildren2), of), server.Block(zktest.OnOp(zktest.OpAddWatch), of)
 		server.CutConnections()
 		testbed.Receive(t, watch.Arrived(), "the next connection")
 		remove(t, other, "/r/p/x", "/r/p")
 		create(t, other, "/r/p", "/r/p/x")
 		watch.Open()
-		testbed.Receive(t, gate.Arrived(), "the read of the root")
+		testbed.Receive(t, gate.Arrived(), "the list of the root")
 		set(t, other, "/r/p/x", "x") // its event comes before the parent is read
 		gate.Open()
 		changes.want("deleted /r/p/x=/r/p/x", "deleted /r/p=/r/p", "created /r/p=/r/p", "created /r/p/x=x")
@@ -512,6 +513,88 @@ func TestAChildOfAParentThatWasMadeAgainIsCreatedOnce(t *testing.T) {
 				require.Equal(t, 1, n, "%#x", czxid)
 			}
 			require.Equal(t, []string{"/r=/r", "/r/p=new", "/r/p/x=new"}, show(c))
+		})
+	})
+}
+
+// TestAReconnectReadsTheDataOfAParentOnlyIfTheyHaveChanged counts requests: a list for each node with children, data for the others.
+func TestAReconnectReadsTheDataOfAParentOnlyIfTheyHaveChanged(t *testing.T) {
+	server := zktest.NewServer(t)
+	subject, other, of := pair(t, server)
+	create(t, other, "/r", "/r/dir", "/r/dir/a", "/r/dir/b")
+	c := load(t, subject, "/r")
+	reconnect := func(meanwhile func()) (gets, lists int) {
+		t.Helper()
+		gate := server.Block(zktest.OnOp(zktest.OpAddWatch, zktest.OpMulti), of)
+		server.CutConnections()
+		testbed.Receive(t, gate.Arrived(), "the first request of the next connection")
+		meanwhile()
+		server.ResetCounts()
+		gate.Open()
+		require.NoError(t, c.Sync(testbed.Context(t)))
+		counts := server.Requests().Requests
+		return counts[zktest.OpGetData], counts[zktest.OpGetChildren2]
+	}
+	gets, lists := reconnect(func() {})
+	require.Equal(t, []int{2, 2}, []int{gets, lists})
+
+	gets, lists = reconnect(func() { set(t, other, "/r/dir", "changed") })
+	require.Equal(t, []int{3, 2}, []int{gets, lists}, "Sync has waited for the data, too")
+	same(t, other, c)
+
+	gets, lists = reconnect(func() { create(t, other, "/r/dir/c") })
+	require.Equal(t, []int{3, 2}, []int{gets, lists})
+	same(t, other, c)
+	dir, _ := c.Get("/r/dir")
+	require.EqualValues(t, 3, dir.Stat.NumChildren, "the list came with the stat")
+
+	gets, lists = reconnect(func() {
+		remove(t, other, "/r/dir/a", "/r/dir/b", "/r/dir/c", "/r/dir")
+		create(t, other, "/r/dir", "/r/dir/b")
+	})
+	require.Equal(t, []int{2, 3}, []int{gets, lists}, "it is another node: it is listed, read and listed")
+	same(t, other, c)
+}
+
+// TestAListThatIsOlderThanTheCopyIsNotShown has a server answer about a parent with an earlier state, although it has caught up.
+func TestAListThatIsOlderThanTheCopyIsNotShown(t *testing.T) {
+	eachMode(t, func(t *testing.T, opts []cache.Option) {
+		synctest.Test(t, func(t *testing.T) {
+			server := zktest.NewServer(t, zktest.WithInMemory())
+			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+			create(t, client, "/r", "/r/a")
+			var wrong atomic.Bool
+			for _, op := range []zktest.Op{zktest.OpGetData, zktest.OpGetChildren2} {
+				var first []byte // the answer about the state that is shown again
+				server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
+					const head = 20 // the length, the request's number, the zxid and the error
+					if first == nil {
+						first = slices.Clone(answer[head:])
+					}
+					if wrong.Load() {
+						answer = append(slices.Clone(answer[:head]), first...)
+						binary.BigEndian.PutUint32(answer, uint32(len(answer)-4))
+					}
+					return answer
+				}, zktest.OnOp(op), zktest.OnPath("/r"))
+			}
+			c := load(t, client, "/r", opts...)
+			create(t, client, "/r/b")
+			set(t, client, "/r", "later")
+			require.NoError(t, c.Sync(t.Context()))
+			want := []string{"/r=later", "/r/a=/r/a", "/r/b=/r/b"}
+			require.Equal(t, want, show(c))
+			wrong.Store(true)
+			before := c.Stats().Reads
+			server.CutConnections()
+			time.Sleep(time.Minute) // virtual time
+			require.Equal(t, want, show(c))
+			ok, _ := c.Current()
+			require.False(t, ok)
+			require.Less(t, c.Stats().Reads-before, int64(100), "there are pauses")
+			wrong.Store(false)
+			require.NoError(t, c.Sync(t.Context()))
+			require.Equal(t, want, show(c))
 		})
 	})
 }

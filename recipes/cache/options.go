@@ -35,9 +35,7 @@ func WithFilter(keep func(path string) bool) Option {
 //
 // Nodes that the client may not read are left out, as with data. But servers before 3.8.4 and 3.9.2 give the stat to everybody: with a
 // persistent watch such a cache shows them as well if they had no children when their stat was read.
-func WithoutData() Option {
-	return opt.Set(func(c *config) { c.withoutData = true })
-}
+func WithoutData() Option { return opt.Set(func(c *config) { c.withoutData = true }) }
 
 // OnChange calls f with each change of the copy, in order, after it was made: all that [Cache.Changes] reports, but one after the
 // other, nothing merged, and without [Loaded]. When [Cache.Sync] returns, f has returned for all that Sync has waited for. f is called

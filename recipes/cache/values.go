@@ -85,10 +85,9 @@ func (v *Values[T]) value(n Node, old Value[T]) *Value[T] {
 	case err == nil:
 		return &Value[T]{Node: n, Value: x, good: true}
 	case errors.Is(err, ErrNoValue):
-		return &Value[T]{Node: n, Err: err}
-	default:
-		return &Value[T]{Node: n, Err: err, Value: old.Value, good: old.good}
+		old = Value[T]{}
 	}
+	return &Value[T]{Node: n, Err: err, Value: old.Value, good: old.good}
 }
 
 // Sync is [Cache.Sync], and then waits until what the cache holds has been decoded.
