@@ -29,7 +29,7 @@ var kinds = map[string][]node.Option{
 // on, until a run ends without meeting the fault; for each kind of node and each fault.
 func eachRequest(t *testing.T, test func(t *testing.T, w world, subject, other *framework.Client, opts []node.Option)) {
 	for kind, opts := range kinds {
-		for _, fault := range faults {
+		for _, fault := range testbed.Faults {
 			t.Run(fmt.Sprintf("%s/%v", kind, fault), func(t *testing.T) {
 				met := true
 				for n := 0; met; n++ {
@@ -115,7 +115,7 @@ func TestReplacingWithAnyRequestFailing(t *testing.T) {
 // TestSecondLifeWithAnyRequestFailing begins after the end of the first session.
 func TestSecondLifeWithAnyRequestFailing(t *testing.T) {
 	for kind, opts := range kinds {
-		for _, fault := range faults {
+		for _, fault := range testbed.Faults {
 			t.Run(fmt.Sprintf("%s/%v", kind, fault), func(t *testing.T) {
 				met := true
 				for i := 0; met; i++ {

@@ -321,7 +321,7 @@ func TestAMemberThatIsCutOffIsNotListedByItself(t *testing.T) {
 
 // TestJoinWithAnyRequestFailing ends with everybody seeing the same.
 func TestJoinWithAnyRequestFailing(t *testing.T) {
-	for _, fault := range faults {
+	for _, fault := range testbed.Faults {
 		t.Run(fault.String(), func(t *testing.T) {
 			met := true
 			for i := 0; met; i++ {

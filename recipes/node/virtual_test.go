@@ -22,9 +22,6 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// faults is every way in which a request can fail.
-var faults = []zktest.Fault{zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter}
-
 // world is a server in virtual time.
 type world struct {
 	*zktest.Server
