@@ -72,7 +72,7 @@ func TestAddAuthThatIsRefusedIsNotKept(t *testing.T) {
 func TestAddAuthWhoseAnswerIsLostIsRepeated(t *testing.T) {
 	server := zktest.NewServer(t)
 	private(t, server, "/a", "bob:secret")
-	for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter} {
+	for _, fault := range testbed.Faults {
 		var events []framework.OperationEvent
 		client := newClient(t, server, framework.WithObserver(framework.Observer{
 			Operation: func(_ context.Context, e framework.OperationEvent) { events = append(events, e) },

@@ -168,7 +168,7 @@ func TestOperationOutlivesALostConnection(t *testing.T) { // CUR-RTY-01, -09, CU
 	client := newClient(t, server)
 	_, err := client.Create(t.Context(), "/a", []byte("data"))
 	require.NoError(t, err)
-	for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter} {
+	for _, fault := range testbed.Faults {
 		injected := server.Inject(fault, 0, zktest.OnOp(zktest.OpGetData))
 		data, _, err := client.Get(testbed.Context(t), "/a")
 		require.NoError(t, err, fault)

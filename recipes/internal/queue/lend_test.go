@@ -399,7 +399,7 @@ func TestLeavingTheLineAtTheLastMoment(t *testing.T) {
 // TestEachRequestFailsWithHandOff has several goroutines share a lock while each of their requests fails in
 // turn, before and after it is applied, and ends the session.
 func TestEachRequestFailsWithHandOff(t *testing.T) {
-	for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter} {
+	for _, fault := range testbed.Faults {
 		for n := 1; ; n++ {
 			met := false
 			t.Run(fmt.Sprintf("%v of request %d", fault, n), func(t *testing.T) {
