@@ -51,7 +51,7 @@ var lockBugs = []mutation{
 	{
 		name:  "a holder that may not read its node does not mind",
 		file:  "recipes/internal/queue/node.go",
-		edits: []edit{{old: "\t\t\t\tl.lose(fmt.Errorf(\"%w: its node: %w\", framework.ErrLost, follow.Bare(err)))\n", new: "\t\t\t\t_, _ = l, fmt.Errorf\n"}},
+		edits: []edit{{old: "\t\t\t\tl.lose(fmt.Errorf(\"%w: its node: %w\", framework.ErrLost, follow.Bare(err)))\n", new: "\t\t\t\t_, _, _ = l, fmt.Errorf, follow.Bare\n"}},
 		pkg:   "recipes/internal/queue", test: "TestHoldOfADriverWhoseNodesMayNotBeReadEnds",
 	},
 	{

@@ -499,6 +499,15 @@ func TestAChangeWhileTheChildrenAreListedIsRead(t *testing.T) {
 			gate.Open()
 			require.NoError(t, c.Sync(testbed.Context(t)))
 			require.Equal(t, []string{"/r=/r", "/r/p=new", "/r/p/x=/r/p/x", "/r/p/y="}, show(c))
+
+			gate = server.Block(zktest.OnOp(zktest.OpGetChildren2), zktest.OnPath("/r/p"))
+			require.NoError(t, server.Create("/r/p/z", nil)) // with standard watches the children are listed again
+			synctest.Wait()
+			require.NoError(t, server.Set("/r/p", []byte("newer")))
+			synctest.Wait()
+			gate.Open()
+			require.NoError(t, c.Sync(testbed.Context(t)))
+			require.Equal(t, []string{"/r=/r", "/r/p=newer", "/r/p/x=/r/p/x", "/r/p/y=", "/r/p/z="}, show(c))
 			require.EqualValues(t, 1, c.Stats().Resyncs, "on the same connection")
 		})
 	})
