@@ -39,14 +39,15 @@ func TestOnAnEnsemble(t *testing.T) {
 	check(t, ensemble.Start(t).Servers())
 }
 
-// An item that takes longer than the grace period is begun again.
+// An item that takes longer than the grace period is begun again. A batch that is asked between two items hands over, so there are
+// several urgent tasks.
 func TestABatchThatIsThrownOutStartsFromWhatWasSaved(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var out bytes.Buffer
-	p := plant{out: &out, path: "/handover", items: 3, urgent: 1, think: 400 * time.Millisecond, grace: 100 * time.Millisecond}
+	p := plant{out: &out, path: "/handover", items: 6, urgent: 5, think: 200 * time.Millisecond, grace: 50 * time.Millisecond}
 	require.NoError(t, p.run(ctx, []string{zktest.NewServer(t).Addr()}), "%s", &out)
-	require.Contains(t, out.String(), "items done once  3 of 3\n")
+	require.Contains(t, out.String(), "items done once  6 of 6\n")
 	require.Contains(t, out.String(), "batch: its node was deleted", "%s", &out)
 }
 
