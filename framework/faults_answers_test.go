@@ -219,9 +219,9 @@ func TestOneOfFiveServersIsEnough(t *testing.T) {
 			session, err := client.Session(t.Context())
 			require.NoError(t, err)
 			for range 5 {
-				time.Sleep(31 * time.Second) // until nobody remembers who failed
+				time.Sleep(31 * time.Second) // virtual time, until nobody remembers who failed
 				server.Freeze()
-				time.Sleep(2700 * time.Millisecond) // the link is dead
+				time.Sleep(2700 * time.Millisecond) // virtual time, after which the link is dead
 				server.Thaw()
 				time.Sleep(2 * time.Second) // virtual time, in which it must connect again
 				require.NoError(t, session.Err())

@@ -23,6 +23,7 @@ import (
 // call before, the server has caught up first, as with [Client.Sync]: no call sees an older state than one before it. If
 // read fails with an error that may pass (see [retry.MayPass]), it is called again after a pause. If it fails with [ErrSessionLost], it
 // is called again in the next session, or, if [Session.Depend] refused a session that was idle for long, when that was confirmed.
+// So read must not return the loss of something else as it is, such as that of a lock that the caller holds.
 //
 // Follow returns nil when read returns a nil channel without an error, and otherwise an [*OpError]: with the error of read that
 // does not pass, with [ErrClosed], or, when ctx is done, with the error of ctx, the last error of read, and

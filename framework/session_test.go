@@ -338,7 +338,7 @@ func TestCloseNotifiesEverybodyBeforeTheServers(t *testing.T) {
 		notified := make(chan bool, 3)
 		for range cap(notified) {
 			_, err := session.Depend(connstate.Session, func(error) {
-				time.Sleep(time.Millisecond) // a goroutine that does not run at once
+				time.Sleep(time.Millisecond) // virtual time: a goroutine that does not run at once
 				notified <- server.Exists("/node")
 			})
 			require.NoError(t, err)

@@ -58,7 +58,7 @@ func TestARequestThatIsForgottenGetsANudge(t *testing.T) {
 			for range 40 {
 				write(t, c, p, 0)
 			}
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // virtual time
 		}
 		r, answered := request(proto.OpGetData, &proto.ReadRequest{Path: "/a"})
 		require.Less(t, forget(t, c, p, r, answered), 2*time.Second, "a read can be forgotten too")
@@ -72,7 +72,7 @@ func TestASyncGetsNoNudge(t *testing.T) {
 		r, answered := request(proto.OpSync, &proto.PathRequest{Path: "/"})
 		c.Send(r)
 		h, _ := p.next()
-		time.Sleep(10 * time.Second)
+		time.Sleep(10 * time.Second) // virtual time
 		p.reply(h.Xid, proto.OK, &proto.PathResponse{Path: "/"})
 		require.NoError(t, <-answered)
 		write(t, c, p, 0) // shows that nothing came in between
@@ -88,7 +88,7 @@ func TestOneNudgeAtATime(t *testing.T) {
 		for range 5 {
 			r, _ := deletion()
 			c.Send(r)
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // virtual time
 		}
 		counts := make(map[proto.Op]int)
 		go func() { // ends with the connection
@@ -121,7 +121,7 @@ func TestARequestBehindANudgeGetsOneToo(t *testing.T) {
 		second, again := deletion()
 		c.Send(second)
 		behind, _ := p.next()
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // virtual time
 		p.reply(h.Xid, proto.OK)
 		p.reply(nudge.Xid, proto.OK, &proto.PathResponse{Path: "/"})
 		require.NoError(t, <-answered)
@@ -182,7 +182,7 @@ func TestALongRowGetsNoNudges(t *testing.T) {
 		for range 100 {
 			h, _ := p.next()
 			require.Equal(t, proto.OpGetData, h.Op)
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(20 * time.Millisecond) // virtual time
 			p.reply(h.Xid, proto.NoNode)
 		}
 		require.Error(t, <-last)
@@ -249,7 +249,7 @@ func TestAnIdleConnectionSetsNoTimer(t *testing.T) {
 		}
 		write(t, c, p, time.Millisecond)
 		require.True(t, looking())
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // virtual time
 		require.False(t, looking())
 	})
 }

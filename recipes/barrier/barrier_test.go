@@ -127,7 +127,7 @@ func TestAServerThatIsBehindLetsNobodyPass(t *testing.T) {
 		require.NoError(t, cluster.Lag(follower, time.Second))
 		require.NoError(t, near.Set(t.Context()))
 		passed := waiting(t.Context(), far)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // virtual time, in which nobody may pass
 		synctest.Wait()
 		require.Empty(t, passed)
 		_, err = near.Remove(t.Context())
@@ -144,7 +144,7 @@ func TestBarrierWithAnyRequestFailing(t *testing.T) {
 		require.NoError(t, b.Set(ctx))
 		require.True(t, s.Server.Exists("/deep/down/b"))
 		passed := []<-chan error{waiting(ctx, b), waiting(ctx, other)}
-		time.Sleep(10 * time.Second)
+		time.Sleep(10 * time.Second) // virtual time, in which nobody may pass
 		synctest.Wait()
 		for _, p := range passed {
 			require.Empty(t, p, "nobody has removed it")
