@@ -126,17 +126,20 @@ func TestALateWriteOfOursDoesNotBringOldDataBack(t *testing.T) {
 		gate, stat := w.late(n, subject)
 		require.NoError(t, w.Delete("/group/a")) // by hand
 		w.CutConnections()                       // the next session is another one, and the first still lives
-		require.NoError(t, n.Set(testbed.Context(t), []byte("3")))
-		require.NoError(t, n.Set(testbed.Context(t), []byte("new")))
-		again, err := w.Stat("/group/a")
-		require.NoError(t, err)
+		last, again := "", zktest.Stat{}
+		for again.Version < stat.Version { // the node may have been made before the first Set, or with it
+			last += "new"
+			require.NoError(t, n.Set(testbed.Context(t), []byte(last)))
+			again, err = w.Stat("/group/a")
+			require.NoError(t, err)
+		}
 		require.Equal(t, stat.Version, again.Version)
 		gate.Open()
 		w.settle()
 		there, _ := n.Present()
 		assert.True(t, there)
 		assert.NoError(t, n.Err())
-		w.one(n, "new")
+		w.one(n, last)
 		require.NoError(t, n.Close())
 	}, zktest.LikeKeeper(zktest.KeeperRecent))
 }
