@@ -38,7 +38,7 @@ var lockBugs = []mutation{
 	{
 		name:  "a woken waiter holds without looking again",
 		file:  "recipes/internal/queue/waiter.go",
-		edits: []edit{{old: "err = w.await(ctx, children, turn.Watch, leases, changed) // 4", new: "if err := w.await(ctx, children, turn.Watch, leases, changed); err != nil {\n\t\t\t\treturn nil, err\n\t\t\t}\n\t\t\treturn newHold(ctx, w.node, w.own)"}},
+		edits: []edit{{old: "err = w.await(ctx, children, turn.Watch, leases, changed) // 4", new: "if err := w.await(ctx, children, turn.Watch, leases, changed); err != nil {\n\t\t\t\treturn nil, err\n\t\t\t}\n\t\t\treturn newHold(ctx, w.node, nil)"}},
 		pkg:   "recipes/internal/queue", test: "TestWhoThinksThatItIsNextWaits",
 		worlds: all, seed: 2,
 	},

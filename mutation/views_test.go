@@ -5,14 +5,14 @@ var viewBugs = []mutation{
 	{
 		name:  "whoever waits for the one ahead takes it for the only one",
 		file:  "recipes/internal/queue/waiter.go",
-		edits: []edit{{old: "lookAhead && w.ahead == 1 && !wait", new: "lookAhead && !wait"}},
+		edits: []edit{{old: "case lookAhead && w.ahead > 1:", new: "case lookAhead && w.ahead > 1 && w.ahead < 0:"}},
 		pkg:   "recipes/internal/queue", test: "TestWhoThinksThatItIsNextWaits",
 		worlds: all, seed: 3,
 	},
 	{
 		name:  "whoever waits for the only one ahead does not look whether its own node is there",
 		file:  "recipes/internal/queue/waiter.go",
-		edits: []edit{{old: " && w.ahead == 1 && !wait.Closed(w.own.Done()) {", new: " && w.ahead == 1 {"}},
+		edits: []edit{{old: "case lookAhead && !wait.Closed(w.watches[w.Name()].Done()):", new: "case lookAhead:"}},
 		pkg:   "recipes/internal/queue", test: "TestTheNextWhoseNodeIsDeletedQueuesAgain",
 	},
 	{

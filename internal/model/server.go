@@ -39,7 +39,7 @@ func (w *World) apply(i int) {
 	}
 	for k := range p.gs {
 		g := &p.gs[k]
-		if g.pc == watching && has(before, g.pred) && !has(after, g.pred) {
+		if g.predWatched && has(before, g.pred) && !has(after, g.pred) {
 			g.predGone, g.seen = true, p.applied
 		}
 		if g.ownWatched && has(before, g.node) && !has(after, g.node) {
@@ -177,31 +177,32 @@ func (w *World) answerRead(i int) {
 	case 'L':
 		g.own = has(all, g.node)
 		g.ahead, g.first, g.before = ahead(all, g.node, g.num)
-		g.pc, g.seen = listed, p.applied
+		g.seen = p.applied
 	case 'O':
-		g.pc = watchSet
-		switch {
-		case !has(all, g.node):
-			g.ownWatched, g.pc = false, listing
-			w.send(i, request{'L', r.by, g.node, -1})
-		default:
-			g.ownWatched, g.ownGone = true, false
-			w.send(i, request{'W', r.by, g.pred, -1})
-		}
+		g.ownWatched = has(all, g.node)
+		g.ownGone = !g.ownWatched
 	case 'W':
 		k := slices.IndexFunc(all, func(n node) bool { return n.id == r.node })
 		switch {
-		case k < 0 && w.isFirst(g):
-			g.pc, g.seen = granted, p.applied
 		case k < 0:
-			g.pc = listing
-			w.send(i, request{'L', r.by, g.node, -1})
+			g.predGone, g.seen = true, p.applied
 		case w.secret(i, all[k].owner): // the read is refused, and the acquire fails
-			g.pc = deleting
-			w.send(i, request{'D', r.by, g.node, -1})
+			g.refused = true
 		default:
-			g.pc, g.predGone, g.watchLost = watching, false, false
+			g.predWatched = true
 		}
+	}
+	if g.asked--; g.asked > 0 {
+		return
+	}
+	switch {
+	case g.pc == listing:
+		g.pc, g.refused = listed, false // a refusal matters when that node is waited for
+	case g.refused:
+		g.pc = deleting
+		w.send(i, request{'D', r.by, g.node, -1})
+	default:
+		g.pc = watching
 	}
 }
 
@@ -224,10 +225,7 @@ func (w *World) reconnect(i int, to int8) {
 	}
 	p.armed = false
 	for k := range p.gs {
-		if g := &p.gs[k]; g.pc == watching && !g.predGone {
-			g.watchLost = true
-		}
-		p.gs[k].ownWatched = false
+		p.gs[k].predWatched, p.gs[k].ownWatched = false, false
 	}
 	p.applied, p.replied = to, to
 	if len(p.queue) > 0 && p.queue[0].at >= 0 && p.queue[0].at < to {

@@ -137,49 +137,82 @@ func (m mover) remove(n *World, g *goroutine) {
 
 func (m mover) list(n *World, g *goroutine) {
 	g.pc = listing
-	n.send(m.i, request{'L', int8(m.k), g.node, -1})
+	m.ask(n, g, 'L', g.node)
 }
 
-// watch waits for one node, and lists when it goes.
+// ask sends a read that the goroutine waits for, perhaps beside others.
+func (m mover) ask(n *World, g *goroutine, kind byte, node int8) {
+	g.asked++
+	n.send(m.i, request{kind, int8(m.k), node, -1})
+}
+
+// watch watches the node that we wait for, unless a watch is there.
 func (m mover) watch(n *World, g *goroutine, pred int8) {
-	g.pc, g.pred, g.last = watchSet, pred, false
-	n.send(m.i, request{'W', int8(m.k), pred, -1})
+	if pred != g.pred || !g.predWatched {
+		g.pred, g.predWatched, g.predGone = pred, false, false
+		m.ask(n, g, 'W', pred)
+	}
+}
+
+// wait waits for a node. Our own is watched at the same time, in either order, if the wake-up may be enough.
+func (m mover) wait(n *World, g *goroutine, pred int8, ownFirst bool) {
+	g.pc = watchSet
+	own := n.watchesOwn() && !g.ownWatched
+	if own && ownFirst {
+		m.ask(n, g, 'O', g.node)
+	}
+	m.watch(n, g, pred)
+	if own && !ownFirst {
+		m.ask(n, g, 'O', g.node)
+	}
+	if g.asked == 0 {
+		g.pc = watching
+	}
 }
 
 // lookAhead waits for the only one ahead, or for the one before that.
-func (m mover) lookAhead(n *World, g *goroutine) {
+func (m mover) lookAhead(n *World, g *goroutine, ownFirst bool) {
 	g.last = g.ahead == 1 || n.cfg.Weaken == Several
-	g.pred = g.first
+	pred := g.first
 	if !g.last {
-		g.pred = g.before
+		pred = g.before
 	}
-	m.watchBoth(n, g)
+	m.wait(n, g, pred, ownFirst)
 }
 
-// watchBoth watches our own node, and then the one that we wait for.
-func (m mover) watchBoth(n *World, g *goroutine) {
-	if n.cfg.Weaken == Unwatched {
-		g.pc = watchSet
-		n.send(m.i, request{'W', int8(m.k), g.pred, -1})
-		return
-	}
-	g.pc = ownSet
-	n.send(m.i, request{'O', int8(m.k), g.node, -1})
-}
-
-// wake is what follows when the node ahead has gone.
-func (m mover) wake(n *World, p *process, g *goroutine) string {
-	g.pc = created
-	if g.predGone && n.isFirst(g) {
+// wake is what follows when the node that we wait for has gone, or ours. If more were ahead, our predecessor is watched while the list is
+// read.
+func (m mover) wake(n *World, g *goroutine, listFirst bool) string {
+	switch {
+	case g.predGone && n.isFirst(g):
 		g.pc = granted
+	case g.predGone && n.looksAhead() && !g.last:
+		if listFirst {
+			m.list(n, g)
+		}
+		m.watch(n, g, g.first)
+		if !listFirst {
+			m.list(n, g)
+		}
+	default:
+		g.pc = created
 	}
 	return ""
 }
+
+// looksAhead reports whether nodes ahead can only be deleted, so that not each wake-up needs a list.
+func (w *World) looksAhead() bool { return !w.cfg.Writers || w.cfg.Weaken == Overtaken }
+
+// watchesOwn reports whether a waiter watches its own node.
+func (w *World) watchesOwn() bool { return w.looksAhead() && w.cfg.Weaken != Unwatched }
 
 // isFirst is for a goroutine whose node ahead has gone: whether it was the last one and our own node is there.
 func (w *World) isFirst(g *goroutine) bool {
 	return g.last && (g.ownWatched && !g.ownGone || w.cfg.Weaken == Unwatched)
 }
+
+// orders are those of two requests that are sent at once.
+var orders = []string{"", ", the other way round"}
 
 // queueSteps are those from the create to the hold.
 func (m mover) queueSteps() {
@@ -210,20 +243,22 @@ func (m mover) queueSteps() {
 	case granted:
 		m.do(false, "holds", func(n *World, p *process, g *goroutine) string { return n.hold(m.i, g) })
 	case listed:
-		m.do(false, "decides on the list", m.decide)
+		for n, order := range orders {
+			first := n == 0
+			m.do(false, "decides on the list"+order, func(n *World, p *process, g *goroutine) string { return m.decide(n, g, first) })
+		}
 	case watching:
-		switch {
-		case g.predGone || g.ownGone:
-			m.do(false, "wakes", m.wake)
-		case g.watchLost:
-			m.do(false, "watches again", func(n *World, p *process, g *goroutine) string {
-				if g.ownWatched = false; g.last {
-					m.watchBoth(n, g)
-				} else {
-					m.watch(n, g, g.pred)
-				}
-				return ""
-			})
+		for n, order := range orders {
+			first := n == 0
+			switch {
+			case g.predGone || g.ownGone:
+				m.do(false, "wakes"+order, func(n *World, p *process, g *goroutine) string { return m.wake(n, g, first) })
+			case !g.predWatched || m.w.watchesOwn() && !g.ownWatched:
+				m.do(false, "watches again"+order, func(n *World, p *process, g *goroutine) string {
+					m.wait(n, g, g.pred, first)
+					return ""
+				})
+			}
 		}
 	}
 	if m.w.giveUp > 0 && (g.pc == waiting || g.pc == watching) {
@@ -250,17 +285,18 @@ func (m mover) look(n *World, p *process, g *goroutine) string {
 }
 
 // decide acts on a list.
-func (m mover) decide(n *World, p *process, g *goroutine) string {
+func (m mover) decide(n *World, g *goroutine, ownFirst bool) string {
 	switch {
 	case !g.own: // our node is gone: begin again
 		g.left++
 		m.remove(n, g)
 	case g.ahead == 0:
 		g.pc = granted
-	case n.cfg.Writers && n.cfg.Weaken != Overtaken:
-		m.watch(n, g, g.first)
+	case !n.looksAhead():
+		g.last = false
+		m.wait(n, g, g.first, ownFirst)
 	default:
-		m.lookAhead(n, g)
+		m.lookAhead(n, g, ownFirst)
 	}
 	return ""
 }

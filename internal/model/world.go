@@ -51,9 +51,8 @@ const (
 	granted // it has seen that it holds, and does not know yet
 	listing
 	listed
-	waiting // for an event of the view
-	ownSet  // the watch of our own node is being set
-	watchSet
+	waiting  // for an event of the view
+	watchSet // watches are being set
 	watching
 	holding
 	becoming // a reader
@@ -65,7 +64,7 @@ const (
 	finished
 )
 
-var names = []string{"idle", "creating", "created", "granted", "listing", "listed", "waiting", "own watch sent", "watch sent", "watching", "holding", "becoming a reader", "writer and reader", "deleting", "deleted", "reading", "leaving", "finished"}
+var names = []string{"idle", "creating", "created", "granted", "listing", "listed", "waiting", "watches sent", "watching", "holding", "becoming a reader", "writer and reader", "deleting", "deleted", "reading", "leaving", "finished"}
 
 // txn is a transaction of the leader.
 type txn struct {
@@ -89,9 +88,11 @@ type goroutine struct {
 	node, num     int8
 	reader        int8
 	inView        bool
+	asked         int8 // reads that are not answered
 	pred          int8 // whom it waits for
+	predWatched   bool
 	predGone      bool
-	watchLost     bool
+	refused       bool // it may not read that node
 	ahead         int8 // of the list: nodes ahead
 	first, before int8 // the nearest of them, and the one before that
 	own           bool // the list has our node
@@ -196,8 +197,8 @@ func (w *World) key() key {
 			put(c.id, c.num, c.count)
 		}
 		for _, g := range p.gs {
-			put(g.pc, g.left, g.node, g.num, g.reader, g.pred, g.ahead, g.first, g.before, g.seen, g.downs)
-			bit(g.inView, g.predGone, g.watchLost, g.own, g.last, g.ownWatched, g.ownGone)
+			put(g.pc, g.left, g.node, g.num, g.reader, g.asked, g.pred, g.ahead, g.first, g.before, g.seen, g.downs)
+			bit(g.inView, g.predWatched, g.predGone, g.refused, g.own, g.last, g.ownWatched, g.ownGone)
 		}
 	}
 	return key{maphash.Bytes(seeds[0], b), maphash.Bytes(seeds[1], b)}

@@ -1,14 +1,17 @@
 package queue_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -106,6 +109,44 @@ func TestRequestsWithoutAView(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestALongQueueIsHandedOverInOneRoundTrip: that of the delete. What the next one asks for is answered meanwhile.
+func TestALongQueueIsHandedOverInOneRoundTrip(t *testing.T) {
+	const clients, cycles, roundTrip = 20, 200, 2 * time.Millisecond
+	testbed.Virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
+		released := make(chan struct{}) // everybody in turn
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for range clients {
+			q := newQueue(t, client(), "/lock")
+			wg.Go(func() {
+				for {
+					h, err := q.Acquire(ctx)
+					if err != nil {
+						assert.ErrorIs(t, err, context.Canceled)
+						return
+					}
+					assert.NoError(t, h.Release())
+					select {
+					case released <- struct{}{}:
+					case <-ctx.Done():
+					}
+				}
+			})
+		}
+		for range clients { // the queue is long, and has no view, from now on
+			<-released
+		}
+		began := time.Now()
+		for range cycles {
+			<-released
+		}
+		took := time.Since(began)
+		cancel()
+		wg.Wait()
+		require.LessOrEqual(t, took, cycles*roundTrip*21/20)
+	}, zktest.WithLatency(roundTrip))
 }
 
 // TestWhoThinksThatItIsNextWaits: the last but one has given up, and those before it hold for long.

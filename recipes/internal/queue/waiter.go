@@ -1,10 +1,12 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -18,9 +20,9 @@ import (
 // waiter is a goroutine that wants a hold, with a node in the queue.
 type waiter struct {
 	*node
-	known []string         // the children that belong to the lock, since our create; nil: list them
-	ahead int              // nodes ahead of ours when we last looked
-	own   *framework.Watch // of our node; nil: there is none
+	known   []string                    // the children that belong to the lock, since our create; nil: list them
+	ahead   int                         // nodes ahead of ours when we last looked
+	watches map[string]*framework.Watch // by the name of the node: ours, and some ahead
 
 	patience time.Duration // how long TryAcquire waits for a single node ahead
 }
@@ -43,7 +45,7 @@ func (w *waiter) hold(ctx context.Context, wait bool) (*Hold, error) {
 		}
 		switch {
 		case turn.Held:
-			h, held := newHold(ctx, w.node, w.own)
+			h, held := newHold(ctx, w.node, w.watches[w.Name()])
 			if held == nil {
 				return h, nil
 			}
@@ -199,29 +201,20 @@ func (w *waiter) lookListed(ctx context.Context) (children []string, err error) 
 // awaitListed is await without a view.
 //
 // If nodes ahead can only be deleted, and one is, it waits for that one. When that is deleted, and our node is still there, we are
-// first, and w.known is what a list would show. If more are ahead, it waits for the one before our predecessor: then the next list,
-// while the predecessor holds, shows that one alone.
+// first, and w.known is what a list would show. If more are ahead, it waits for the one before our predecessor, and prepares for the
+// predecessor while that holds: then it is the only one ahead.
 func (w *waiter) awaitListed(ctx context.Context, children, names []string, changed <-chan struct{}) error {
-	lookAhead := w.mayLookAhead(names)
+	lookAhead, watched := w.mayLookAhead(names), names
 	if lookAhead {
 		names = children[max(w.ahead-2, 0):][:1]
+		watched = []string{names[0], w.Name()}
 	}
 	for !wait.Closed(changed) {
-		var fired []<-chan struct{}
-		if lookAhead {
-			// Our node first: an event about it comes before that of a later deletion.
-			if err := w.watchOwn(ctx); err != nil {
-				return err
-			}
-			fired = append(fired, w.own.Done())
-		}
-		watches, err := w.queue.watchAll(ctx, names)
-		if err != nil {
-			return err
-		}
-		if watches == nil {
+		watches, err := w.watchAll(ctx, watched)
+		if err == nil && watches == nil {
 			err = w.missing(children, names)
-		} else {
+		} else if err == nil {
+			var fired []<-chan struct{}
 			for _, watch := range watches {
 				fired = append(fired, watch.Done())
 			}
@@ -231,7 +224,10 @@ func (w *waiter) awaitListed(ctx context.Context, children, names []string, chan
 			return err
 		}
 		if watches == nil || slices.ContainsFunc(watches, hasFired) {
-			if lookAhead && w.ahead == 1 && !wait.Closed(w.own.Done()) {
+			switch {
+			case lookAhead && w.ahead > 1:
+				w.prepare(ctx, children[w.ahead-1])
+			case lookAhead && !wait.Closed(w.watches[w.Name()].Done()):
 				w.known = children[1:]
 			}
 			return nil
@@ -242,25 +238,23 @@ func (w *waiter) awaitListed(ctx context.Context, children, names []string, chan
 	return nil
 }
 
+// prepare lists, and watches our predecessor at the same time. What fails is done again when it is needed.
+func (w *waiter) prepare(ctx context.Context, predecessor string) {
+	listed := make(chan []string, 1)
+	go func() { // ends with its request
+		children, _ := w.queue.list(ctx)
+		listed <- children
+	}()
+	_, _ = w.watch(ctx, []string{predecessor})
+	w.known = <-listed
+}
+
 // mayLookAhead reports whether nodes ahead of ours can only be deleted, and our predecessor is the only one that we wait for. A driver
 // other than Standard may let others get ahead, as a writer does with its reader, and so does the server when the numbers
 // overflow. See "The only one ahead" in docs/PROTOCOL.md.
 func (w *waiter) mayLookAhead(names []string) bool {
 	_, standard := w.queue.driver.(Standard)
 	return standard && len(names) == 1 && !nearEnd(w.path)
-}
-
-// watchOwn watches our node, unless a watch is there. The error is a NodeLost if the node was deleted.
-func (w *waiter) watchOwn(ctx context.Context) error {
-	if w.own != nil && !wait.Closed(w.own.Done()) {
-		return nil
-	}
-	_, _, own, err := w.queue.client.GetW(ctx, w.path)
-	if errors.Is(err, zk.ErrNoNode) {
-		return &NodeLost{ErrNodeDeleted}
-	}
-	w.own = own
-	return err
 }
 
 // checkReadable watches our node if its ACL does not show that we may read it: servers report the end of a node only to those
@@ -271,25 +265,50 @@ func (w *waiter) checkReadable(ctx context.Context) error {
 	if slices.ContainsFunc(acl, func(a zk.ACL) bool { return a.Perms&zk.PermRead != 0 && (a.Scheme == "world" || a.Scheme == "auth") }) {
 		return nil
 	}
-	return w.watchOwn(ctx)
+	_, err := w.watch(ctx, []string{w.Name()})
+	return err
 }
 
-// watchAll watches nodes. It returns nil if one of them is deleted already.
-func (q *Queue) watchAll(ctx context.Context, names []string) ([]*framework.Watch, error) {
+// watchAll watches nodes, or the list of children if there are many. It returns nil if one of them is deleted already.
+func (w *waiter) watchAll(ctx context.Context, names []string) ([]*framework.Watch, error) {
 	if len(names) > maxWatched {
-		return q.watchList(ctx, names)
+		return w.queue.watchList(ctx, names)
 	}
-	var watches []*framework.Watch
-	for _, name := range names {
-		// Not exists: that would leave a watch behind on a node that is gone.
-		_, _, watch, err := q.client.GetW(ctx, framework.Join(q.base, name))
-		if errors.Is(err, zk.ErrNoNode) {
-			return nil, nil
+	return w.watch(ctx, names)
+}
+
+// watch watches nodes, all at once, unless it has a watch of them. It returns nil if one of them is deleted already, and a NodeLost if
+// that is ours.
+func (w *waiter) watch(ctx context.Context, names []string) ([]*framework.Watch, error) {
+	watches, errs := make([]*framework.Watch, len(names)), make([]error, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		watches[i] = w.watches[name]
+		if watches[i] != nil && (hasFired(watches[i]) || !wait.Closed(watches[i].Done())) {
+			continue
 		}
-		if err != nil {
-			return nil, err
+		wg.Go(func() { // ends with the answer
+			// Not exists: that would leave a watch behind on a node that is gone.
+			_, _, watches[i], errs[i] = w.queue.client.GetW(ctx, framework.Join(w.queue.base, name))
+		})
+	}
+	wg.Wait()
+	if w.watches == nil {
+		w.watches = make(map[string]*framework.Watch)
+	}
+	gone := false
+	for i, name := range names {
+		switch {
+		case errs[i] == nil:
+			w.watches[name] = watches[i]
+		case errors.Is(errs[i], zk.ErrNoNode) && name == w.Name():
+			return nil, &NodeLost{ErrNodeDeleted}
+		case errors.Is(errs[i], zk.ErrNoNode):
+			gone, errs[i] = true, nil
 		}
-		watches = append(watches, watch)
+	}
+	if err := cmp.Or(errs...); err != nil || gone {
+		return nil, err
 	}
 	return watches, nil
 }
