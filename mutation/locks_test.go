@@ -12,7 +12,7 @@ var lockBugs = []mutation{
 	{
 		name:  "a holder is not notified that its session is lost",
 		file:  "recipes/internal/queue/hold.go",
-		edits: []edit{{old: "n.depend(policy, l.lose)", new: "n.depend(policy, func(error) {})"}},
+		edits: []edit{{old: "n.session.Depend(policy, l.lose)", new: "n.session.Depend(policy, func(error) {})"}},
 		pkg:   "recipes/internal/queue", test: "TestHolderLearnsThatItsSessionIsOver",
 		worlds: all, seed: 2,
 	},

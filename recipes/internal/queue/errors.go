@@ -23,9 +23,6 @@ var (
 
 	// errUnused ends a lease that has no hold.
 	errUnused = errors.New("not used")
-
-	// errUnconfirmed means that no write was committed for so long that the session may be over. A write may show that it lives.
-	errUnconfirmed = fmt.Errorf("%w: it is not confirmed", framework.ErrSessionLost)
 )
 
 // lossError is a sentinel that wraps framework.ErrLost.

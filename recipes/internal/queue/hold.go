@@ -49,7 +49,7 @@ func newLease(n *node, policy connstate.ErrorPolicy) (l *lease, err error) {
 	l = &lease{node: n, deleted: ErrNodeDeleted, began: time.Now(), failed: make(chan bool, 1)}
 	l.failed <- false
 	l.mu.Lock()
-	undepend, err := n.depend(policy, l.lose)
+	undepend, err := n.session.Depend(policy, l.lose)
 	if err == nil {
 		if err = n.begin(l); err == nil {
 			l.ended = func() { undepend() }

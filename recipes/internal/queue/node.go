@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/wait"
@@ -148,15 +147,6 @@ func (n *node) lastLease() *lease {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.lease
-}
-
-// depend has lost called as soon as the session is in trouble. The error is a NodeLost if we may begin again.
-func (n *node) depend(policy connstate.ErrorPolicy, lost func(error)) (stop func() bool, err error) {
-	stop, err = n.session.Depend(policy, lost)
-	if errors.Is(err, framework.ErrSessionLost) && n.session.Err() == nil {
-		err = &NodeLost{errUnconfirmed}
-	}
-	return stop, err
 }
 
 // begin makes the node one that holds.

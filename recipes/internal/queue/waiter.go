@@ -29,7 +29,6 @@ type waiter struct {
 
 // hold waits, if it may, until the node has a lease.
 func (w *waiter) hold(ctx context.Context, wait bool) (*Hold, error) {
-	confirmed := false // just now
 	for first := true; ; first = false {
 		leases, changed := w.queue.leases.Get()
 		children, err := w.look(ctx) // 2
@@ -68,10 +67,9 @@ func (w *waiter) hold(ctx context.Context, wait bool) (*Hold, error) {
 		default:
 			err = w.await(ctx, children, turn.Watch, leases, changed) // 4
 		}
-		if unconfirmed := errors.Is(err, errUnconfirmed); unconfirmed && !confirmed {
-			confirmed, err = true, w.queue.client.Sync(framework.InSession(ctx, w.session))
-		} else {
-			confirmed = unconfirmed
+		if errors.Is(err, framework.ErrSessionLost) && w.session.Err() == nil {
+			// It may live: no write was committed for long. One shows that it does.
+			err = w.queue.client.Sync(framework.InSession(ctx, w.session))
 		}
 		if err != nil {
 			return nil, err
@@ -126,7 +124,7 @@ func (w *waiter) await(ctx context.Context, children, names []string, leases int
 	// Whoever is next has its session confirmed as a holder does, and can hold without asking. For the others that
 	// would be too many writes: they confirm it when they are woken.
 	if w.ahead <= leases {
-		stop, err := w.depend(connstate.Session, func(error) {})
+		stop, err := w.session.Depend(connstate.Session, func(error) {})
 		if err != nil {
 			return err
 		}
