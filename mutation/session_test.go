@@ -58,6 +58,12 @@ var sessionBugs = []mutation{
 		pkg:   "framework", test: "TestALateAnswerToAConnectRequestIsCountedFromTheRequest",
 	},
 	{
+		name:  "the answer to credentials counts as proof",
+		file:  "internal/conn/loops.go",
+		edits: []edit{{old: "if s.op != proto.OpAuth {", new: "if true {"}},
+		pkg:   "recipes/internal/queue", test: "TestHolderThatPresentsCredentialsEndsFirst",
+	},
+	{
 		name:  "a session whose end is among the results of a multi goes on",
 		file:  "internal/conn/loops.go",
 		edits: []edit{{old: "header.Code = proto.MultiCode(*d)", new: "_ = d"}},

@@ -262,6 +262,25 @@ func TestSessionOfAFollowersClientLivesByItsReports(t *testing.T) {
 	})
 }
 
+// TestCredentialsDoNotKeepASessionAlive: a real server of 3.8.0 ended a session of 4 s that presented credentials twice a second.
+func TestCredentialsDoNotKeepASessionAlive(t *testing.T) {
+	for name, server := range map[string]func(*testing.T, *zktest.Cluster) *zktest.Server{"follower": follower, "leader": leader} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+				a := raw(t, server(t, c), nil)
+				began := time.Now()
+				for alone := true; alone; {
+					time.Sleep(time.Second) // virtual time
+					var b buffer
+					_, err := a.call(opAuth, *b.int(0).text("digest").bytes([]byte("user:password")))
+					alone = err == nil && time.Since(began) < time.Minute
+				}
+				require.WithinRange(t, time.Now(), began.Add(10*time.Second), began.Add(14*time.Second))
+			})
+		})
+	}
+}
+
 func TestSessionsGetTheirWholeTimeFromANewLeader(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 		a := raw(t, follower(t, c), nil)

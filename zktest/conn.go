@@ -122,11 +122,22 @@ func (c *conn) read() {
 		c.server.bytesIn.Add(int64(4 + len(record)))
 		c.server.received.Add(1)
 		c.received.Add(1)
-		c.heard()
+		if counts(record) {
+			c.heard()
+		}
 		c.noteArrival()
 		c.server.asleep.wake() // before the request can be forgotten itself
 		c.in.push(record)
 	}
+}
+
+// counts reports whether a server notes that it has heard the session when it gets a request. Credentials do not count: a real
+// server answers them without that.
+func counts(record []byte) bool {
+	var h proto.RequestHeader
+	d := proto.NewDecoder(record)
+	h.Decode(&d)
+	return h.Op != proto.OpAuth && h.Op != proto.OpSASL
 }
 
 // heard counts for the session, even if the request has to wait.

@@ -61,7 +61,8 @@ const (
 
 // Handlers are called on the connection's goroutine, in the order of the wire. They must not block.
 type Handlers struct {
-	// Answered is called before the reply is handed to its request. An error ends the connection instead.
+	// Answered is called before the reply is handed to its request. An error ends the connection instead. It is not called for
+	// credentials: a server answers them without noting that it has heard the session.
 	Answered func(Answer) error
 
 	Ended func() // once, when the connection has ended, before requests get their errors

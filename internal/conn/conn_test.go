@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -225,7 +226,8 @@ func TestPingsMayBeAnsweredEarly(t *testing.T) {
 }
 
 func TestCredentialsMayBeAnsweredEarlyAndAreNotifiedOfTheEnd(t *testing.T) {
-	c, p := open(t, 10*time.Second, Handlers{})
+	var answers atomic.Int32
+	c, p := open(t, 10*time.Second, Handlers{Answered: func(Answer) error { answers.Add(1); return nil }})
 	r, waits := deletion()
 	c.Send(r)
 	h, _ := p.next()
@@ -239,8 +241,10 @@ func TestCredentialsMayBeAnsweredEarlyAndAreNotifiedOfTheEnd(t *testing.T) {
 	accepted := credentials()
 	p.reply(proto.XidAuth, proto.OK)
 	require.NoError(t, <-accepted)
+	require.Zero(t, answers.Load(), "it does not show that the server has heard the session")
 	p.reply(h.Xid, proto.NoNode)
 	require.ErrorIs(t, <-waits, zk.ErrNoNode)
+	require.EqualValues(t, 1, answers.Load())
 	first, second := credentials(), credentials()
 	p.reply(proto.XidAuth, proto.AuthFailed)
 	p.Close()

@@ -141,9 +141,11 @@ func (c *Conn) dispatch(d *proto.Decoder) error {
 	if s.op == proto.OpMulti && header.Code == proto.OK {
 		header.Code = proto.MultiCode(*d)
 	}
-	if err := c.handlers.Answered(Answer{s.at, received, header.Code.Committed(s.op), header.Zxid, header.Code}); err != nil {
-		c.in.refused, c.in.reason = s.handler, err
-		return err
+	if s.op != proto.OpAuth {
+		if err := c.handlers.Answered(Answer{s.at, received, header.Code.Committed(s.op), header.Zxid, header.Code}); err != nil {
+			c.in.refused, c.in.reason = s.handler, err
+			return err
+		}
 	}
 	if header.Code != proto.OK {
 		s.handler.Reply(nil, CodeError(header.Code))

@@ -16,7 +16,8 @@ import (
 //
 // provided that the leader has heard it, since only the leader ends sessions, and that it still was the leader then.
 // A follower notes which sessions it has heard, and reports them with its answer to the leader's next ping, every half
-// tick. A follower that is cut off from the leader still answers pings and reads for some ticks. So does a leader that
+// tick. It notes nothing when it is given credentials, whose answers are not for Answered. A follower that is cut off from
+// the leader still answers pings and reads for some ticks. So does a leader that
 // its followers have replaced, which also answers syncs and grants a session that a client goes on with. It answers no
 // write: a write is answered when a majority has committed it.
 //

@@ -20,6 +20,8 @@ type View struct {
 	ready chan struct{} // closed when the view can be asked, or has ended
 	done  chan struct{} // closed when it has ended
 
+	down <-chan struct{} // closed when its connection has ended: before the next one is in use; set before ready is closed
+
 	mu       sync.Mutex // guards what follows; under it only SortKey, Name and Order of others are called
 	state    state
 	next     int64              // number that the server gives to the next child; -1: unknown, or there is no path
@@ -65,7 +67,7 @@ func (v *View) Admit(m Member) bool {
 	v.mu.Lock()
 	c, number := v.children[m.Name()], Number(m.Name())
 	gap := c != nil && c.number >= 0 && c.number < number // children were created of which no event came
-	ok := c != nil && v.state == ready && (c.number < 0 || c.number == number)
+	ok := c != nil && v.canSay() && (c.number < 0 || c.number == number)
 	if ok {
 		c.ours = true
 		v.ranking(m.Order()).members[m.Name()] = m
@@ -86,12 +88,16 @@ func (v *View) Dismiss(m Member) {
 	}
 }
 
+// canSay reports whether the view can be asked now. When its connection has ended it may be older than what others have read since,
+// also if end is called later. v.mu is held.
+func (v *View) canSay() bool { return v.state == ready && !wait.Closed(v.down) }
+
 // Names returns the names of the children that belong to a lock, in its order. It is false if the view cannot say. The error is
 // ErrSequenceExhausted. If a member is among the names, they are what a list after its create would show.
 func (v *View) Names(o Order) (names []string, ok bool, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.state != ready {
+	if !v.canSay() {
 		return nil, false, nil
 	}
 	names, err = v.ranking(o).names()

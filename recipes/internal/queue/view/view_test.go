@@ -59,6 +59,21 @@ func TestNamesFollowTheEvents(t *testing.T) {
 	require.False(t, ok, "an ended view says nothing")
 }
 
+// TestAViewIsNotAskedAfterItsConnection has its goroutine not notice yet: on the next connection something newer may have been read.
+func TestAViewIsNotAskedAfterItsConnection(t *testing.T) {
+	v := newView("a-0000000000")
+	down := make(chan struct{})
+	v.down = down
+	_, ok, err := v.Names(byName{})
+	require.True(t, ok)
+	require.NoError(t, err)
+	require.True(t, v.Admit(&member{name: "a-0000000000"}))
+	close(down)
+	_, ok, _ = v.Names(byName{})
+	require.False(t, ok)
+	require.False(t, v.Admit(&member{name: "a-0000000000"}))
+}
+
 // member is a node of ours that counts what it is notified of.
 type member struct {
 	name                   string

@@ -84,6 +84,7 @@ func (v *View) watch(client *framework.Client, session *framework.Session) {
 		v.end(nil)
 		return
 	}
+	v.down = l.Down()
 	answers := make(chan error, 2)
 	remove := l.Watch(v.path, engine.Tree, v.event, func(err error) { answers <- err })
 	defer remove()
