@@ -124,8 +124,10 @@ public class Discovery {
     }
 
     static String show(ServiceInstance<Object> i) throws Exception {
-        return String.join("|", i.getName(), i.getId(), i.getAddress(), "" + i.getPort(), "" + i.getSslPort(),
-            new ObjectMapper().writeValueAsString(i.getPayload()), "" + i.getRegistrationTimeUTC(), "" + i.getServiceType(),
+        Object payload = i.getPayload();
+        String type = payload == null || payload instanceof String ? "" : payload.getClass().getName(); // JSON says it of others
+        return String.join("|", i.getName(), i.getId(), i.getAddress(), "" + i.getPort(), "" + i.getSslPort(), type,
+            new ObjectMapper().writeValueAsString(payload), "" + i.getRegistrationTimeUTC(), "" + i.getServiceType(),
             i.getUriSpec() == null ? "" : i.buildUriSpec(), "" + i.isEnabled());
     }
 
