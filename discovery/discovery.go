@@ -31,11 +31,18 @@ type Discovery[T any] struct {
 type Option func(*config) error
 
 type config struct {
+	paths        func(name string) string // of services; nil: they are below the base
 	class        string
 	enabledField bool
 	unreadable   func(path string, err error)
 	downErrors   int
 	downWindow   time.Duration
+}
+
+// WithPaths sets where services are: f returns the path of the node whose children are the instances of a service. The default is
+// its name below the base, where [Discovery.Names] always looks. It is getPathForInstances of Curator's DiscoveryPathConstructor.
+func WithPaths(f func(name string) string) Option {
+	return opt.Checked(f != nil, func(c *config) { c.paths = f }, "WithPaths(nil)")
 }
 
 // WithJavaClass sets the Java class of payloads that we write and that have none of their own, such as "com.example.Meta". Java
@@ -135,7 +142,7 @@ func (d *Discovery[T]) Get(ctx context.Context, name, id string) (i Instance[T],
 	case err != nil:
 		return i, false, err
 	}
-	return decode[T](path, data, stat)
+	return decode[T](name, path, data, stat)
 }
 
 // Unregister deletes the node of an instance, whoever registered it, such as a [Permanent] one. A [Registration] that is not
@@ -164,6 +171,9 @@ func (d *Discovery[T]) path(name string) (string, error) {
 		return d.base, fmt.Errorf("%w: empty name of a service", framework.ErrBadArgument)
 	}
 	path := framework.Join(d.base, name)
+	if d.cfg.paths != nil {
+		path = d.cfg.paths(name)
+	}
 	return path, framework.ValidatePath(path)
 }
 

@@ -10,7 +10,7 @@ import (
 
 // Decode is what reads the data of the node /services/orders/1.
 func Decode[T any](data []byte) (Instance[T], error) {
-	i, found, err := decode[T]("/services/orders/1", data, new(zk.Stat))
+	i, found, err := decode[T]("orders", "/services/orders/1", data, new(zk.Stat))
 	if !found && err == nil {
 		err = errors.New("no instance")
 	}

@@ -109,8 +109,8 @@ func orNull[V comparable](v V) *V {
 var errUnreadable = errors.New("no instance that we can read")
 
 // decode reads the instance of a node. Unknown fields are ignored, and those that are missing or null stay as they are here; a missing
-// name or id is that in the path. Without data there is no instance: the node is the parent of a service whose name has a slash.
-func decode[T any](path string, data []byte, stat *zk.Stat) (i Instance[T], found bool, err error) {
+// name is that of the service, and a missing id that in the path. Without data there is no instance: the node is the parent of a service whose name has a slash.
+func decode[T any](name, path string, data []byte, stat *zk.Stat) (i Instance[T], found bool, err error) {
 	if len(data) == 0 {
 		return i, false, nil
 	}
@@ -128,8 +128,7 @@ func decode[T any](path string, data []byte, stat *zk.Stat) (i Instance[T], foun
 	if err != nil {
 		return i, false, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
-	dir, id := framework.Split(path)
-	_, name := framework.Split(dir)
+	_, id := framework.Split(path)
 	i.Name, i.ID, i.Type, i.URISpec = cmp.Or(w.Name, name), cmp.Or(w.ID, id), w.Type, w.URISpec
 	i.path, i.czxid = path, stat.Czxid
 	i.Port, i.SSLPort, i.Disabled = int(port), int(sslPort), !enabled

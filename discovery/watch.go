@@ -19,7 +19,8 @@ import (
 // All methods are safe for concurrent use.
 type Watch[T any] struct {
 	d     *Discovery[T]
-	path  string // of the service
+	name  string // of the service
+	path  string // of its node
 	cache *cache.Cache
 
 	mu      sync.Mutex // guards what follows; OnUnreadable is never called under it
@@ -39,7 +40,7 @@ func (d *Discovery[T]) Watch(ctx context.Context, name string) (_ *Watch[T], err
 	if err != nil {
 		return nil, err
 	}
-	w := &Watch[T]{d: d, path: path, known: make(map[string]*Instance[T]), changed: make(chan struct{}), down: make(map[int64][]time.Time)}
+	w := &Watch[T]{d: d, name: name, path: path, known: make(map[string]*Instance[T]), changed: make(chan struct{}), down: make(map[int64][]time.Time)}
 	if w.cache, err = cache.New(d.client, path, cache.WithDepth(1), cache.WithoutData(), cache.OnChange(w.take)); err != nil {
 		return nil, err
 	}
@@ -55,7 +56,7 @@ func (w *Watch[T]) take(ch cache.Change) {
 	if ch.Path == w.path {
 		return
 	}
-	i, found, err := decode[T](ch.Path, ch.New.Data, &ch.New.Stat) // a deleted one has no data
+	i, found, err := decode[T](w.name, ch.Path, ch.New.Data, &ch.New.Stat) // a deleted one has no data
 	if err != nil {
 		w.d.cfg.unreadable(ch.Path, err)
 	}

@@ -247,6 +247,7 @@ func TestRowsOfServiceDiscovery(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t))
 	ctx := within(t)
 	d, err := discovery.New[Meta](client, "/services", discovery.WithJavaClass("com.example.Meta"),
+		discovery.WithPaths(func(name string) string { return "/services/" + name }), // which is the default
 		discovery.WithEnabledField(), discovery.DownAfter(2, 30*time.Second))
 	require.NoError(t, err)
 	spec, err := discovery.ParseURISpec("{scheme}://{address}:{port}")

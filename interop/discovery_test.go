@@ -111,6 +111,8 @@ func javaDiscovery(t *testing.T, s stage) {
 		discovery.WithJavaClass("Discovery$Load"))
 	values := serve(t, ctx, client, base, "map", map[string]string{"a": "b", "c": "d"}, "java.util.LinkedHashMap")
 	disabled := serve[any](t, ctx, client, base, "disabled", nil, "")
+	// Java before 5.6 has no paths of its own. The parent of these is that of a service with a slash in its name. (CURATOR-457)
+	own := serve(t, ctx, client, base, "own", "ours", "", discovery.WithPaths(func(name string) string { return base + "/" + name + "/instances" }))
 
 	p := s.javaProgram(t, "Discovery", base)
 	session, err := strconv.ParseUint(p.hears(t, ctx, "session"), 16, 64)
@@ -118,7 +120,7 @@ func javaDiscovery(t *testing.T, s stage) {
 	none.java, text.java = p.hears(t, ctx, "registered"), p.hears(t, ctx, "registered")
 	object.java, values.java = p.hears(t, ctx, "registered"), p.hears(t, ctx, "registered")
 	bad := p.hears(t, ctx, "registered")
-	disabled.java = p.hears(t, ctx, "registered")
+	disabled.java, own.java = p.hears(t, ctx, "registered"), p.hears(t, ctx, "registered")
 	require.Contains(t, object.java, `|Discovery$Load|{"k":"v","n":3,"l":["a","b"],"m":{"x":"y"}}|`)
 	require.Contains(t, disabled.java, "|false")
 	none.sees(t, ctx, none.ours(), none.java)
@@ -126,8 +128,9 @@ func javaDiscovery(t *testing.T, s stage) {
 	object.sees(t, ctx, object.ours(), object.java)
 	values.sees(t, ctx, values.ours(), values.java)
 	disabled.sees(t, ctx, disabled.ours(), disabled.java)
+	own.sees(t, ctx, own.ours(), own.java)
 	all := []string{none.ours(), none.java, text.ours(), text.java, object.ours(), object.java, values.ours(), values.java,
-		disabled.ours(), disabled.java}
+		disabled.ours(), disabled.java, own.ours(), own.java}
 	p.hearsInstances(t, ctx, all...)
 
 	// Java's instance is registered again by a type that has only one of its fields. Java reads all of them in the copy.
@@ -166,7 +169,7 @@ func javaDiscovery(t *testing.T, s stage) {
 	object.java = p.hears(t, ctx, "updated")
 	object.sees(t, ctx, object.ours(), object.java)
 	text.sees(t, ctx)
-	left := []string{none.ours(), none.java, object.ours(), object.java, values.ours(), values.java, disabled.ours(), disabled.java}
+	left := []string{none.ours(), none.java, object.ours(), object.java, values.ours(), values.java, disabled.ours(), disabled.java, own.ours(), own.java}
 	p.hearsInstances(t, ctx, left...)
 
 	// A session that ends: its instances are registered again.

@@ -36,7 +36,7 @@ public class Discovery {
         }
     }
 
-    static final String[] KINDS = {"none", "text", "object", "map", "disabled"};
+    static final String[] KINDS = {"none", "text", "object", "map", "disabled", "own/instances"};
 
     public static void main(String[] args) throws Exception {
         Thread.currentThread().setContextClassLoader(Discovery.class.getClassLoader()); // which knows Load; all threads get it
@@ -61,6 +61,9 @@ public class Discovery {
         ServiceInstance<Object> disabled = instance("disabled", null).enabled(false).build();
         withEnabled.registerService(disabled);
         ours.add(disabled);
+        ServiceInstance<Object> own = instance("own/instances", "java's").id("java-own").build();
+        discovery.registerService(own);
+        ours.add(own);
         for (ServiceInstance<Object> i : ours) {
             say("registered " + show(i));
         }
