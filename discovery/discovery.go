@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/internal/opt"
 )
 
@@ -83,7 +84,7 @@ func New[T any](client *framework.Client, base string, opts ...Option) (*Discove
 		err = fmt.Errorf("%w: nil client", framework.ErrBadArgument)
 	}
 	if err != nil {
-		return nil, failed("discovery", base, err)
+		return nil, operr.New("discovery", base, err)
 	}
 	return d, nil
 }
@@ -92,7 +93,7 @@ func New[T any](client *framework.Client, base string, opts ...Option) (*Discove
 // when it has been empty for a while. Without any, the list is empty and there is no error.
 func (d *Discovery[T]) Names(ctx context.Context) ([]string, error) {
 	names, err := d.children(ctx, d.base)
-	return names, failed("names", d.base, err)
+	return names, operr.New("names", d.base, err)
 }
 
 // Lookup returns all instances of a service, also the disabled ones, in the order of their nodes' names. It asks the server. Whoever
@@ -100,7 +101,7 @@ func (d *Discovery[T]) Names(ctx context.Context) ([]string, error) {
 // read are left out: see [OnUnreadable].
 func (d *Discovery[T]) Lookup(ctx context.Context, name string) (list []Instance[T], err error) {
 	dir, err := d.path(name)
-	defer func() { err = failed("lookup", dir, err) }()
+	defer func() { err = operr.New("lookup", dir, err) }()
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +132,7 @@ func (d *Discovery[T]) Lookup(ctx context.Context, name string) (list []Instance
 // id in the name of its node. A node that cannot be read is an error.
 func (d *Discovery[T]) Get(ctx context.Context, name, id string) (i Instance[T], found bool, err error) {
 	path, err := d.instancePath(name, id)
-	defer func() { err = failed("get", path, err) }()
+	defer func() { err = operr.New("get", path, err) }()
 	if err != nil {
 		return i, false, err
 	}
@@ -152,7 +153,7 @@ func (d *Discovery[T]) Unregister(ctx context.Context, name, id string) error {
 	if err == nil {
 		_, err = d.client.DeleteIfExists(ctx, path, -1)
 	}
-	return failed("unregister", path, err)
+	return operr.New("unregister", path, err)
 }
 
 // children lists the children of a node in order. A node that does not exist has none.
@@ -185,15 +186,4 @@ func (d *Discovery[T]) instancePath(name, id string) (string, error) {
 	}
 	path := framework.Join(dir, id)
 	return path, cmp.Or(err, framework.ValidatePath(path))
-}
-
-// failed names the operation that the user called, and its path, once. It returns nil for nil.
-func failed(op, path string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if inner, ok := err.(*framework.OpError); ok { // not deeper: that would drop what wraps it
-		err = inner.Err
-	}
-	return &framework.OpError{Op: op, Path: path, Err: err}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/operr"
 )
 
 // Strategy chooses one of several instances, of which there is at least one, and returns its index. turn says what was picked
@@ -56,7 +57,7 @@ func LeastLoaded[T any](load func(Instance[T]) float64) Strategy[T] {
 // Pick chooses one of the instances that are neither disabled nor [Watch.Down]. It never asks a server. The error
 // is [ErrNoInstance] if there is none, and framework.ErrBadArgument if strategy is nil or returns no index.
 func (w *Watch[T]) Pick(strategy Strategy[T]) (picked Instance[T], err error) {
-	defer func() { err = failed("pick", w.path, err) }()
+	defer func() { err = operr.New("pick", w.path, err) }()
 	if strategy == nil {
 		return picked, fmt.Errorf("%w: nil strategy", framework.ErrBadArgument)
 	}

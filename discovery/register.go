@@ -12,6 +12,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/internal/uuid"
 	"github.com/gocurator/curator/internal/wait"
 	kept "github.com/gocurator/curator/recipes/node"
@@ -49,7 +50,7 @@ var keepAs = map[Type][]kept.Option{
 func (d *Discovery[T]) Register(ctx context.Context, i Instance[T]) (_ *Registration[T], err error) {
 	i = filled(i, Instance[T]{ID: uuid.New(), Type: Dynamic, RegistrationTime: time.Now().UTC().Truncate(time.Millisecond)})
 	path, err := d.instancePath(i.Name, i.ID)
-	defer func() { err = failed("register", path, err) }()
+	defer func() { err = operr.New("register", path, err) }()
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +119,7 @@ func (r *Registration[T]) Path() string { return r.path }
 // If Update fails, the instance is written when that becomes possible, as in [kept.Node.Set], but not if it is [Permanent].
 // Errors are those of that, and framework.ErrBadArgument. Only after that and framework.ErrTooLong nothing has changed.
 func (r *Registration[T]) Update(ctx context.Context, i Instance[T]) (err error) {
-	defer func() { err = failed("update", r.path, err) }()
+	defer func() { err = operr.New("update", r.path, err) }()
 	was := r.Instance()
 	i = filled(i, was)
 	if i.Name != was.Name || i.ID != was.ID || i.Type != was.Type {
@@ -170,7 +171,7 @@ func (r *Registration[T]) Close() error {
 // a [Permanent] instance.
 func (r *Registration[T]) Drain(ctx context.Context, d time.Duration) error {
 	if r.node == nil {
-		return failed("drain", r.path, fmt.Errorf("%w: a permanent instance stays", framework.ErrBadArgument))
+		return operr.New("drain", r.path, fmt.Errorf("%w: a permanent instance stays", framework.ErrBadArgument))
 	}
-	return failed("drain", r.path, errors.Join(r.Close(), wait.Sleep(ctx, d)))
+	return operr.New("drain", r.path, errors.Join(r.Close(), wait.Sleep(ctx, d)))
 }

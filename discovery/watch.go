@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/cache"
 )
@@ -36,7 +37,7 @@ type Watch[T any] struct {
 // It costs one watch on the servers, so services share one rather than have one for each request.
 func (d *Discovery[T]) Watch(ctx context.Context, name string) (_ *Watch[T], err error) {
 	path, err := d.path(name)
-	defer func() { err = failed("watch", path, err) }()
+	defer func() { err = operr.New("watch", path, err) }()
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +109,7 @@ func (w *Watch[T]) Changes(ctx context.Context) iter.Seq2[[]Instance[T], error] 
 				err = wait.Err(ctx)
 			}
 			if err != nil {
-				yield(nil, failed("changes", w.path, err))
+				yield(nil, operr.New("changes", w.path, err))
 				return
 			}
 			w.mu.Lock()
