@@ -109,33 +109,35 @@ func orNull[V comparable](v V) *V {
 var errUnreadable = errors.New("no instance that we can read")
 
 // decode reads the instance of a node. Unknown fields are ignored, and those that are missing or null stay as they are here; a missing
-// name is that of the service, and a missing id that in the path. Without data there is no instance: the node is the parent of a service whose name has a slash.
-func decode[T any](name, path string, data []byte, stat *zk.Stat) (i Instance[T], found bool, err error) {
+// name is that of the service, and a missing id that in the path. Without data there is no instance, and it returns nil: the node is the
+// parent of a service whose name has a slash.
+func decode[T any](name, path string, data []byte, stat *zk.Stat) (*Instance[T], error) {
 	if len(data) == 0 {
-		return i, false, nil
+		return nil, nil
 	}
+	i := &Instance[T]{path: path, czxid: stat.Czxid}
 	var port, sslPort uint16
 	enabled := true
 	w := &wire{
 		Address: &i.Address, Port: &port, SSLPort: &sslPort, Payload: json.RawMessage("null"), Type: Dynamic, Enabled: &enabled,
 	}
-	if err = json.Unmarshal(data, &w); err == nil && w == nil {
+	err := json.Unmarshal(data, &w)
+	if err == nil && w == nil {
 		err = errors.New("null is not an instance")
 	}
 	if err == nil {
 		err = i.decodePayload(w.Payload)
 	}
 	if err != nil {
-		return i, false, fmt.Errorf("%w: %w", errUnreadable, err)
+		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	_, id := framework.Split(path)
 	i.Name, i.ID, i.Type, i.URISpec = cmp.Or(w.Name, name), cmp.Or(w.ID, id), w.Type, w.URISpec
-	i.path, i.czxid = path, stat.Czxid
 	i.Port, i.SSLPort, i.Disabled = int(port), int(sslPort), !enabled
 	if w.RegistrationTime != 0 {
 		i.RegistrationTime = time.UnixMilli(w.RegistrationTime).UTC()
 	}
-	return i, true, nil
+	return i, nil
 }
 
 // encodePayload writes the class as Java's JSON library does: as the first field of an object, and in front of anything else. Fields that

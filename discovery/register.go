@@ -49,7 +49,7 @@ var keepAs = map[Type][]kept.Option{
 // a permanent one if retry.Unknown reports true.
 func (d *Discovery[T]) Register(ctx context.Context, i Instance[T]) (_ *Registration[T], err error) {
 	i = filled(i, Instance[T]{ID: uuid.New(), Type: Dynamic, RegistrationTime: time.Now().UTC().Truncate(time.Millisecond)})
-	path, err := d.instancePath(i.Name, i.ID)
+	path, err := d.path(i.Name, i.ID)
 	defer func() { err = operr.New("register", path, err) }()
 	if err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package discovery_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,20 +128,4 @@ func TestAWatchThatFindsNoServerSaysSo(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, zk.ErrNoServer)
 	})
-}
-
-func TestAWatchThatNobodyAsksDoesNotGrow(t *testing.T) {
-	server := zktest.NewServer(t)
-	d := newDiscovery[string](t, newClient(t, server))
-	w, err := d.Watch(testbed.Context(t), "orders")
-	require.NoError(t, err)
-	defer w.Close()
-	for n := range 200 {
-		path := fmt.Sprintf("/services/orders/%d", n)
-		require.NoError(t, server.Create(path, []byte("{}")))
-		testbed.Eventually(t, func() bool { _, found := w.Read(path); return found }, "it is known")
-		require.NoError(t, server.Delete(path))
-	}
-	require.Less(t, w.Known(), 50)
-	testbed.Eventually(t, func() bool { return len(w.Instances()) == 0 }, "all have gone")
 }

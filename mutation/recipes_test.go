@@ -114,7 +114,7 @@ var recipeBugs = []mutation{
 	{
 		name:   "a list of instances stays as it was at the beginning",
 		file:   "discovery/watch.go",
-		edits:  []edit{{old: "\tw.list = nil\n", new: ""}},
+		edits:  []edit{{old: "{ *l = list }", new: "{ _ = list }"}},
 		worlds: services, seed: 48,
 	},
 	{
