@@ -49,7 +49,7 @@ type Type string
 const (
 	Dynamic           Type = "DYNAMIC"            // ephemeral
 	Static            Type = "STATIC"             // persistent, and deleted by Close
-	Permanent         Type = "PERMANENT"          // persistent, and not deleted by Close
+	Permanent         Type = "PERMANENT"          // persistent, and kept by nobody: see [Discovery.Write]
 	DynamicSequential Type = "DYNAMIC_SEQUENTIAL" // ephemeral, with a number behind the id
 )
 

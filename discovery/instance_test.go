@@ -78,8 +78,13 @@ func sameAsJava[T any](t *testing.T, title string, i discovery.Instance[T], clas
 		require.NotEmpty(t, want)
 		server := zktest.NewServer(t)
 		d := newDiscovery[T](t, newClient(t, server), opts...)
-		r := register(t, d, i)
-		data, err := server.Get(r.Path())
+		if i.Type == discovery.Permanent {
+			_, err := d.Write(testbed.Context(t), i)
+			require.NoError(t, err)
+		} else {
+			register(t, d, i)
+		}
+		data, err := server.Get("/services/svc/id-1")
 		require.NoError(t, err)
 		assert.Equal(t, want, string(data))
 

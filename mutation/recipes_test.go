@@ -120,7 +120,7 @@ var recipeBugs = []mutation{
 	{
 		name:   "a closed registration stays",
 		file:   "discovery/register.go",
-		edits:  []edit{{old: "\treturn r.node.Close()\n", new: "\treturn nil\n"}},
+		edits:  []edit{{old: "{ return r.node.Close() }", new: "{ return nil }"}},
 		worlds: services, seed: 48,
 	},
 	{
