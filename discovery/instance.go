@@ -150,19 +150,18 @@ func (i *Instance[T]) encodePayload(class string) (json.RawMessage, error) {
 	switch data[0] {
 	case '{':
 		own, rest, known := cutClass(data)
-		first, _ := marshal(map[string]string{classField: cmp.Or(i.PayloadClass, own, class, defaultMap)}) // every text can be written
+		object, _ := marshal(map[string]string{classField: cmp.Or(i.PayloadClass, own, class, defaultMap)}) // every text can be written
 		last, _ := marshal(without(i.unknown, known))
-		object := first[:len(first)-1]
 		for _, more := range []json.RawMessage{rest, last} {
-			if len(more) > len("{}") {
-				object = slices.Concat(object, []byte(","), more[1:len(more)-1])
+			if string(more) != "{}" {
+				object = slices.Concat(object[:len(object)-1], []byte(","), more[1:])
 			}
 		}
-		return append(object, '}'), nil
+		return object, nil
 	case '[':
 		class = cmp.Or(i.PayloadClass, class, defaultSlice)
 	case 'n': // null
-		class = ""
+		return data, nil
 	default:
 		class = i.PayloadClass // "" or, for a number, such as Java's long
 	}
