@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -128,4 +130,31 @@ func TestAWatchThatFindsNoServerSaysSo(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, zk.ErrNoServer)
 	})
+}
+
+func TestAListStaysWholeWhileAnotherInstanceComesAndGoes(t *testing.T) {
+	server := zktest.NewServer(t)
+	w, _ := ten(t, newDiscovery[string](t, newClient(t, server)))
+	ctx := testbed.Context(t)
+	has := func(n int) {
+		for list, err := range w.Changes(ctx) {
+			if !assert.NoError(t, err) || len(list) == n {
+				return
+			}
+		}
+	}
+	over := make(chan struct{})
+	go func() { // ends with its requests
+		defer close(over)
+		for range 20 {
+			assert.NoError(t, server.Create("/services/orders/+", []byte("{}"))) // the first in the list
+			has(11)
+			assert.NoError(t, server.Delete("/services/orders/+"))
+			has(10)
+		}
+	}()
+	for !wait.Closed(over) {
+		list := ids(w.Instances())
+		require.Equal(t, []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}, list[max(0, len(list)-10):])
+	}
 }
