@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/internal/opt"
 )
 
@@ -31,11 +32,18 @@ type Discovery[T any] struct {
 type Option func(*config) error
 
 type config struct {
+	paths        func(name string) string
 	class        string
 	enabledField bool
 	unreadable   func(path string, err error)
 	downErrors   int
 	downWindow   time.Duration
+}
+
+// WithPaths sets where services are: f returns the path of the node whose children are the instances of a service. The default is
+// its name below the base, where [Discovery.Names] always looks. It is getPathForInstances of Curator's DiscoveryPathConstructor.
+func WithPaths(f func(name string) string) Option {
+	return opt.Checked(f != nil, func(c *config) { c.paths = f }, "WithPaths(nil)")
 }
 
 // WithJavaClass sets the Java class of payloads that we write and that have none of their own, such as "com.example.Meta". Java
@@ -68,6 +76,7 @@ func DownAfter(errors int, window time.Duration) Option {
 // framework.ErrBadArgument and framework.ErrBadPath.
 func New[T any](client *framework.Client, base string, opts ...Option) (*Discovery[T], error) {
 	d := &Discovery[T]{client: client, base: base, cfg: config{downErrors: 2, downWindow: 30 * time.Second}}
+	d.cfg.paths = func(name string) string { return framework.Join(base, name) }
 	d.cfg.unreadable = func(path string, err error) {
 		client.Logger().Warn("instance left out: its node cannot be read", slog.String("path", path), slog.Any("error", err))
 	}
@@ -76,7 +85,7 @@ func New[T any](client *framework.Client, base string, opts ...Option) (*Discove
 		err = fmt.Errorf("%w: nil client", framework.ErrBadArgument)
 	}
 	if err != nil {
-		return nil, failed("discovery", base, err)
+		return nil, operr.New("discovery", base, err)
 	}
 	return d, nil
 }
@@ -85,7 +94,7 @@ func New[T any](client *framework.Client, base string, opts ...Option) (*Discove
 // when it has been empty for a while. Without any, the list is empty and there is no error.
 func (d *Discovery[T]) Names(ctx context.Context) ([]string, error) {
 	names, err := d.children(ctx, d.base)
-	return names, failed("names", d.base, err)
+	return names, operr.New("names", d.base, err)
 }
 
 // Lookup returns all instances of a service, also the disabled ones, in the order of their nodes' names. It asks the server. Whoever
@@ -93,7 +102,7 @@ func (d *Discovery[T]) Names(ctx context.Context) ([]string, error) {
 // read are left out: see [OnUnreadable].
 func (d *Discovery[T]) Lookup(ctx context.Context, name string) (list []Instance[T], err error) {
 	dir, err := d.path(name)
-	defer func() { err = failed("lookup", dir, err) }()
+	defer func() { err = operr.New("lookup", dir, err) }()
 	if err != nil {
 		return nil, err
 	}
@@ -101,18 +110,18 @@ func (d *Discovery[T]) Lookup(ctx context.Context, name string) (list []Instance
 	if err != nil {
 		return nil, err
 	}
-	found, there, errs := make([]Instance[T], len(nodes)), make([]bool, len(nodes)), make([]error, len(nodes))
+	found, errs := make([]*Instance[T], len(nodes)), make([]error, len(nodes))
 	var wg sync.WaitGroup
 	for n, node := range nodes {
-		wg.Go(func() { found[n], there[n], errs[n] = d.Get(ctx, name, node) }) // ends with the answer
+		wg.Go(func() { found[n], errs[n] = d.read(ctx, name, framework.Join(dir, node)) }) // ends with the answer
 	}
 	wg.Wait()
 	for n, err := range errs {
 		switch {
-		case there[n]:
-			list = append(list, found[n])
+		case found[n] != nil:
+			list = append(list, *found[n])
 		case errors.Is(err, errUnreadable), errors.Is(err, zk.ErrNoAuth):
-			d.cfg.unreadable(framework.Join(dir, nodes[n]), errors.Unwrap(err)) // the path is said once
+			d.cfg.unreadable(framework.Join(dir, nodes[n]), operr.Bare(err)) // the path is said once
 		case err != nil:
 			return nil, err
 		}
@@ -123,29 +132,38 @@ func (d *Discovery[T]) Lookup(ctx context.Context, name string) (list []Instance
 // Get returns the instance with that id, and whether there is one. It finds no [DynamicSequential] instance, since a number is behind the
 // id in the name of its node. A node that cannot be read is an error.
 func (d *Discovery[T]) Get(ctx context.Context, name, id string) (i Instance[T], found bool, err error) {
-	path, err := d.instancePath(name, id)
-	defer func() { err = failed("get", path, err) }()
+	path, err := d.path(name, id)
+	defer func() { err = operr.New("get", path, err) }()
 	if err != nil {
 		return i, false, err
 	}
+	read, err := d.read(ctx, name, path)
+	if read == nil {
+		return i, false, err
+	}
+	return *read, true, nil
+}
+
+// read returns the instance of a node, and nil if there is none.
+func (d *Discovery[T]) read(ctx context.Context, name, path string) (*Instance[T], error) {
 	data, stat, err := d.client.Get(ctx, path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		return i, false, nil
+		return nil, nil
 	case err != nil:
-		return i, false, err
+		return nil, err
 	}
-	return decode[T](path, data, stat)
+	return decode[T](name, path, data, stat)
 }
 
 // Unregister deletes the node of an instance, whoever registered it, such as a [Permanent] one. A [Registration] that is not
 // closed makes its node again. That there is no such node is no error.
 func (d *Discovery[T]) Unregister(ctx context.Context, name, id string) error {
-	path, err := d.instancePath(name, id)
+	path, err := d.path(name, id)
 	if err == nil {
 		_, err = d.client.DeleteIfExists(ctx, path, -1)
 	}
-	return failed("unregister", path, err)
+	return operr.New("unregister", path, err)
 }
 
 // children lists the children of a node in order. A node that does not exist has none.
@@ -158,32 +176,14 @@ func (d *Discovery[T]) children(ctx context.Context, path string) ([]string, err
 	return children, err
 }
 
-// path is where the instances of a service are.
-func (d *Discovery[T]) path(name string) (string, error) {
-	if name == "" {
-		return d.base, fmt.Errorf("%w: empty name of a service", framework.ErrBadArgument)
+// path is where the instances of a service are, or the one with an id.
+func (d *Discovery[T]) path(name string, id ...string) (path string, err error) {
+	if name == "" || slices.ContainsFunc(id, func(id string) bool { return id == "" || strings.Contains(id, "/") }) {
+		return d.base, fmt.Errorf("%w: service %q, instance %q", framework.ErrBadArgument, name, id)
 	}
-	path := framework.Join(d.base, name)
+	path = d.cfg.paths(name)
+	for _, id := range id {
+		path = framework.Join(path, id)
+	}
 	return path, framework.ValidatePath(path)
-}
-
-// instancePath is where an instance is.
-func (d *Discovery[T]) instancePath(name, id string) (string, error) {
-	dir, err := d.path(name)
-	if id == "" || strings.Contains(id, "/") {
-		err = fmt.Errorf("%w: id %q of an instance", framework.ErrBadArgument, id)
-	}
-	path := framework.Join(dir, id)
-	return path, cmp.Or(err, framework.ValidatePath(path))
-}
-
-// failed names the operation that the user called, and its path, once. It returns nil for nil.
-func failed(op, path string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if inner, ok := err.(*framework.OpError); ok { // not deeper: that would drop what wraps it
-		err = inner.Err
-	}
-	return &framework.OpError{Op: op, Path: path, Err: err}
 }

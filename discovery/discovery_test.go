@@ -36,7 +36,7 @@ func TestBadArgumentsAreRefused(t *testing.T) {
 		_, err := discovery.New[string](client, base)
 		require.ErrorIs(t, err, framework.ErrBadPath, base)
 	}
-	for _, o := range []discovery.Option{nil, discovery.WithJavaClass(""), discovery.OnUnreadable(nil), discovery.DownAfter(0, time.Second), discovery.DownAfter(1, 0)} {
+	for _, o := range []discovery.Option{nil, discovery.WithJavaClass(""), discovery.WithPaths(nil), discovery.OnUnreadable(nil), discovery.DownAfter(0, time.Second), discovery.DownAfter(1, 0)} {
 		_, err := discovery.New[string](client, "/services", o)
 		require.ErrorIs(t, err, framework.ErrBadArgument)
 	}
@@ -121,6 +121,38 @@ func TestTheBaseMayBeTheRootAndANameMayHaveSlashes(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{id}, ids(list))
 	}
+}
+
+// CURATOR-457. With such a DiscoveryPathConstructor Java makes the same node, with the name of the service in its JSON, and takes the
+// children of the base for the names of services. TestWithOtherClients of package interop has Java read and write there.
+func TestServicesMayHavePathsOfTheirOwn(t *testing.T) {
+	ctx := testbed.Context(t)
+	server := zktest.NewServer(t)
+	d := newDiscovery[string](t, newClient(t, server), discovery.WithPaths(func(name string) string { return "/services/" + name + "/instances" }))
+	r := register(t, d, at("orders", "1"))
+	require.Equal(t, "/services/orders/instances/1", r.Path())
+	data, err := server.Get(r.Path())
+	require.NoError(t, err)
+	require.Contains(t, string(data), `{"name":"orders","id":"1",`)
+	require.NoError(t, server.Create("/services/orders/instances/2", []byte("{}")))
+	names, err := d.Names(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []string{"orders"}, names)
+	w, err := d.Watch(ctx, "orders")
+	require.NoError(t, err)
+	defer w.Close()
+	list, err := d.Lookup(ctx, "orders")
+	require.NoError(t, err)
+	for _, list := range [][]discovery.Instance[string]{list, w.Instances()} {
+		require.Equal(t, []string{"1", "2"}, ids(list))
+		require.Equal(t, "orders", list[1].Name, "a name that the node does not say")
+	}
+	require.NoError(t, d.Unregister(ctx, "orders", "2"))
+	_, found, err := d.Get(ctx, "orders", "2")
+	require.NoError(t, err)
+	require.False(t, found)
+	_, err = d.Lookup(ctx, "../orders")
+	require.ErrorIs(t, err, framework.ErrBadPath)
 }
 
 func TestANodeThatCannotBeReadIsLeftOutAndReported(t *testing.T) {

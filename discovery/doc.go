@@ -12,7 +12,7 @@
 //
 // # On the wire
 //
-//	<base>/<name>/<id>          an instance, as JSON; ephemeral if it is Dynamic
+//	<base>/<name>/<id>          an instance, as JSON; ephemeral if it is Dynamic; see WithPaths for other parents
 //	<base>/<name>/_c_<uuid>-<id><number>  DynamicSequential; Java's has no prefix
 //
 // Missing parents are made as containers. The JSON is that of Java's JsonInstanceSerializer, to the order of its fields, so Java and

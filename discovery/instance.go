@@ -49,7 +49,7 @@ type Type string
 const (
 	Dynamic           Type = "DYNAMIC"            // ephemeral
 	Static            Type = "STATIC"             // persistent, and deleted by Close
-	Permanent         Type = "PERMANENT"          // persistent, and not deleted by Close
+	Permanent         Type = "PERMANENT"          // persistent, and kept by nobody: see [Discovery.Write]
 	DynamicSequential Type = "DYNAMIC_SEQUENTIAL" // ephemeral, with a number behind the id
 )
 
@@ -109,34 +109,35 @@ func orNull[V comparable](v V) *V {
 var errUnreadable = errors.New("no instance that we can read")
 
 // decode reads the instance of a node. Unknown fields are ignored, and those that are missing or null stay as they are here; a missing
-// name or id is that in the path. Without data there is no instance: the node is the parent of a service whose name has a slash.
-func decode[T any](path string, data []byte, stat *zk.Stat) (i Instance[T], found bool, err error) {
+// name is that of the service, and a missing id that in the path. Without data there is no instance, and it returns nil: the node is the
+// parent of a service whose name has a slash.
+func decode[T any](name, path string, data []byte, stat *zk.Stat) (*Instance[T], error) {
 	if len(data) == 0 {
-		return i, false, nil
+		return nil, nil
 	}
+	i := &Instance[T]{path: path, czxid: stat.Czxid}
 	var port, sslPort uint16
 	enabled := true
 	w := &wire{
 		Address: &i.Address, Port: &port, SSLPort: &sslPort, Payload: json.RawMessage("null"), Type: Dynamic, Enabled: &enabled,
 	}
-	if err = json.Unmarshal(data, &w); err == nil && w == nil {
+	err := json.Unmarshal(data, &w)
+	if err == nil && w == nil {
 		err = errors.New("null is not an instance")
 	}
 	if err == nil {
 		err = i.decodePayload(w.Payload)
 	}
 	if err != nil {
-		return i, false, fmt.Errorf("%w: %w", errUnreadable, err)
+		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
-	dir, id := framework.Split(path)
-	_, name := framework.Split(dir)
+	_, id := framework.Split(path)
 	i.Name, i.ID, i.Type, i.URISpec = cmp.Or(w.Name, name), cmp.Or(w.ID, id), w.Type, w.URISpec
-	i.path, i.czxid = path, stat.Czxid
 	i.Port, i.SSLPort, i.Disabled = int(port), int(sslPort), !enabled
 	if w.RegistrationTime != 0 {
 		i.RegistrationTime = time.UnixMilli(w.RegistrationTime).UTC()
 	}
-	return i, true, nil
+	return i, nil
 }
 
 // encodePayload writes the class as Java's JSON library does: as the first field of an object, and in front of anything else. Fields that
@@ -149,19 +150,18 @@ func (i *Instance[T]) encodePayload(class string) (json.RawMessage, error) {
 	switch data[0] {
 	case '{':
 		own, rest, known := cutClass(data)
-		first, _ := marshal(map[string]string{classField: cmp.Or(i.PayloadClass, own, class, defaultMap)}) // every text can be written
+		object, _ := marshal(map[string]string{classField: cmp.Or(i.PayloadClass, own, class, defaultMap)}) // every text can be written
 		last, _ := marshal(without(i.unknown, known))
-		object := first[:len(first)-1]
 		for _, more := range []json.RawMessage{rest, last} {
-			if len(more) > len("{}") {
-				object = slices.Concat(object, []byte(","), more[1:len(more)-1])
+			if string(more) != "{}" {
+				object = slices.Concat(object[:len(object)-1], []byte(","), more[1:])
 			}
 		}
-		return append(object, '}'), nil
+		return object, nil
 	case '[':
 		class = cmp.Or(i.PayloadClass, class, defaultSlice)
 	case 'n': // null
-		class = ""
+		return data, nil
 	default:
 		class = i.PayloadClass // "" or, for a number, such as Java's long
 	}

@@ -1,6 +1,7 @@
 package discovery_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"strings"
@@ -77,22 +78,27 @@ func sameAsJava[T any](t *testing.T, title string, i discovery.Instance[T], clas
 		require.NotEmpty(t, want)
 		server := zktest.NewServer(t)
 		d := newDiscovery[T](t, newClient(t, server), opts...)
-		r := register(t, d, i)
-		data, err := server.Get(r.Path())
+		if i.Type == discovery.Permanent {
+			_, err := d.Write(testbed.Context(t), i)
+			require.NoError(t, err)
+		} else {
+			register(t, d, i)
+		}
+		data, err := server.Get("/services/svc/id-1")
 		require.NoError(t, err)
 		assert.Equal(t, want, string(data))
 
-		read, err := discovery.Decode[T]([]byte(want))
-		require.NoError(t, err)
-		again, err := discovery.Encode(read)
-		require.NoError(t, err)
-		assert.Equal(t, strings.ReplaceAll(want, `,"enabled":true`, ""), string(again))
-		assert.Equal(t, class, read.PayloadClass)
-		assert.Equal(t, i.Payload, read.Payload)
-		assert.Equal(t, i.RegistrationTime, read.RegistrationTime)
-		assert.Equal(t, i.Port, read.Port)
-		assert.Equal(t, i.SSLPort, read.SSLPort)
-		assert.Equal(t, i.URISpec, read.URISpec)
+		i.PayloadClass = class
+		i.Type = cmp.Or(i.Type, discovery.Dynamic)
+		for _, written := range []string{want, strings.ReplaceAll(want, `,"enabled":true`, "")} { // the second is ours, of what was read
+			read, err := discovery.Decode[T]([]byte(written))
+			require.NoError(t, err)
+			assert.EqualExportedValues(t, i, read)
+			assert.Equal(t, i.RegistrationTime, read.RegistrationTime)
+			again, err := discovery.Encode(read)
+			require.NoError(t, err)
+			assert.Equal(t, strings.ReplaceAll(want, `,"enabled":true`, ""), string(again))
+		}
 	})
 }
 

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/operr"
 )
 
 // Strategy chooses one of several instances, of which there is at least one, and returns its index. turn says what was picked
 // before. It may be called by several goroutines at a time, and must not change the instances.
-type Strategy[T any] func(turn Turn, among []Instance[T]) int
+type Strategy[T any] func(turn Turn, among []*Instance[T]) int
 
 // Turn is what a Watch remembers for strategies.
 type Turn struct {
@@ -22,17 +23,17 @@ type Turn struct {
 }
 
 // RoundRobin chooses one after the other.
-func RoundRobin[T any](turn Turn, among []Instance[T]) int {
+func RoundRobin[T any](turn Turn, among []*Instance[T]) int {
 	return int(turn.Count % uint64(len(among)))
 }
 
 // Random chooses any.
-func Random[T any](_ Turn, among []Instance[T]) int { return rand.IntN(len(among)) }
+func Random[T any](_ Turn, among []*Instance[T]) int { return rand.IntN(len(among)) }
 
 // Sticky stays with one, chosen at random, as long as it can be picked. It stays with what was picked last, so a Watch that
 // picks with it should not pick with others. First picks at the same moment may differ.
-func Sticky[T any](turn Turn, among []Instance[T]) int {
-	if at := slices.IndexFunc(among, func(i Instance[T]) bool { return i.Path() == turn.Last }); at >= 0 {
+func Sticky[T any](turn Turn, among []*Instance[T]) int {
+	if at := slices.IndexFunc(among, func(i *Instance[T]) bool { return i.path == turn.Last }); at >= 0 {
 		return at
 	}
 	return rand.IntN(len(among))
@@ -40,12 +41,12 @@ func Sticky[T any](turn Turn, among []Instance[T]) int {
 
 // LeastLoaded chooses an instance for which load returns the smallest number. Among several of them it takes turns.
 func LeastLoaded[T any](load func(Instance[T]) float64) Strategy[T] {
-	return func(turn Turn, among []Instance[T]) int {
+	return func(turn Turn, among []*Instance[T]) int {
 		start := RoundRobin(turn, among)
 		best, least := start, math.Inf(1)
 		for n := range among {
 			at := (start + n) % len(among)
-			if l := load(among[at]); l < least {
+			if l := load(*among[at]); l < least {
 				best, least = at, l
 			}
 		}
@@ -56,7 +57,7 @@ func LeastLoaded[T any](load func(Instance[T]) float64) Strategy[T] {
 // Pick chooses one of the instances that are neither disabled nor [Watch.Down]. It never asks a server. The error
 // is [ErrNoInstance] if there is none, and framework.ErrBadArgument if strategy is nil or returns no index.
 func (w *Watch[T]) Pick(strategy Strategy[T]) (picked Instance[T], err error) {
-	defer func() { err = failed("pick", w.path, err) }()
+	defer func() { err = operr.New("pick", w.path, err) }()
 	if strategy == nil {
 		return picked, fmt.Errorf("%w: nil strategy", framework.ErrBadArgument)
 	}
@@ -73,8 +74,8 @@ func (w *Watch[T]) Pick(strategy Strategy[T]) (picked Instance[T], err error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.turn.Last = among[at].Path()
-	return among[at], nil
+	w.turn.Last = among[at].path
+	return *among[at], nil
 }
 
 // Down notes that a request to an instance failed. After 2 within 30 s, or what [DownAfter] says, [Watch.Pick] leaves it out
@@ -89,15 +90,11 @@ func (w *Watch[T]) Down(i Instance[T]) {
 	}
 }
 
-// up returns the instances that are neither disabled nor down, in a list that is not changed. The caller holds mu.
-func (w *Watch[T]) up() []Instance[T] {
-	leftOut := func(i Instance[T]) bool {
+// up returns the instances that are neither disabled nor down. The caller holds mu.
+func (w *Watch[T]) up() []*Instance[T] {
+	list, _ := w.list.Get()
+	return slices.DeleteFunc(slices.Clone(list), func(i *Instance[T]) bool {
 		times := w.down[i.czxid]
 		return i.Disabled || len(times) >= w.d.cfg.downErrors && time.Since(times[0]) < w.d.cfg.downWindow
-	}
-	all := w.now()
-	if !slices.ContainsFunc(all, leftOut) {
-		return all
-	}
-	return slices.DeleteFunc(slices.Clone(all), leftOut)
+	})
 }

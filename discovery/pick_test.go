@@ -108,8 +108,8 @@ func TestABadStrategyIsAnError(t *testing.T) {
 	w, _ := ten(t, newDiscovery[string](t, newClient(t, zktest.NewServer(t))))
 	for _, s := range []discovery.Strategy[string]{
 		nil,
-		func(discovery.Turn, []discovery.Instance[string]) int { return -1 },
-		func(_ discovery.Turn, among []discovery.Instance[string]) int { return len(among) },
+		func(discovery.Turn, []*discovery.Instance[string]) int { return -1 },
+		func(_ discovery.Turn, among []*discovery.Instance[string]) int { return len(among) },
 	} {
 		_, err := w.Pick(s)
 		require.ErrorIs(t, err, framework.ErrBadArgument)

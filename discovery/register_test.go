@@ -21,15 +21,14 @@ import (
 
 func TestEachTypeHasItsNodeAndItsEnd(t *testing.T) {
 	for _, c := range []struct {
-		kind             discovery.Type
-		ephemeral, stays bool
-		suffix           string
+		kind      discovery.Type
+		ephemeral bool
+		suffix    string
 	}{
-		{"", true, false, ""},
-		{discovery.Dynamic, true, false, ""},
-		{discovery.Static, false, false, ""},
-		{discovery.Permanent, false, true, ""}, // CURATOR-94
-		{discovery.DynamicSequential, true, false, "0000000000"},
+		{"", true, ""},
+		{discovery.Dynamic, true, ""},
+		{discovery.Static, false, ""},
+		{discovery.DynamicSequential, true, "0000000000"},
 	} {
 		t.Run(string(c.kind), func(t *testing.T) {
 			server := zktest.NewServer(t)
@@ -59,14 +58,42 @@ func TestEachTypeHasItsNodeAndItsEnd(t *testing.T) {
 
 			require.NoError(t, r.Close())
 			require.NoError(t, r.Close())
-			require.Equal(t, c.stays, server.Exists(r.Path()))
-			if c.stays {
-				require.ErrorIs(t, r.Drain(testbed.Context(t), 0), framework.ErrBadArgument)
-				require.NoError(t, d.Unregister(testbed.Context(t), "orders", "1"))
-				require.False(t, server.Exists(r.Path()))
-			}
+			require.False(t, server.Exists(r.Path()))
 		})
 	}
+}
+
+// CURATOR-94
+func TestAPermanentInstanceStays(t *testing.T) {
+	ctx := testbed.Context(t)
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	d := newDiscovery[string](t, client)
+	for _, payload := range []string{"first", "later"} {
+		i := at("orders", "1")
+		i.Payload = payload
+		written, err := d.Write(ctx, i)
+		require.NoError(t, err)
+		require.Equal(t, discovery.Permanent, written.Type)
+		require.False(t, written.RegistrationTime.IsZero())
+		list, err := d.Lookup(ctx, "orders")
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		assert.EqualExportedValues(t, written, list[0])
+	}
+	require.NoError(t, client.Close())
+	require.True(t, server.Exists("/services/orders/1"))
+	d = newDiscovery[string](t, newClient(t, server))
+	require.NoError(t, d.Unregister(ctx, "orders", "1"))
+	require.False(t, server.Exists("/services/orders/1"))
+
+	i := at("orders", "1")
+	i.Type = discovery.Permanent
+	_, err := d.Register(ctx, i)
+	require.ErrorIs(t, err, framework.ErrBadArgument, "nobody keeps it")
+	_, err = d.Write(ctx, at("", "1"))
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	testbed.OneOp(t, err, "write", "/services")
 }
 
 func TestIdsMadeByDefaultDiffer(t *testing.T) {
@@ -146,9 +173,8 @@ func TestTheNodeOfAnEarlierSessionIsReplacedSoThatWatchersSeeIt(t *testing.T) {
 func TestAPermanentInstanceReplacesTheNodeOfASession(t *testing.T) {
 	server := zktest.NewServer(t)
 	r := register(t, newDiscovery[string](t, newClient(t, server)), at("orders", "1"))
-	i := at("orders", "1")
-	i.Type = discovery.Permanent
-	register(t, newDiscovery[string](t, newClient(t, server)), i)
+	_, err := newDiscovery[string](t, newClient(t, server)).Write(testbed.Context(t), at("orders", "1"))
+	require.NoError(t, err)
 	require.NoError(t, r.Close())
 	stat, err := server.Stat("/services/orders/1")
 	require.NoError(t, err)
@@ -263,23 +289,26 @@ func TestRegisterWaitsForAServer(t *testing.T) {
 	})
 }
 
-// Every request of a registration fails in turn. Afterwards there is one node, or after an error none.
+// Every request of a registration and of a Write fails in turn. Afterwards there is one node, or after an error none.
 func TestARegistrationSurvivesEveryFault(t *testing.T) {
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 		d := newDiscovery[string](t, s.Subject)
-		for _, kind := range []discovery.Type{discovery.Dynamic, discovery.Permanent} {
-			i := at("orders", strings.ToLower(string(kind)))
-			i.Type = kind
-			r, err := d.Register(t.Context(), i)
-			require.NoError(t, err)
-			i.Payload = "later"
-			require.NoError(t, r.Update(t.Context(), i))
-			time.Sleep(2 * time.Minute) // virtual time, in which a session that was lost is over for the servers, too
-			data, err := s.Server.Get(r.Path())
-			require.NoError(t, err)
-			require.Contains(t, string(data), "later")
-			require.NoError(t, r.Close())
-			require.Equal(t, kind == discovery.Permanent, s.Server.Exists(r.Path()))
-		}
+		i := at("orders", "1")
+		r, err := d.Register(t.Context(), i)
+		require.NoError(t, err)
+		i.Payload = "later"
+		require.NoError(t, r.Update(t.Context(), i))
+		permanent, err := d.Write(t.Context(), at("orders", "2"))
+		require.NoError(t, err)
+		time.Sleep(2 * time.Minute) // virtual time, in which a session that was lost is over for the servers, too
+		data, err := s.Server.Get(r.Path())
+		require.NoError(t, err)
+		require.Contains(t, string(data), "later")
+		require.NoError(t, r.Close())
+		require.False(t, s.Server.Exists(r.Path()))
+		list, err := d.Lookup(t.Context(), "orders")
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		require.Equal(t, permanent.ID, list[0].ID)
 	})
 }

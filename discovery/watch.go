@@ -1,14 +1,15 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
-	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/cache"
 )
@@ -19,15 +20,14 @@ import (
 // All methods are safe for concurrent use.
 type Watch[T any] struct {
 	d     *Discovery[T]
-	path  string // of the service
+	name  string // of the service
+	path  string // of its node
 	cache *cache.Cache
+	list  wait.Value[[]*Instance[T]] // in the order of their paths; neither a list nor what it refers to is changed
 
-	mu      sync.Mutex // guards what follows; OnUnreadable is never called under it
-	known   map[string]*Instance[T]
-	list    []Instance[T] // of known, in the order of their paths; nil: it is made by the next reader
-	changed chan struct{} // closed with each change, and replaced
-	turn    Turn
-	down    map[int64][]time.Time // when requests to an instance have failed, by czxid of its node
+	mu   sync.Mutex // guards what follows; no function of a user is called under it
+	turn Turn
+	down map[int64][]time.Time // when requests to an instance have failed, by czxid of its node
 }
 
 // Watch follows a service, and returns when its instances are known. ctx is for the waiting only. A service without
@@ -35,11 +35,11 @@ type Watch[T any] struct {
 // It costs one watch on the servers, so services share one rather than have one for each request.
 func (d *Discovery[T]) Watch(ctx context.Context, name string) (_ *Watch[T], err error) {
 	path, err := d.path(name)
-	defer func() { err = failed("watch", path, err) }()
+	defer func() { err = operr.New("watch", path, err) }()
 	if err != nil {
 		return nil, err
 	}
-	w := &Watch[T]{d: d, path: path, known: make(map[string]*Instance[T]), changed: make(chan struct{}), down: make(map[int64][]time.Time)}
+	w := &Watch[T]{d: d, name: name, path: path, down: make(map[int64][]time.Time)}
 	if w.cache, err = cache.New(d.client, path, cache.WithDepth(1), cache.WithoutData(), cache.OnChange(w.take)); err != nil {
 		return nil, err
 	}
@@ -50,48 +50,45 @@ func (d *Discovery[T]) Watch(ctx context.Context, name string) (_ *Watch[T], err
 	return w, nil
 }
 
-// take decodes what has changed, and reports a node that has no instance.
+// take decodes what has changed, and reports a node that has no instance. One goroutine calls it.
 func (w *Watch[T]) take(ch cache.Change) {
 	if ch.Path == w.path {
 		return
 	}
-	i, found, err := decode[T](ch.Path, ch.New.Data, &ch.New.Stat) // a deleted one has no data
+	i, err := decode[T](w.name, ch.Path, ch.New.Data, &ch.New.Stat) // a deleted one has no data
 	if err != nil {
 		w.d.cfg.unreadable(ch.Path, err)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	list, _ := w.list.Get()
+	at, there := slices.BinarySearchFunc(list, ch.Path, func(i *Instance[T], path string) int { return cmp.Compare(i.path, path) })
+	list = slices.Clone(list)
 	switch {
-	case found:
-		w.known[ch.Path] = &i
-	case w.known[ch.Path] == nil:
-		return // there was no instance, and there is none
+	case i != nil && there:
+		list[at] = i
+	case i != nil:
+		list = slices.Insert(list, at, i)
+	case there:
+		list = slices.Delete(list, at, at+1)
 	default:
-		delete(w.known, ch.Path)
+		return // there was no instance, and there is none
 	}
-	w.list = nil
-	close(w.changed)
-	w.changed = make(chan struct{})
-}
-
-// now returns the instances, in a list that is not changed. The caller holds mu.
-func (w *Watch[T]) now() []Instance[T] {
-	if w.list == nil {
-		w.list = make([]Instance[T], len(w.known))
-		for n, path := range slices.Sorted(maps.Keys(w.known)) {
-			w.list[n] = *w.known[path]
-			w.known[path] = &w.list[n] // so that they are in memory once
-		}
-	}
-	return w.list
+	w.list.Set(func(l *[]*Instance[T]) { *l = list })
 }
 
 // Instances returns the instances of the service, also the disabled ones and those that are down, in the order of their
 // nodes' names. It never asks a server, and never goes back in time. Payloads must not be changed: they are shared.
 func (w *Watch[T]) Instances() []Instance[T] {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.now())
+	list, _ := w.list.Get()
+	return copies(list)
+}
+
+// copies returns copies of instances.
+func copies[T any](list []*Instance[T]) []Instance[T] {
+	all := make([]Instance[T], len(list))
+	for n, i := range list {
+		all[n] = *i
+	}
+	return all
 }
 
 // Changes yields the instances, first as they are now and then after each change. A slow reader gets the newest list instead of
@@ -107,17 +104,14 @@ func (w *Watch[T]) Changes(ctx context.Context) iter.Seq2[[]Instance[T], error] 
 				err = wait.Err(ctx)
 			}
 			if err != nil {
-				yield(nil, failed("changes", w.path, err))
+				yield(nil, operr.New("changes", w.path, err))
 				return
 			}
-			w.mu.Lock()
-			list, changed := w.now(), w.changed
-			w.mu.Unlock()
-			if changed != last {
-				if last = changed; !yield(slices.Clone(list), nil) {
-					return
-				}
+			list, changed := w.list.Get()
+			if changed != last && !yield(copies(list), nil) {
+				return
 			}
+			last = changed
 			select {
 			case <-changed:
 			case <-state: // the cache may have ended

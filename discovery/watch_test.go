@@ -2,17 +2,18 @@ package discovery_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -131,18 +132,29 @@ func TestAWatchThatFindsNoServerSaysSo(t *testing.T) {
 	})
 }
 
-func TestAWatchThatNobodyAsksDoesNotGrow(t *testing.T) {
+func TestAListStaysWholeWhileAnotherInstanceComesAndGoes(t *testing.T) {
 	server := zktest.NewServer(t)
-	d := newDiscovery[string](t, newClient(t, server))
-	w, err := d.Watch(testbed.Context(t), "orders")
-	require.NoError(t, err)
-	defer w.Close()
-	for n := range 200 {
-		path := fmt.Sprintf("/services/orders/%d", n)
-		require.NoError(t, server.Create(path, []byte("{}")))
-		testbed.Eventually(t, func() bool { _, found := w.Read(path); return found }, "it is known")
-		require.NoError(t, server.Delete(path))
+	w, _ := ten(t, newDiscovery[string](t, newClient(t, server)))
+	ctx := testbed.Context(t)
+	has := func(n int) {
+		for list, err := range w.Changes(ctx) {
+			if !assert.NoError(t, err) || len(list) == n {
+				return
+			}
+		}
 	}
-	require.Less(t, w.Known(), 50)
-	testbed.Eventually(t, func() bool { return len(w.Instances()) == 0 }, "all have gone")
+	over := make(chan struct{})
+	go func() { // ends with its requests
+		defer close(over)
+		for range 20 {
+			assert.NoError(t, server.Create("/services/orders/+", []byte("{}"))) // the first in the list
+			has(11)
+			assert.NoError(t, server.Delete("/services/orders/+"))
+			has(10)
+		}
+	}()
+	for !wait.Closed(over) {
+		list := ids(w.Instances())
+		require.Equal(t, []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}, list[max(0, len(list)-10):])
+	}
 }

@@ -247,13 +247,14 @@ func TestRowsOfServiceDiscovery(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t))
 	ctx := within(t)
 	d, err := discovery.New[Meta](client, "/services", discovery.WithJavaClass("com.example.Meta"),
+		discovery.WithPaths(func(name string) string { return "/services/" + name }), // which is the default
 		discovery.WithEnabledField(), discovery.DownAfter(2, 30*time.Second))
 	require.NoError(t, err)
 	spec, err := discovery.ParseURISpec("{scheme}://{address}:{port}")
 	require.NoError(t, err)
-	id := ""
-	for _, kind := range []discovery.Type{discovery.Permanent, discovery.Dynamic, discovery.Static, discovery.DynamicSequential} {
-		i := discovery.Instance[Meta]{Name: "orders", Address: "10.0.0.7", Port: 8080, Type: kind, URISpec: spec}
+	i := discovery.Instance[Meta]{Name: "orders", Address: "10.0.0.7", Port: 8080, URISpec: spec}
+	for _, kind := range []discovery.Type{discovery.Dynamic, discovery.Static, discovery.DynamicSequential} {
+		i.Type = kind
 		reg, err := d.Register(ctx, i)
 		require.NoError(t, err)
 		i.Payload.Zone = "a"
@@ -262,10 +263,11 @@ func TestRowsOfServiceDiscovery(t *testing.T) {
 			require.NoError(t, reg.Drain(ctx, 0))
 		}
 		require.NoError(t, reg.Close())
-		if kind == discovery.Permanent {
-			id = reg.Instance().ID
-		}
 	}
+	i, err = d.Write(ctx, i)
+	require.NoError(t, err)
+	require.Equal(t, discovery.Permanent, i.Type)
+	id := i.ID
 	names, err := d.Names(ctx)
 	require.NoError(t, err)
 	require.Equal(t, []string{"orders"}, names)

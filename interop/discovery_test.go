@@ -27,11 +27,14 @@ type load struct {
 type service[T any] struct {
 	registered *discovery.Registration[T]
 	watch      *discovery.Watch[T]
+	class      string // of our payload, as it is written
 	java       string // Java's instance
 }
 
-// serve registers an instance of ours and watches its service.
-func serve[T any](t *testing.T, ctx context.Context, client *framework.Client, base, kind string, payload T, opts ...discovery.Option) *service[T] {
+// serve registers an instance of ours, whose payload is written with a class, and watches its service.
+func serve[T any](
+	t *testing.T, ctx context.Context, client *framework.Client, base, kind string, payload T, class string, opts ...discovery.Option,
+) *service[T] {
 	t.Helper()
 	d, err := discovery.New[T](client, base, append(opts, discovery.WithEnabledField())...)
 	require.NoError(t, err)
@@ -40,10 +43,15 @@ func serve[T any](t *testing.T, ctx context.Context, client *framework.Client, b
 	w, err := d.Watch(ctx, kind)
 	require.NoError(t, err)
 	t.Cleanup(func() { w.Close() })
-	return &service[T]{r, w, ""}
+	return &service[T]{r, w, class, ""}
 }
 
-func (s *service[T]) ours() string { return show(s.registered.Instance()) }
+// ours is our instance as others read it.
+func (s *service[T]) ours() string {
+	i := s.registered.Instance()
+	i.PayloadClass = s.class
+	return show(i)
+}
 
 // sees waits until the watch shows these instances.
 func (s *service[T]) sees(t *testing.T, ctx context.Context, want ...string) {
@@ -78,7 +86,7 @@ func show[T any](i discovery.Instance[T]) string {
 		}
 		return strconv.Itoa(n)
 	}
-	return strings.Join([]string{i.Name, i.ID, i.Address, port(i.Port), port(i.SSLPort), strings.TrimSpace(payload.String()),
+	return strings.Join([]string{i.Name, i.ID, i.Address, port(i.Port), port(i.SSLPort), i.PayloadClass, strings.TrimSpace(payload.String()),
 		strconv.FormatInt(i.RegistrationTime.UnixMilli(), 10), string(i.Type), uri, strconv.FormatBool(!i.Disabled)}, "|")
 }
 
@@ -97,11 +105,14 @@ func javaDiscovery(t *testing.T, s stage) {
 	ctx := s.context(t)
 	base := c.path + "-services"
 	client := s.client(t)
-	none := serve[*load](t, ctx, client, base, "none", nil)
-	text := serve(t, ctx, client, base, "text", "ours <ü>")
-	object := serve(t, ctx, client, base, "object", load{"k", 7, []string{}, map[string]string{"a": "b"}}, discovery.WithJavaClass("Discovery$Load"))
-	values := serve(t, ctx, client, base, "map", map[string]string{"a": "b", "c": "d"})
-	disabled := serve[any](t, ctx, client, base, "disabled", nil)
+	none := serve[*load](t, ctx, client, base, "none", nil, "")
+	text := serve(t, ctx, client, base, "text", "ours <ü>", "")
+	object := serve(t, ctx, client, base, "object", load{"k", 7, []string{}, map[string]string{"a": "b"}}, "Discovery$Load",
+		discovery.WithJavaClass("Discovery$Load"))
+	values := serve(t, ctx, client, base, "map", map[string]string{"a": "b", "c": "d"}, "java.util.LinkedHashMap")
+	disabled := serve[any](t, ctx, client, base, "disabled", nil, "")
+	// Java before 5.6 has no paths of its own. The parent of these is that of a service with a slash in its name. (CURATOR-457)
+	own := serve(t, ctx, client, base, "own", "ours", "", discovery.WithPaths(func(name string) string { return base + "/" + name + "/instances" }))
 
 	p := s.javaProgram(t, "Discovery", base)
 	session, err := strconv.ParseUint(p.hears(t, ctx, "session"), 16, 64)
@@ -109,16 +120,33 @@ func javaDiscovery(t *testing.T, s stage) {
 	none.java, text.java = p.hears(t, ctx, "registered"), p.hears(t, ctx, "registered")
 	object.java, values.java = p.hears(t, ctx, "registered"), p.hears(t, ctx, "registered")
 	bad := p.hears(t, ctx, "registered")
-	disabled.java = p.hears(t, ctx, "registered")
-	require.Contains(t, object.java, `|{"k":"v","n":3,"l":["a","b"],"m":{"x":"y"}}|`)
+	disabled.java, own.java = p.hears(t, ctx, "registered"), p.hears(t, ctx, "registered")
+	require.Contains(t, object.java, `|Discovery$Load|{"k":"v","n":3,"l":["a","b"],"m":{"x":"y"}}|`)
 	require.Contains(t, disabled.java, "|false")
 	none.sees(t, ctx, none.ours(), none.java)
 	text.sees(t, ctx, text.ours(), text.java)
 	object.sees(t, ctx, object.ours(), object.java)
 	values.sees(t, ctx, values.ours(), values.java)
 	disabled.sees(t, ctx, disabled.ours(), disabled.java)
-	p.hearsInstances(t, ctx, none.ours(), none.java, text.ours(), text.java, object.ours(), object.java, values.ours(), values.java,
-		disabled.ours(), disabled.java)
+	own.sees(t, ctx, own.ours(), own.java)
+	all := []string{none.ours(), none.java, text.ours(), text.java, object.ours(), object.java, values.ours(), values.java,
+		disabled.ours(), disabled.java, own.ours(), own.java}
+	p.hearsInstances(t, ctx, all...)
+
+	// Java's instance is registered again by a type that has only one of its fields. Java reads all of them in the copy.
+	partial, err := discovery.New[struct {
+		K string `json:"k"`
+	}](client, base)
+	require.NoError(t, err)
+	read, found, err := partial.Get(ctx, "object", "java-object")
+	require.NoError(t, err)
+	require.True(t, found)
+	require.Equal(t, "v", read.Payload.K)
+	read.ID = "copy"
+	copied, err := partial.Register(ctx, read)
+	require.NoError(t, err)
+	p.hearsInstances(t, ctx, append(all, strings.Replace(object.java, "|java-object|", "|copy|", 1))...)
+	require.NoError(t, copied.Close())
 
 	// Java's query would fail as a whole.
 	_, err = client.Create(ctx, base+"/bad/go-bad", []byte(`{"payload":{"@class":`))
@@ -141,7 +169,7 @@ func javaDiscovery(t *testing.T, s stage) {
 	object.java = p.hears(t, ctx, "updated")
 	object.sees(t, ctx, object.ours(), object.java)
 	text.sees(t, ctx)
-	left := []string{none.ours(), none.java, object.ours(), object.java, values.ours(), values.java, disabled.ours(), disabled.java}
+	left := []string{none.ours(), none.java, object.ours(), object.java, values.ours(), values.java, disabled.ours(), disabled.java, own.ours(), own.java}
 	p.hearsInstances(t, ctx, left...)
 
 	// A session that ends: its instances are registered again.

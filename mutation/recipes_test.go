@@ -114,13 +114,13 @@ var recipeBugs = []mutation{
 	{
 		name:   "a list of instances stays as it was at the beginning",
 		file:   "discovery/watch.go",
-		edits:  []edit{{old: "\tw.list = nil\n", new: ""}},
+		edits:  []edit{{old: "{ *l = list }", new: "{ _ = list }"}},
 		worlds: services, seed: 48,
 	},
 	{
 		name:   "a closed registration stays",
 		file:   "discovery/register.go",
-		edits:  []edit{{old: "\treturn r.node.Close()\n", new: "\treturn nil\n"}},
+		edits:  []edit{{old: "{ return r.node.Close() }", new: "{ return nil }"}},
 		worlds: services, seed: 48,
 	},
 	{

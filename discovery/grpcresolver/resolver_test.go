@@ -2,8 +2,10 @@ package grpcresolver_test
 
 import (
 	"context"
+	"maps"
 	"net"
-	"sync"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/status"
 
@@ -48,75 +51,71 @@ func newDiscovery(t *testing.T, server *zktest.Server) *discovery.Discovery[zone
 	return d
 }
 
-// calls counts which server was called.
-type calls struct {
-	mu   sync.Mutex
-	from map[string]int
-}
-
-func (c *calls) take() map[string]int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	from := c.from
-	c.from = map[string]int{}
-	return from
-}
-
-// serve starts a gRPC server and registers it.
-func serve(t *testing.T, d *discovery.Discovery[zone], id string, c *calls) *discovery.Registration[zone] {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+// newServer makes a gRPC server whose answers have its id in their header.
+func newServer(id string) *grpc.Server {
 	server := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-		c.mu.Lock()
-		c.from[id]++
-		c.mu.Unlock()
+		if err := grpc.SetHeader(ctx, metadata.Pairs("id", id)); err != nil {
+			return nil, err
+		}
 		return handle(ctx, req)
 	}))
 	healthpb.RegisterHealthServer(server, health.NewServer())
+	return server
+}
+
+// registered registers the server of a listener.
+func registered(ctx context.Context, d *discovery.Discovery[zone], id string, listener net.Listener) (*discovery.Registration[zone], error) {
+	return d.Register(ctx, discovery.Instance[zone]{
+		Name: "orders", ID: id, Address: "127.0.0.1", Port: listener.Addr().(*net.TCPAddr).Port, Payload: zone{map[string]string{"name": id}},
+	})
+}
+
+// serve starts a gRPC server and registers it.
+func serve(t *testing.T, d *discovery.Discovery[zone], id string) (*discovery.Registration[zone], *grpc.Server) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	server := newServer(id)
 	ended := make(chan error)
 	go func() { ended <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		server.Stop()
 		require.NoError(t, <-ended)
 	})
-	r, err := d.Register(within(t), discovery.Instance[zone]{
-		Name: "orders", ID: id, Address: "127.0.0.1", Port: listener.Addr().(*net.TCPAddr).Port, Payload: zone{map[string]string{"name": id}},
-	})
+	r, err := registered(within(t), d, id, listener)
 	require.NoError(t, err)
 	t.Cleanup(func() { r.Close() })
-	return r
+	return r, server
 }
 
 func connect(t *testing.T, b resolver.Builder, options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient("curator:///orders", append(options, grpc.WithResolvers(b),
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultServiceConfig(roundRobin))...)
+	conn, err := grpc.NewClient("curator:///orders", append([]grpc.DialOption{grpc.WithResolvers(b),
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultServiceConfig(roundRobin)}, options...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }
 
-func call(t *testing.T, conn *grpc.ClientConn) error {
-	_, err := healthpb.NewHealthClient(conn).Check(within(t), &healthpb.HealthCheckRequest{})
-	return err
+// call returns the id of the server that was called.
+func call(ctx context.Context, conn *grpc.ClientConn) (id string, err error) {
+	var header metadata.MD
+	_, err = healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{}, grpc.Header(&header))
+	return strings.Join(header.Get("id"), " "), err
 }
 
 // until calls until only these servers are called.
-func until(t *testing.T, conn *grpc.ClientConn, c *calls, want ...string) {
+func until(t *testing.T, conn *grpc.ClientConn, want ...string) {
 	t.Helper()
+	slices.Sort(want)
 	require.Eventually(t, func() bool {
-		c.take()
+		called := map[string]bool{}
 		for range 10 {
-			require.NoError(t, call(t, conn))
+			id, err := call(within(t), conn)
+			require.NoError(t, err)
+			called[id] = true
 		}
-		from := c.take()
-		for _, id := range want {
-			if from[id] == 0 {
-				return false
-			}
-		}
-		return len(from) == len(want)
+		return slices.Equal(slices.Sorted(maps.Keys(called)), want)
 	}, time.Minute, time.Millisecond)
 }
 
@@ -125,30 +124,29 @@ func TestCallsGoToTheInstancesThatAreThere(t *testing.T) {
 	d := newDiscovery(t, server)
 	b := grpcresolver.NewBuilder(d)
 	t.Cleanup(func() { b.Close() })
-	c := &calls{from: map[string]int{}}
 	conn := connect(t, b)
-	err := call(t, conn)
+	_, err := call(within(t), conn)
 	require.Equal(t, codes.Unavailable, status.Code(err))
 	require.ErrorContains(t, err, "curator:///orders: no instance")
 
-	one := serve(t, d, "one", c)
-	require.Eventually(t, func() bool { return call(t, conn) == nil }, time.Minute, time.Millisecond)
-	until(t, conn, c, "one")
-	serve(t, d, "two", c)
-	until(t, conn, c, "one", "two")
+	one, _ := serve(t, d, "one")
+	require.Eventually(t, func() bool { _, err := call(within(t), conn); return err == nil }, time.Minute, time.Millisecond)
+	until(t, conn, "one")
+	serve(t, d, "two")
+	until(t, conn, "one", "two")
 	require.NoError(t, one.Close())
-	until(t, conn, c, "two")
+	until(t, conn, "two")
 	server.RefuseConnections(true)
 	server.CutConnections()
-	until(t, conn, c, "two") // without ZooKeeper
+	until(t, conn, "two") // without ZooKeeper
 	server.RefuseConnections(false)
-	serve(t, d, "three", c)
-	until(t, conn, c, "two", "three")
+	serve(t, d, "three")
+	until(t, conn, "two", "three")
 
 	const watches = 3 // of the nodes of two and three, and of the service
 	require.Eventually(t, func() bool { return server.WatchCount() == watches }, time.Minute, time.Millisecond)
 	again := connect(t, b)
-	until(t, again, c, "two", "three")
+	until(t, again, "two", "three")
 	require.Equal(t, watches, server.WatchCount(), "connections share a watch")
 }
 
@@ -159,20 +157,19 @@ func TestAListOutlivesAnIdleConnection(t *testing.T) {
 	d := newDiscovery(t, server)
 	b := grpcresolver.NewBuilder(d)
 	t.Cleanup(func() { b.Close() })
-	c := &calls{from: map[string]int{}}
-	serve(t, d, "one", c)
+	serve(t, d, "one")
 	conn := connect(t, b, grpc.WithIdleTimeout(100*time.Millisecond))
-	until(t, conn, c, "one")
+	until(t, conn, "one")
 	idle := func() bool { return conn.GetState() == connectivity.Idle }
 	require.Eventually(t, idle, time.Minute, time.Millisecond)
 	watches := server.WatchCount()
-	serve(t, d, "two", c)
-	until(t, conn, c, "one", "two")
+	serve(t, d, "two")
+	until(t, conn, "one", "two")
 	require.Equal(t, watches+1, server.WatchCount(), "of the node of two: the resolvers share one")
 	server.RefuseConnections(true)
 	server.CutConnections()
 	require.Eventually(t, idle, time.Minute, time.Millisecond)
-	until(t, conn, c, "one", "two")
+	until(t, conn, "one", "two")
 	server.RefuseConnections(false)
 }
 
@@ -221,8 +218,7 @@ func (nothing) Close()                                {}
 func TestEndpointsHaveTheirInstances(t *testing.T) {
 	server := zktest.NewServer(t)
 	d := newDiscovery(t, server)
-	c := &calls{from: map[string]int{}}
-	serve(t, d, "one", c)
+	serve(t, d, "one")
 	for path, data := range map[string]string{
 		"tls":      `{"address":"::1","sslPort":443}`,
 		"disabled": `{"address":"a","port":1,"enabled":false}`,

@@ -142,11 +142,11 @@ func closeBody(request *http.Request) {
 // pick chooses one of the instances that were not tried.
 func (t *Transport[T]) pick(request *http.Request, tried map[string]bool) (i discovery.Instance[T], host string, err error) {
 	none := false
-	i, err = t.watch.Pick(func(turn discovery.Turn, among []discovery.Instance[T]) int {
-		var left []discovery.Instance[T]
+	i, err = t.watch.Pick(func(turn discovery.Turn, among []*discovery.Instance[T]) int {
+		var left []*discovery.Instance[T]
 		var at []int
 		for n, i := range among {
-			if !tried[i.Path()] && hostOf(i, request.URL.Scheme) != "" {
+			if !tried[i.Path()] && hostOf(*i, request.URL.Scheme) != "" {
 				left, at = append(left, i), append(at, n)
 			}
 		}

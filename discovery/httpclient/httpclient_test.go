@@ -333,7 +333,7 @@ func TestEachTryGoesToAnotherInstance(t *testing.T) {
 		require.NoError(t, err)
 		defer w.Close()
 		base := &refuses{}
-		last := func(_ discovery.Turn, among []discovery.Instance[string]) int { return len(among) - 1 }
+		last := func(_ discovery.Turn, among []*discovery.Instance[string]) int { return len(among) - 1 }
 		transport, err := httpclient.New(w, last, base)
 		require.NoError(t, err)
 		_, err = get(&http.Client{Transport: transport})

@@ -36,7 +36,7 @@ public class Discovery {
         }
     }
 
-    static final String[] KINDS = {"none", "text", "object", "map", "disabled"};
+    static final String[] KINDS = {"none", "text", "object", "map", "disabled", "own/instances"};
 
     public static void main(String[] args) throws Exception {
         Thread.currentThread().setContextClassLoader(Discovery.class.getClassLoader()); // which knows Load; all threads get it
@@ -61,6 +61,9 @@ public class Discovery {
         ServiceInstance<Object> disabled = instance("disabled", null).enabled(false).build();
         withEnabled.registerService(disabled);
         ours.add(disabled);
+        ServiceInstance<Object> own = instance("own/instances", "java's").id("java-own").build();
+        discovery.registerService(own);
+        ours.add(own);
         for (ServiceInstance<Object> i : ours) {
             say("registered " + show(i));
         }
@@ -124,8 +127,10 @@ public class Discovery {
     }
 
     static String show(ServiceInstance<Object> i) throws Exception {
-        return String.join("|", i.getName(), i.getId(), i.getAddress(), "" + i.getPort(), "" + i.getSslPort(),
-            new ObjectMapper().writeValueAsString(i.getPayload()), "" + i.getRegistrationTimeUTC(), "" + i.getServiceType(),
+        Object payload = i.getPayload();
+        String type = payload == null || payload instanceof String ? "" : payload.getClass().getName(); // JSON says it of others
+        return String.join("|", i.getName(), i.getId(), i.getAddress(), "" + i.getPort(), "" + i.getSslPort(), type,
+            new ObjectMapper().writeValueAsString(payload), "" + i.getRegistrationTimeUTC(), "" + i.getServiceType(),
             i.getUriSpec() == null ? "" : i.buildUriSpec(), "" + i.isEnabled());
     }
 

@@ -7,10 +7,15 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/operr"
 )
 
-// Again is [engine.Again].
-var Again = engine.Again
+// What recipes use of other packages.
+var (
+	Again   = engine.Again
+	OpError = operr.New
+	Bare    = operr.Bare
+)
 
 // Reads is [engine.Follow] with the operations of client, which read carries out with its context: in the session of the connection l, and
 // in one that has seen all that was written before the call. They are tried once, since a read that fails is repeated.
@@ -41,26 +46,4 @@ func Check(client *framework.Client, path string) error {
 		return fmt.Errorf("%w: not the root", framework.ErrBadPath)
 	}
 	return framework.ValidatePath(path)
-}
-
-// OpError names the recipe's operation and path instead of those of a request. It returns nil for nil.
-func OpError(op, path string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &framework.OpError{Op: op, Path: path, Err: Bare(err)}
-}
-
-// Bare is err without the operations and paths of requests, and of recipes that it came from.
-func Bare(err error) error {
-	for {
-		switch inner := err.(type) {
-		case *framework.OpError:
-			err = inner.Err
-		case *framework.MultiError:
-			err = inner.Err
-		default:
-			return err
-		}
-	}
 }

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"log"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/internal/testbed/ensemble"
+	"github.com/gocurator/curator/internal/testlevel"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// check runs the program and looks at what it says.
+func check(t *testing.T, servers []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var out bytes.Buffer
+	p := program{log: log.New(&out, "", 0), path: "/services", session: 10 * time.Second, patience: 3 * time.Second, drain: 100 * time.Millisecond, every: time.Second}
+	require.NoError(t, p.deploy(ctx, servers), "%s", &out)
+	for _, line := range []string{"orders-old: drained\n", "stock-old: drained\n", " requests, none lost\n"} {
+		require.Contains(t, out.String(), line)
+	}
+}
+
+func TestOnTheEmbeddedServer(t *testing.T) {
+	check(t, zktest.NewServer(t).Servers())
+}
+
+func TestOnAnEnsemble(t *testing.T) {
+	testlevel.Need(t, testlevel.Nightly) // the recipes are tested there for each push
+	check(t, ensemble.Start(t).Servers())
+}
+
+func TestALostRequestIsAnError(t *testing.T) {
+	server := zktest.NewServer(t)
+	// Nobody listens there.
+	require.NoError(t, server.Create("/services/orders/1", []byte(`{"address":"127.0.0.1","port":1}`)))
+	p := program{log: log.New(&bytes.Buffer{}, "", 0), path: "/services", session: 10 * time.Second, patience: time.Second, every: time.Second}
+	require.ErrorContains(t, p.call(t.Context(), server.Servers(), "orders"), "a request was lost: ")
+	require.Error(t, p.serve(t.Context(), server.Servers(), "others", "1"))
+}

@@ -1,0 +1,206 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/discovery"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/testbed/ensemble"
+	"github.com/gocurator/curator/internal/testlevel"
+	"github.com/gocurator/curator/zktest"
+)
+
+// roleEnv makes this test program an instance or a client, in a process that a test can stop and kill. It has the service, the
+// id of an instance or "client", and the servers.
+const roleEnv = "CURATOR_SERVICES_TEST_ROLE"
+
+const processPath = "/processes"
+
+func init() {
+	role := strings.Fields(os.Getenv(roleEnv))
+	if len(role) == 0 {
+		return
+	}
+	service, id, servers := role[0], role[1], strings.Split(role[2], ",")
+	p := program{
+		log: log.New(os.Stdout, "", 0), path: processPath, session: 4 * time.Second, drain: 500 * time.Millisecond, patience: 3 * time.Second,
+		every: 100 * time.Millisecond,
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	var err error
+	if id == "client" {
+		err = p.call(ctx, servers, service)
+	} else {
+		err = p.serve(ctx, servers, service, id)
+	}
+	if err != nil {
+		fmt.Printf("%s: failed: %v\n", id, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// fleet are instances and a client in processes of their own.
+type fleet struct {
+	t       *testing.T
+	ctx     context.Context
+	servers []string
+	reports chan string // of the client: who answered
+	running map[string]*process
+}
+
+type process struct {
+	*exec.Cmd
+	said  string // all of it; complete when ended is closed
+	ended chan struct{}
+}
+
+// start starts a process, which ends with the test at the latest.
+func (f *fleet) start(service, id string) {
+	f.t.Helper()
+	p := &process{Cmd: exec.Command(os.Args[0]), ended: make(chan struct{})}
+	p.Env = append(os.Environ(), roleEnv+"="+service+" "+id+" "+strings.Join(f.servers, ","))
+	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it may be stopped when we are killed
+	out, err := p.StdoutPipe()
+	require.NoError(f.t, err)
+	require.NoError(f.t, p.Start())
+	f.running[id] = p
+	go func() { // ends with the process
+		defer close(p.ended)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			p.said += lines.Text() + "\n"
+			if by, found := strings.CutPrefix(lines.Text(), "answered by "); found {
+				f.reports <- by
+			}
+		}
+	}()
+	f.t.Cleanup(func() {
+		_ = p.Process.Kill() // works on a stopped process, too
+		<-p.ended
+		_ = p.Wait()
+	})
+}
+
+// signal sends processes a signal.
+func (f *fleet) signal(s syscall.Signal, ids ...string) {
+	f.t.Helper()
+	for _, id := range ids {
+		require.NoError(f.t, f.running[id].Process.Signal(s))
+	}
+}
+
+// ends waits for the end of a process that was asked to stop, checks that it ends without an error, and returns what it said.
+func (f *fleet) ends(id string) string {
+	f.t.Helper()
+	p := f.running[id]
+	testbed.Receive(f.t, p.ended, "the end of "+id)
+	require.NoError(f.t, p.Wait(), "%s", p.said)
+	return p.said
+}
+
+// answer waits until these instances, and no others, have answered between two reports.
+func (f *fleet) answer(ids ...string) {
+	f.t.Helper()
+	slices.Sort(ids)
+	client := f.running["client"]
+	for last := ""; ; {
+		select {
+		case last = <-f.reports:
+			if last == strings.Join(ids, " ") {
+				return
+			}
+		case <-client.ended:
+			require.FailNow(f.t, "the client has ended", "%s", client.said)
+		case <-f.ctx.Done():
+			require.FailNow(f.t, "waited in vain", "for answers by %v; they came by %s", ids, last)
+		}
+	}
+}
+
+// registered waits until a service has these instances.
+func (f *fleet) registered(d *discovery.Discovery[any], service string, want ...string) {
+	f.t.Helper()
+	w, err := d.Watch(f.ctx, service)
+	require.NoError(f.t, err)
+	defer w.Close()
+	for list, err := range w.Changes(f.ctx) {
+		require.NoError(f.t, err)
+		var ids []string
+		for _, i := range list {
+			ids = append(ids, i.ID)
+		}
+		if slices.Equal(ids, want) {
+			return
+		}
+	}
+}
+
+// TestNoRequestIsLostWhileProcessesAreDrainedKilledAndStopped has each of the two services lose three of its four instances: by
+// SIGTERM, SIGKILL and SIGSTOP. The last comes back.
+func TestNoRequestIsLostWhileProcessesAreDrainedKilledAndStopped(t *testing.T) {
+	onServers := func(t *testing.T, servers []string) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		f := &fleet{t: t, ctx: ctx, servers: servers, reports: make(chan string, 10000), running: make(map[string]*process)}
+		client, err := framework.New(servers)
+		require.NoError(t, err)
+		defer client.Close()
+		d, err := discovery.New[any](client, processPath)
+		require.NoError(t, err)
+
+		both := func(fate string) []string { return []string{"orders-" + fate, "stock-" + fate} }
+		drained, killed, stopped, stay := both("drained"), both("killed"), both("stopped"), both("stay")
+		for _, ids := range [][]string{drained, killed, stopped, stay} {
+			f.start("orders", ids[0])
+			f.start("stock", ids[1])
+		}
+		f.start("orders", "client")
+		f.answer(slices.Concat(drained, killed, stopped, stay)...)
+
+		f.signal(syscall.SIGTERM, drained...)
+		for _, id := range drained {
+			require.Equal(t, id+": registered\n"+id+": drained\n", f.ends(id))
+		}
+		f.answer(slices.Concat(killed, stopped, stay)...)
+
+		f.signal(syscall.SIGKILL, killed...)
+		f.answer(slices.Concat(stopped, stay)...)
+		f.signal(syscall.SIGSTOP, stopped...)
+		f.registered(d, "orders", "orders-stay") // the sessions of the others are over
+		f.registered(d, "stock", "stock-stay")
+		f.answer(stay...)
+
+		f.signal(syscall.SIGCONT, stopped...)
+		f.answer(slices.Concat(stopped, stay)...)
+		f.signal(syscall.SIGTERM, "client")
+		require.Contains(t, f.ends("client"), " requests, none lost\n")
+		f.signal(syscall.SIGTERM, slices.Concat(stopped, stay)...)
+		for _, id := range slices.Concat(stopped, stay) {
+			f.ends(id)
+		}
+	}
+	t.Run("inprocess", func(t *testing.T) {
+		onServers(t, zktest.NewServer(t, zktest.WithTick(500*time.Millisecond)).Servers())
+	})
+	t.Run("ensemble", func(t *testing.T) {
+		testlevel.Need(t, testlevel.Nightly)
+		onServers(t, ensemble.Start(t).Servers())
+	})
+}
