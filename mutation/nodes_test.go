@@ -70,7 +70,7 @@ var nodeBugs = []mutation{
 	{
 		name:  "a deletion by a closed Keep is repeated although it may be done",
 		file:  "recipes/node/keeper.go",
-		edits: []edit{{old: "switch err = k.client.Delete(ctx,", new: "switch err = k.client.Delete(engine.WithHints(ctx, engine.Hints{}),"}},
+		edits: []edit{{old: "k.client.DeleteIfExists(ctx,", new: "k.client.DeleteIfExists(engine.WithHints(ctx, engine.Hints{}),"}},
 		pkg:   "recipes/node", test: "TestADeletionThatMayBeDoneIsNotRepeated",
 	},
 	{
@@ -88,13 +88,13 @@ var nodeBugs = []mutation{
 	{
 		name:  "a persistent node that another made again is believed to hold our data",
 		file:  "recipes/node/keeper.go",
-		edits: []edit{{old: "framework.StatTo(stat))...)\n", new: "framework.StatTo(stat))...)\n\t\t\tstat = nil\n"}},
+		edits: []edit{{old: "if made != nil || !k.cfg.persistent() {", new: "if made != nil || k != nil {"}},
 		pkg:   "recipes/node", test: "TestWhatWasMadeAgainBeforeTheFirstLookIsNotBelieved",
 	},
 	{
 		name:  "a node that replaces another has its version",
 		file:  "recipes/node/keeper.go",
-		edits: []edit{{old: "if *other == 1 {", new: "if *other < 0 {"}},
+		edits: []edit{{old: "if other.Version == 1 {", new: "if other.Version < 0 {"}},
 		pkg:   "recipes/node", test: "TestAWriteUnderWayDoesNotMeetTheNodeOfAnother",
 	},
 	{

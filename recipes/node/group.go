@@ -38,14 +38,14 @@ func Join(ctx context.Context, client *framework.Client, path, id string, payloa
 	switch {
 	case id == "" || strings.Contains(id, "/"):
 		err = fmt.Errorf("%w: id %q", framework.ErrBadArgument, id)
-	case cfg.protected || cfg.sequential || cfg.persistent:
+	case cfg.protected || cfg.sequential || cfg.persistent():
 		err = fmt.Errorf("%w: a member is a plain ephemeral node", framework.ErrBadArgument)
 	}
 	if err = cmp.Or(framework.ValidatePath(path), err); err != nil {
 		return nil, err
 	}
 	m := &Member{id: id}
-	if m.Node, err = keep(ctx, client, own, payload, cfg); err != nil {
+	if m.Node, err = Keep(ctx, client, own, payload, opts...); err != nil {
 		return nil, err
 	}
 	changed := cache.OnChange(func(cache.Change) { m.now.Set(func(*status) {}) }) // for Changes
