@@ -42,13 +42,12 @@ func (k *keeper) run() {
 	defer func() { engine.Of(k.client).Values().CompareAndDelete(k.key(), k.Node) }() // if we have the path
 	k.claim()
 	for !k.status().over() {
-		session, err := k.client.Session(k.ctx)
-		if err == nil {
+		if session, err := k.client.Session(k.ctx); err == nil {
 			k.live(session)
-			continue
+		} else {
+			k.report(err)
+			_ = engine.Sleep(k.ctx, engine.Of(k.client), k.pauses.Next())
 		}
-		k.report(err)
-		_ = engine.Sleep(k.ctx, engine.Of(k.client), k.pauses.Next())
 	}
 	k.left = k.leave()
 }
@@ -94,16 +93,13 @@ func (k *keeper) next(ctx context.Context) error {
 	switch {
 	case k.stat == nil:
 		return k.absent(ctx)
-	case k.isOurs(k.stat):
+	case k.stat.EphemeralOwner == k.owner: // no other Keep of this client has made it: see claim
 		return k.ours(ctx)
 	}
 	return k.taken(ctx)
 }
 
-// isOurs reports whether a node is of our session. No other Keep of this client has made it: see claim.
-func (k *keeper) isOurs(stat *zk.Stat) bool { return stat.EphemeralOwner == k.owner }
-
-// wasOurs reports whether a node is of a session of ours, this one included.
+// wasOurs reports whether a node is of a session of ours.
 func (k *keeper) wasOurs(stat *zk.Stat) bool {
 	return slices.Contains(k.status().owners, stat.EphemeralOwner)
 }
@@ -123,7 +119,7 @@ func (k *keeper) absent(ctx context.Context) error {
 func (k *keeper) create(ctx context.Context) (err error) {
 	want, path, other := k.status().want, k.path, k.late()
 	var ops []any
-	var made *zk.Stat // nil: the server has not returned it
+	var results []zk.MultiResponse
 	if k.stat != nil {
 		other, ops = k.stat, append(ops, &zk.DeleteRequest{Path: path, Version: k.stat.Version})
 	}
@@ -135,15 +131,15 @@ func (k *keeper) create(ctx context.Context) (err error) {
 			ops = append(ops, &zk.SetDataRequest{Path: path, Version: 0})
 		}
 		ops = append(ops, &zk.SetDataRequest{Path: path, Data: want.data, Version: -1})
-		var results []zk.MultiResponse
-		if results, err = k.client.Multi(once(ctx), ops...); err == nil {
-			made = results[len(ops)-1].Stat
-		}
+		results, err = k.client.Multi(once(ctx), ops...)
 	}
 	switch {
 	case err == nil:
-		k.stat, k.sent = made, true
-		if made != nil || !k.cfg.persistent() { // otherwise nothing says whether the node that is seen next is this one: it is written
+		k.stat, k.sent = nil, true
+		if results != nil {
+			k.stat = results[len(ops)-1].Stat
+		}
+		if k.stat != nil || !k.cfg.persistent() { // otherwise nothing says whether the node that is seen next is this one: it is written
 			k.mine = want
 		}
 		if k.path == "" {
@@ -151,9 +147,8 @@ func (k *keeper) create(ctx context.Context) (err error) {
 			k.claim() // at once: the name is new
 		}
 	case retry.Unknown(err) && k.path != "": // without a path the client sees to it that none stays
-		if k.sent = true; k.cfg.persistent() && k.cfg.ttl == 0 {
-			k.sweep(ctx)
-		}
+		k.sent = true
+		k.sweep(ctx)
 	}
 	return err
 }
@@ -194,8 +189,7 @@ func (k *keeper) ours(ctx context.Context) error {
 	return nil
 }
 
-// write brings the data up to date. It names the version, so that data are not written to a node that has come in its place, unless that
-// one has the same version.
+// write brings the data up to date. It names the version: the package comment says what that is good for.
 func (k *keeper) write(ctx context.Context) error {
 	want := k.status().want
 	if want.number == k.mine.number {
@@ -206,7 +200,7 @@ func (k *keeper) write(ctx context.Context) error {
 	case err == nil && stat.Czxid == k.stat.Czxid:
 		k.mine, k.stat = content{want.number, want.data, stat.Mzxid}, stat
 		return nil
-	case err == nil && !k.isOurs(stat):
+	case err == nil && !k.wasOurs(stat):
 		k.client.Logger().Error("another's node was overwritten, after ours was deleted", "path", k.path, "reason", takenBy(stat))
 	case retry.Unknown(err):
 		// Servers end a session once per tick, half a timeout late at most.
@@ -221,8 +215,7 @@ func (k *keeper) write(ctx context.Context) error {
 }
 
 // show makes known that the node is there, and what is refused nevertheless, if anything. From then on the session reports when it is in
-// trouble. It fails if the session already is, and waits until it is confirmed. What has happened to a node that is not shown yet is looked
-// at first.
+// trouble. It fails if the session already is; a session that was not confirmed for long is confirmed first.
 func (k *keeper) show(ctx context.Context, refusal error) error {
 	if now := k.status(); now.present() && now.err == nil && refusal == nil && now.shown.mzxid == k.mine.mzxid {
 		return nil // nothing is new
@@ -385,10 +378,7 @@ func (k *keeper) leave() error {
 	}
 	// A create of ours that was not answered is carried out before the write that this begins with, or never.
 	err := follow.Reads(ctx, k.client, k.remove)
-	switch {
-	case !k.cfg.persistent() && (ctx.Err() != nil || errors.Is(err, framework.ErrClosed)):
-		return nil
-	case err != nil && ctx.Err() != nil:
+	if err != nil && (ctx.Err() != nil || !k.cfg.persistent() && errors.Is(err, framework.ErrClosed)) {
 		k.sweep(framework.InSession(context.Background(), k.session))
 		return nil
 	}
@@ -408,9 +398,12 @@ func (k *keeper) remove(ctx context.Context, _ engine.Link) (again <-chan struct
 	return nil, err
 }
 
-// sweep has the client delete a persistent node, which no session takes along, when nothing of the context's session can come any more;
-// unless a Keep of this client has the path then, and is not closed.
+// sweep has the client delete a node that neither a session nor its TTL takes along, when nothing of the context's session can come any
+// more; unless a Keep of this client has the path then, and is not closed.
 func (k *keeper) sweep(ctx context.Context) {
+	if !k.cfg.persistent() || k.cfg.ttl > 0 {
+		return
+	}
 	client, key := engine.Of(k.client), k.key()
 	client.MayStillCome(ctx, k.path, func() bool {
 		n, kept := client.Values().Load(key)

@@ -65,12 +65,15 @@ func (s status) over() bool {
 	return errors.Is(s.err, framework.ErrEnded) || errors.Is(s.err, framework.ErrClosed)
 }
 
-// gone notes that the node is not there.
+// gone notes that the node is not there. The first reason of an end stays.
 func (s *status) gone(reason error) {
 	if s.present() {
 		s.depends()
 	}
-	s.depends, s.err = nil, reason
+	s.depends = nil
+	if !s.over() {
+		s.err = reason
+	}
 }
 
 // Keep makes a node and returns when it is there. From then on it is kept there, until [Node.Close] or the end of the client. ctx is for
@@ -169,10 +172,8 @@ func (n *Node) Present() (there bool, changed <-chan struct{}) {
 func (n *Node) Err() error { return follow.OpError("keep", n.path, n.status().err) }
 
 // Close deletes the node and stops keeping it. It returns when the server has confirmed that, or when the session is over, which deletes
-// an ephemeral node as well; without a server that takes as long as the session lasts. Like Release of a lock it takes no context.
-//
-// If no server can be reached, a persistent node is deleted later, in the background. A node with a TTL is not deleted: the servers delete
-// it when its time has passed.
+// an ephemeral node as well; without a server that takes as long as the session lasts, and a persistent node is deleted later, in the
+// background. A node with a TTL is not deleted: the servers delete it when its time has passed.
 //
 // Close may be called again, and returns the same: nil, or why the server refused.
 func (n *Node) Close() error {
@@ -185,9 +186,7 @@ func (n *Node) Close() error {
 func (n *Node) shut() {
 	n.now.Set(func(s *status) {
 		n.stop(framework.ErrEnded)
-		if !s.over() {
-			s.gone(framework.ErrEnded)
-		}
+		s.gone(framework.ErrEnded)
 	})
 }
 
@@ -248,9 +247,8 @@ func AsSequential() Option { return opt.Set(func(c *config) { c.sequential = tru
 func AsPersistent() Option { return opt.Set(func(c *config) { c.mode = framework.Persistent }) }
 
 // WithTTL makes a persistent node that the server deletes when nobody has kept it for ttl, which must be at least two milliseconds.
-// It has a child "touch", which is written every ttl/2. If a server refuses that, [Node.Err] says so. [Node.Close] deletes neither.
-// ZooKeeper allows it only if extendedTypesEnabled is set, and a ClickHouse Keeper never: Keep returns [framework.ErrUnimplemented]
-// then. It cannot be combined with [AsProtected] and [AsSequential].
+// It has a child "touch", which is written every ttl/2. ZooKeeper allows it only if extendedTypesEnabled is set, and a ClickHouse Keeper
+// never: Keep returns [framework.ErrUnimplemented] then. It cannot be combined with [AsProtected] and [AsSequential].
 func WithTTL(ttl time.Duration) Option {
 	return opt.Checked(ttl >= 2*time.Millisecond, func(c *config) { c.mode, c.ttl = framework.Persistent, ttl }, "TTL %v", ttl)
 }
