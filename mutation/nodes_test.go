@@ -29,13 +29,13 @@ var nodeBugs = []mutation{
 	{
 		name:  "a persistent node that is made after Close stays",
 		file:  "recipes/node/keeper.go",
-		edits: []edit{{old: "\t\t\tk.sweep(ctx)\n", new: ""}},
+		edits: []edit{{old: "\t\tk.sweep(ctx)\n", new: ""}},
 		pkg:   "recipes/node", test: "TestAPersistentNodeThatComesAfterItsSessionGoes",
 	},
 	{
 		name:  "a node of an old session is taken for the kept one",
 		file:  "recipes/node/keeper.go",
-		edits: []edit{{old: "{ return stat.EphemeralOwner == k.owner }", new: "{ return k.wasOurs(stat) }"}},
+		edits: []edit{{old: "case k.stat.EphemeralOwner == k.owner:", new: "case k.wasOurs(k.stat):"}},
 		pkg:   "recipes/node", test: "TestTheNodeOfADyingSessionIsReplaced",
 		worlds: keepers, seed: 25,
 	},
@@ -70,13 +70,13 @@ var nodeBugs = []mutation{
 	{
 		name:  "a deletion by a closed Keep is repeated although it may be done",
 		file:  "recipes/node/keeper.go",
-		edits: []edit{{old: "switch err = k.client.Delete(ctx,", new: "switch err = k.client.Delete(engine.WithHints(ctx, engine.Hints{}),"}},
+		edits: []edit{{old: "k.client.DeleteIfExists(ctx,", new: "k.client.DeleteIfExists(engine.WithHints(ctx, engine.Hints{}),"}},
 		pkg:   "recipes/node", test: "TestADeletionThatMayBeDoneIsNotRepeated",
 	},
 	{
 		name:  "a closed Node is present until its goroutine comes to it",
 		file:  "recipes/node/node.go",
-		edits: []edit{{old: "\t\t\ts.gone(framework.ErrEnded)\n", new: "\t\t\ts.err = framework.ErrEnded\n"}},
+		edits: []edit{{old: "\t\ts.gone(framework.ErrEnded)\n", new: "\t\ts.err = framework.ErrEnded\n"}},
 		pkg:   "recipes/node", test: "TestPresentIsFalseFromCloseOn",
 	},
 	{
@@ -88,13 +88,13 @@ var nodeBugs = []mutation{
 	{
 		name:  "a persistent node that another made again is believed to hold our data",
 		file:  "recipes/node/keeper.go",
-		edits: []edit{{old: "framework.StatTo(stat))...)\n", new: "framework.StatTo(stat))...)\n\t\t\tstat = nil\n"}},
+		edits: []edit{{old: "if k.stat != nil || !k.cfg.persistent() {", new: "if k != nil {"}},
 		pkg:   "recipes/node", test: "TestWhatWasMadeAgainBeforeTheFirstLookIsNotBelieved",
 	},
 	{
 		name:  "a node that replaces another has its version",
 		file:  "recipes/node/keeper.go",
-		edits: []edit{{old: "if *other == 1 {", new: "if *other < 0 {"}},
+		edits: []edit{{old: "if other.Version == 1 {", new: "if other.Version < 0 {"}},
 		pkg:   "recipes/node", test: "TestAWriteUnderWayDoesNotMeetTheNodeOfAnother",
 	},
 	{

@@ -60,10 +60,8 @@ type status struct {
 // up reports whether there is a loop with a connection.
 func (s status) up() bool { return s.loop != nil && !wait.Closed(s.loop.link.Down()) }
 
-// New makes a cache of the tree at path and begins to load it. It does not wait: see [Cache.Sync]. The path need not exist. Errors are
-// [framework.ErrBadArgument] and [framework.ErrBadPath]; nothing was sent then.
-//
-// Whoever makes a cache must [Cache.Close] it. It also ends with its client.
+// New makes a cache of the tree at path and begins to load it. It does not wait: see [Cache.Sync]. Whoever makes a cache must [Cache.Close]
+// it. It also ends with its client. Errors are [framework.ErrBadArgument] and [framework.ErrBadPath].
 func New(client *framework.Client, path string, opts ...Option) (*Cache, error) {
 	c := &Cache{cfg: config{depth: anyLevel}, nodes: store[value]{path: path}}
 	err := cmp.Or(framework.ValidatePath(path), opt.Apply(&c.cfg, opts))

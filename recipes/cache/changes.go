@@ -44,8 +44,7 @@ type Change struct {
 }
 
 // Changes iterates over what the copy holds, as Created, and then over its changes, until ctx is done or the cache has ended. The last
-// pair has no change, and says why it ended: the error is that of ctx, or that of [Cache.Err]. Any number of goroutines may have an
-// iteration of their own.
+// pair has no change, and says why it ended: the error is that of ctx, or that of [Cache.Err].
 //
 // One Change of Kind Loaded comes in each iteration, when all that was there has been reported: after what the copy holds, or, if the
 // tree is being loaded for the first time, after what that finds. It also comes if there is no node.
@@ -76,8 +75,8 @@ func changes[V, C any](ctx context.Context, c *Cache, s *store[V], change func(*
 // ended is why a wait for the cache has ended.
 func (c *Cache) ended(ctx context.Context) error { return cmp.Or(c.Err(), wait.Err(ctx)) }
 
-// The way of a change: an event marks a path (event, unknown); loop.go says when that is read (read, list); the answer goes into the
-// copy (found, listed, failed, put) and to the readers (publish, push), each of which takes it from a queue of its own (pop, items).
+// The way of a change: an event marks a path (event, unknown); loop.go says when that is read (read, list); the answer goes into the copy
+// (found, take, listed, failed, put) and to the readers (publish, push), each of which takes it from a queue of its own (pop, items).
 //
 // Events and answers come in one order: see package engine. So an event about what is just being read needs no second read. The load
 // reads from the root down, and what an event says of a node that it has not reached is dropped.
@@ -151,7 +150,7 @@ func (l *loop) failed(m *mark, err error) {
 	}
 }
 
-// found takes in the stat, and the data, of a node that is there.
+// found takes in the stat, and the data, of a node that is there, unless it is to be read again.
 func (l *loop) found(m *mark, v *value) {
 	dir, _ := framework.Split(m.path)
 	n, root := l.c.nodes.find(m.path), m.path == l.c.Path()
@@ -160,27 +159,31 @@ func (l *loop) found(m *mark, v *value) {
 	switch parent := l.byPath[dir]; {
 	case !root && !l.reached(l.c.nodes.find(dir)): // it will be read when its parent is
 		l.done(m, nil)
-		return
 	case older && l.newSession: // the ensemble was restored from a backup: the copy is dropped and loaded again
 		l.removeAll(l.c.Path())
 		l.done(m, nil)
 		l.mark(l.c.Path(), l.groups[0])
-		return
 	case older: // the server is behind, although it has caught up
 		l.rest(m, paused, minFailed, maxFailed)
-		return
 	case another && !root && l.oneShot && parent.unread(): // the parent, whose watches were used up, may have been made again
 		if parent.state == paused {
 			l.queue(parent)
 		}
 		l.queue(m)
-		return
+	default:
+		l.take(m, v, another)
+	}
+}
+
+// take puts what was found into the copy, and has its children listed if they are not known. It may be another node than before.
+func (l *loop) take(m *mark, v *value, another bool) {
+	switch {
 	case another:
 		l.removeAll(m.path)
 	case v.stat.NumChildren == 0:
-		l.removeBelow(m.path, n, nil)
+		l.removeBelow(m.path, l.c.nodes.find(m.path), nil)
 	}
-	n = l.put(m.path, v)
+	n := l.put(m.path, v)
 	if l.c.lists(m.path) && (l.oneShot || v.stat.NumChildren > 0 && !l.reached(n)) {
 		l.list(m)
 		return

@@ -19,10 +19,8 @@
 //     session of ours is replaced. A node of somebody else is not changed, unless [WithIfTaken] says so.
 //   - Of several Keeps of one client at one path, one has the path until it has failed or is closed, also while it waits. The others wait,
 //     or fail: see [WithIfTaken].
-//   - If our session ends, [Node.Present] is false before anybody else can have the node, and [Node.Err] says why. What a server refuses
-//     is tried again, with pauses.
-//   - After Close, or an error of Keep, we remove our node, also if the server carries out our create request only after that. (A node
-//     with a TTL is not deleted by Close.)
+//   - If our session ends, [Node.Present] is false before anybody else can have the node.
+//   - After Close, or an error of Keep, we remove our node unless it has a TTL, also if the server carries out our create only after that.
 //
 // # What it cannot promise
 //
@@ -42,8 +40,8 @@
 //
 // # How it works
 //
-// One goroutine per node knows in which state the node is. Each state has one step. After each step the node is looked at, which says the
-// next state; if nothing has happened since the last look, no request is sent for that.
+// One goroutine per node looks at the node and takes the step of its state, again and again. If nothing has happened since the last look, no
+// request is sent for that. After a request that has failed it pauses.
 //
 //	state     the node                          step
 //	absent    is not there                      create it
@@ -51,11 +49,7 @@
 //	          any persistent node)              session, show the node, and wait
 //	taken     is another's                      wait, or replace it: see WithIfTaken
 //	          is of an earlier session of ours  delete it
-//	refused   any: a request has failed         pause
 //
-//	          there is none    it is ours    it is another's    a request fails
-//	look      absent           ours          taken              refused
-//
-// A session begins with absent. The waits end when the watch of the last look fires, at a Set, and with the session. The end of the
-// session, and an event that the node was deleted, make Present false at once, whatever the goroutine waits for.
+// A session begins with absent. The waits end when the watch of the last look fires, at a Set, and with the session. What ends Present does
+// so at once, whatever the goroutine waits for.
 package node

@@ -28,9 +28,8 @@ type Member struct {
 // Join makes the node id below the group's path, with payload as its data, keeps it there as [Keep] does, and follows the group. It returns
 // when the node is there and the group has been read. A nil payload means the client's default data.
 //
-// The options [WithIfTaken], [WithoutParents] and [WithErrorPolicy] can be given. If there is a member with the same id, WithIfTaken
-// decides: with [Fail], Join returns [ErrTaken]. Errors are those of [Keep], and zk.ErrNoAuth if the client may not read the group. After
-// an error no node of ours stays.
+// The options [WithIfTaken], which is for a member with the same id, [WithoutParents] and [WithErrorPolicy] can be given. Errors are those
+// of [Keep], and zk.ErrNoAuth if the client may not read the group. After an error no node of ours stays.
 func Join(ctx context.Context, client *framework.Client, path, id string, payload []byte, opts ...Option) (_ *Member, err error) {
 	defer func() { err = follow.OpError("join", path, err) }()
 	own := framework.Join(path, id)
@@ -38,14 +37,14 @@ func Join(ctx context.Context, client *framework.Client, path, id string, payloa
 	switch {
 	case id == "" || strings.Contains(id, "/"):
 		err = fmt.Errorf("%w: id %q", framework.ErrBadArgument, id)
-	case cfg.protected || cfg.sequential || cfg.persistent:
+	case cfg.protected || cfg.sequential || cfg.persistent():
 		err = fmt.Errorf("%w: a member is a plain ephemeral node", framework.ErrBadArgument)
 	}
 	if err = cmp.Or(framework.ValidatePath(path), err); err != nil {
 		return nil, err
 	}
 	m := &Member{id: id}
-	if m.Node, err = keep(ctx, client, own, payload, cfg); err != nil {
+	if m.Node, err = Keep(ctx, client, own, payload, opts...); err != nil {
 		return nil, err
 	}
 	changed := cache.OnChange(func(cache.Change) { m.now.Set(func(*status) {}) }) // for Changes
@@ -60,9 +59,7 @@ func Join(ctx context.Context, client *framework.Client, path, id string, payloa
 }
 
 // Members returns the payloads of all members by their ids, as they were read last. They must not be changed. We are in it exactly while
-// our node is there: see [Node.Present]. A member that this client may not read is left out.
-//
-// It never goes back in time. While there is no connection it may be out of date: see [Member.Current].
+// our node is there: see [Node.Present]. A member that this client may not read is left out. It never goes back in time.
 func (m *Member) Members() map[string][]byte {
 	s := m.status()
 	members := make(map[string][]byte)
@@ -88,8 +85,7 @@ func (m *Member) Members() map[string][]byte {
 func (m *Member) Current() (ok bool, changed <-chan struct{}) { return m.group.Current() }
 
 // Changes yields the members, first as they are now and then after each change. A slow reader gets the newest state instead of every
-// one. The last pair has an error, after which the loop ends: that of ctx, [framework.ErrEnded] or [framework.ErrClosed]. Any number of
-// goroutines may have an iteration of their own.
+// one. The last pair has an error, after which the loop ends: that of ctx, [framework.ErrEnded] or [framework.ErrClosed].
 func (m *Member) Changes(ctx context.Context) iter.Seq2[map[string][]byte, error] {
 	return func(yield func(map[string][]byte, error) bool) {
 		var last map[string][]byte
@@ -116,8 +112,7 @@ func (m *Member) Changes(ctx context.Context) iter.Seq2[map[string][]byte, error
 // ID is our id.
 func (m *Member) ID() string { return m.id }
 
-// Close leaves the group: it deletes our node, as [Node.Close] does, and ends what follows the group. It may be called again, and returns
-// the same.
+// Close leaves the group: it is [Node.Close] of our node, and ends what follows the group.
 func (m *Member) Close() error {
 	err := m.Node.Close()
 	_ = m.group.Close() // it returns nil

@@ -98,7 +98,7 @@ func TestAPersistentNodeThatComesAfterItsSessionGoes(t *testing.T) {
 		require.NoError(t, w.Create("/group", nil))
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
-		gate := w.Block(zktest.OnOp(zktest.OpCreate2))
+		gate := w.Block(zktest.OnOp(zktest.OpCreate))
 		ctx, cancel := context.WithCancel(t.Context())
 		kept := begin(ctx, client, "a", node.AsPersistent())
 		testbed.Receive(t, gate.Arrived(), "the create")
@@ -347,7 +347,7 @@ func TestAProtectedPersistentNodeThatComesAfterItsSessionGoes(t *testing.T) {
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
 		time.Sleep(1900 * time.Millisecond) // virtual time, to the end of a tick
-		gate := w.Block(zktest.OnOp(zktest.OpCreate2))
+		gate := w.Block(zktest.OnOp(zktest.OpCreate))
 		ctx, cancel := context.WithCancel(t.Context())
 		kept := begin(ctx, client, "a", node.AsPersistent(), node.AsProtected())
 		testbed.Receive(t, gate.Arrived(), "the create")
@@ -801,7 +801,7 @@ func TestAPersistentNodeThatIsMadeAgainStays(t *testing.T) {
 			virtual(t, func(t *testing.T, w world) {
 				client := w.client(framework.WithRetryPolicy(retry.Never()))
 				n := keep(t, client, "/group/a", "a", append(opts, node.AsPersistent())...)
-				lost := w.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate2))
+				lost := w.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate))
 				deleted := 0
 				defer w.Trace(func(e zktest.Event) {
 					if e.Watch == "" && e.Request.Op == zktest.OpDelete {

@@ -38,7 +38,7 @@ func TestCloseInEachState(t *testing.T) {
 			return gate.Open
 		}, nothing},
 		"absent, persistent": {[]node.Option{node.AsPersistent()}, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
-			gate := w.Block(zktest.OnOp(zktest.OpCreate2))
+			gate := w.Block(zktest.OnOp(zktest.OpCreate))
 			require.NoError(t, w.Delete("/group/a"))
 			testbed.Receive(t, gate.Arrived(), "the create")
 			return gate.Open

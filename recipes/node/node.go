@@ -48,8 +48,7 @@ type status struct {
 	depends func() bool // ends what depends on the session; nil: the node is not there
 	err     error
 	owners  []int64 // of nodes that are ours: our sessions, this one included; 0 if the node is persistent
-	refused int64   // the number of the newest content that was refused
-	refusal error   // why it was
+	refused int64   // the number of the newest content that was refused; err says why
 }
 
 // content is what the node is to hold, or what we have last written to a node.
@@ -59,19 +58,22 @@ type content struct {
 	mzxid  int64 // of our write; others may have written since
 }
 
-func (s *status) present() bool { return s.depends != nil }
+func (s status) present() bool { return s.depends != nil }
 
 // over reports whether nothing will come any more: Err is that of Close, or of the end of the client.
-func (s *status) over() bool {
+func (s status) over() bool {
 	return errors.Is(s.err, framework.ErrEnded) || errors.Is(s.err, framework.ErrClosed)
 }
 
-// gone notes that the node is not there.
+// gone notes that the node is not there. The first reason of an end stays.
 func (s *status) gone(reason error) {
 	if s.present() {
 		s.depends()
 	}
-	s.depends, s.err = nil, reason
+	s.depends = nil
+	if !s.over() {
+		s.err = reason
+	}
 }
 
 // Keep makes a node and returns when it is there. From then on it is kept there, until [Node.Close] or the end of the client. ctx is for
@@ -81,18 +83,11 @@ func (s *status) gone(reason error) {
 // [WithIfTaken]). When ctx is done the error is that of ctx, and also wraps the reason: zk.ErrNoServer, zk.ErrNoAuth, zk.ErrNoNode,
 // [ErrTaken] and so on. Other errors are ErrTaken with [Fail], [framework.ErrTooLong], [framework.ErrUnimplemented] if the servers do not
 // allow nodes with a TTL, [framework.ErrClosed], [framework.ErrBadPath] and [framework.ErrBadArgument]. After an error none of ours stays.
-func Keep(ctx context.Context, client *framework.Client, path string, data []byte, opts ...Option) (*Node, error) {
-	var n *Node
+func Keep(ctx context.Context, client *framework.Client, path string, data []byte, opts ...Option) (_ *Node, err error) {
+	defer func() { err = follow.OpError("keep", path, err) }()
 	cfg, err := configure(client, path, opts)
-	if err == nil {
-		n, err = keep(ctx, client, path, data, cfg)
-	}
-	return n, follow.OpError("keep", path, err)
-}
-
-func keep(ctx context.Context, client *framework.Client, path string, data []byte, cfg config) (*Node, error) {
-	if ctx.Err() != nil {
-		return nil, wait.Err(ctx)
+	if err != nil {
+		return nil, err
 	}
 	n := &Node{client: client, cfg: cfg, asked: path, done: make(chan struct{})}
 	n.now.Set(func(s *status) { s.want = content{number: 1, data: n.dataOf(data)} })
@@ -103,7 +98,7 @@ func keep(ctx context.Context, client *framework.Client, path string, data []byt
 	}
 	if cfg.ttl > 0 {
 		k.pauses.Last = min(k.pauses.Last, cfg.ttl/4) // no touch waits long
-		k.nextTouch = time.Now().Add(cfg.ttl / 2)
+		k.touches = time.Tick(cfg.ttl / 2)
 	}
 	go k.run() // ends with n.ctx or the client
 	s, err := n.now.Until(ctx, func(s status) bool {
@@ -153,10 +148,7 @@ func (n *Node) Set(ctx context.Context, data []byte) error {
 	switch {
 	case err != nil:
 		err = engine.Of(n.client).GaveUp(ctx, s.err)
-	case s.shown.number >= number:
-	case s.refused >= number:
-		err = s.refusal
-	default:
+	case s.shown.number < number:
 		err = s.err
 	}
 	return follow.OpError("set", n.path, err)
@@ -180,10 +172,8 @@ func (n *Node) Present() (there bool, changed <-chan struct{}) {
 func (n *Node) Err() error { return follow.OpError("keep", n.path, n.status().err) }
 
 // Close deletes the node and stops keeping it. It returns when the server has confirmed that, or when the session is over, which deletes
-// an ephemeral node as well; without a server that takes as long as the session lasts. Like Release of a lock it takes no context.
-//
-// If no server can be reached, a persistent node is deleted later, in the background. A node with a TTL is not deleted: the servers delete
-// it when its time has passed.
+// an ephemeral node as well; without a server that takes as long as the session lasts, and a persistent node is deleted later, in the
+// background. A node with a TTL is not deleted: the servers delete it when its time has passed.
 //
 // Close may be called again, and returns the same: nil, or why the server refused.
 func (n *Node) Close() error {
@@ -196,9 +186,7 @@ func (n *Node) Close() error {
 func (n *Node) shut() {
 	n.now.Set(func(s *status) {
 		n.stop(framework.ErrEnded)
-		if !s.over() {
-			s.gone(framework.ErrEnded)
-		}
+		s.gone(framework.ErrEnded)
 	})
 }
 
@@ -217,7 +205,7 @@ type config struct {
 	taken      Taken
 	protected  bool
 	sequential bool
-	persistent bool
+	mode       framework.Mode
 	ttl        time.Duration
 	noParents  bool
 	policy     connstate.ErrorPolicy
@@ -255,15 +243,14 @@ func AsProtected() Option { return opt.Set(func(c *config) { c.protected = true 
 func AsSequential() Option { return opt.Set(func(c *config) { c.sequential = true }) }
 
 // AsPersistent makes a persistent node instead of an ephemeral one. It is made again when it is deleted, stays when the client is closed or
-// the process ends, and goes with [Node.Close].
-func AsPersistent() Option { return opt.Set(func(c *config) { c.persistent = true }) }
+// the process ends, and goes with [Node.Close]. It is written once after it was made, which must be permitted.
+func AsPersistent() Option { return opt.Set(func(c *config) { c.mode = framework.Persistent }) }
 
 // WithTTL makes a persistent node that the server deletes when nobody has kept it for ttl, which must be at least two milliseconds.
-// It has a child "touch", which is written every ttl/2. If a server refuses that, [Node.Err] says so. [Node.Close] deletes neither.
-// ZooKeeper allows it only if extendedTypesEnabled is set, and a ClickHouse Keeper never: Keep returns [framework.ErrUnimplemented]
-// then. It cannot be combined with [AsProtected] and [AsSequential].
+// It has a child "touch", which is written every ttl/2. ZooKeeper allows it only if extendedTypesEnabled is set, and a ClickHouse Keeper
+// never: Keep returns [framework.ErrUnimplemented] then. It cannot be combined with [AsProtected] and [AsSequential].
 func WithTTL(ttl time.Duration) Option {
-	return opt.Checked(ttl >= 2*time.Millisecond, func(c *config) { c.persistent, c.ttl = true, ttl }, "TTL %v", ttl)
+	return opt.Checked(ttl >= 2*time.Millisecond, func(c *config) { c.mode, c.ttl = framework.Persistent, ttl }, "TTL %v", ttl)
 }
 
 // WithoutParents does not make missing parents. The default makes them, as containers. Without a parent [Node.Err] is zk.ErrNoNode, and the
@@ -278,6 +265,7 @@ func WithErrorPolicy(policy connstate.ErrorPolicy) Option {
 
 // configure applies options to the defaults, and checks them with client and path.
 func configure(client *framework.Client, path string, opts []Option) (cfg config, err error) {
+	cfg.mode = framework.Ephemeral
 	if client != nil {
 		cfg.policy = client.ErrorPolicy()
 	}
@@ -295,12 +283,11 @@ func configure(client *framework.Client, path string, opts []Option) (cfg config
 	return cfg, follow.Check(client, path)
 }
 
+func (c config) persistent() bool { return c.mode == framework.Persistent }
+
 // creation is how the node is created. The id of a protected one and the number of a sequential one are chosen when it is created first.
 func (c config) creation(first bool) []framework.CreateOption {
-	mode := framework.Ephemeral
-	if c.persistent {
-		mode = framework.Persistent
-	}
+	mode := c.mode
 	if c.sequential && first {
 		mode |= framework.PersistentSequential // the modes are ZooKeeper's flags
 	}
@@ -319,11 +306,8 @@ func (c config) creation(first bool) []framework.CreateOption {
 
 // request is how the node is created in a transaction, without data.
 func (c config) request(path string) any {
-	switch {
-	case c.ttl > 0:
+	if c.ttl > 0 {
 		return &zk.CreateTTLRequest{Path: path, Flags: zk.FlagTTL, Ttl: c.ttl.Milliseconds()}
-	case c.persistent:
-		return &zk.CreateRequest{Path: path}
 	}
-	return &zk.CreateRequest{Path: path, Flags: zk.FlagEphemeral}
+	return &zk.CreateRequest{Path: path, Flags: int32(c.mode)}
 }
