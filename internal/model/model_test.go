@@ -74,6 +74,7 @@ func TestEachConditionIsNeeded(t *testing.T) {
 		model.NoOwn:     {model.Config{Clients: []model.Client{viewer, lister}, Lag: 2, Views: 1, Cut: 1}, "is ahead"},
 		model.OldView:   {model.Config{Clients: []model.Client{viewer, lister}, Lag: 2, Views: 1, Cut: 1}, "for ever"},
 		model.Unwatched: {model.Config{Clients: []model.Client{lister, lister}, Lag: 1, Admin: 1}, "was gone when it looked"},
+		model.Forgetful: {model.Config{Clients: []model.Client{lister, lister}, Lag: 2, Admin: 1, Cut: 1}, "was gone when it looked"},
 		model.Several:   {model.Config{Clients: []model.Client{lister, lister, lister}, Lag: 1, GiveUp: 1}, "is ahead"},
 		model.Overtaken: {model.Config{Clients: []model.Client{lister, lister}, Lag: 1, Writers: true}, "is ahead"},
 		model.Unread:    {model.Config{Clients: []model.Client{viewer, secret}, Lag: 2, Views: 1}, "for ever"},

@@ -41,13 +41,22 @@ func (w *World) apply(i int) {
 		g := &p.gs[k]
 		if g.predWatched && has(before, g.pred) && !has(after, g.pred) {
 			g.predGone, g.seen = true, p.applied
+			w.noted(p)
 		}
 		if g.ownWatched && has(before, g.node) && !has(after, g.node) {
 			g.ownGone = true
+			w.noted(p)
 		}
 	}
 	if len(p.queue) > 0 && p.queue[0].at == p.applied-1 {
 		w.answerWrite(i, x)
+	}
+}
+
+// noted is for a client that got an event: on its next connection it reads nothing older.
+func (w *World) noted(p *process) {
+	if w.cfg.Weaken != Forgetful {
+		p.replied = p.applied
 	}
 }
 
@@ -177,7 +186,7 @@ func (w *World) answerRead(i int) {
 	case 'L':
 		g.own = has(all, g.node)
 		g.ahead, g.first, g.before = ahead(all, g.node, g.num)
-		g.seen = p.applied
+		g.listed = p.applied
 	case 'O':
 		g.ownWatched = has(all, g.node)
 		g.ownGone = !g.ownWatched

@@ -291,7 +291,7 @@ func (m mover) decide(n *World, g *goroutine, ownFirst bool) string {
 		g.left++
 		m.remove(n, g)
 	case g.ahead == 0:
-		g.pc = granted
+		g.pc, g.seen = granted, g.listed
 	case !n.looksAhead():
 		g.last = false
 		m.wait(n, g, g.first, ownFirst)

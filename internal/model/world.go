@@ -39,6 +39,7 @@ const (
 	NoOwn     Weaken = "the view outlives its connection, and need not have our node"
 	Unread    Weaken = "the nodes of the first list are not read"
 	Unwatched Weaken = "whoever waits for the only one ahead does not watch its own node"
+	Forgetful Weaken = "what an event reported may be unknown to the next server"
 	Several   Weaken = "whoever waits for the one ahead takes it for the only one"
 	Overtaken Weaken = "writers that become readers let others wait for the only one ahead"
 )
@@ -99,7 +100,8 @@ type goroutine struct {
 	last          bool // it waits for the only one ahead
 	ownWatched    bool
 	ownGone       bool // which the watch has reported
-	seen          int8 // transactions at the instant by which it holds
+	listed        int8 // transactions at the instant of the list
+	seen          int8 // the same of what it holds by
 	downs         int8
 }
 
@@ -197,7 +199,7 @@ func (w *World) key() key {
 			put(c.id, c.num, c.count)
 		}
 		for _, g := range p.gs {
-			put(g.pc, g.left, g.node, g.num, g.reader, g.asked, g.pred, g.ahead, g.first, g.before, g.seen, g.downs)
+			put(g.pc, g.left, g.node, g.num, g.reader, g.asked, g.pred, g.ahead, g.first, g.before, g.listed, g.seen, g.downs)
 			bit(g.inView, g.predWatched, g.predGone, g.refused, g.own, g.last, g.ownWatched, g.ownGone)
 		}
 	}
