@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/admin"
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/cache"
@@ -42,7 +43,7 @@ func TestEveryRowIsTried(t *testing.T) {
 		require.NoError(t, err)
 		source.Write(text)
 	}
-	name := regexp.MustCompile(`\b(?:framework|retry|connstate|lock|mutex|semaphore|rwlock|multilock|revocable|leader|cache|node|discovery|zktest|client|hold|server|group|term|m|s|l|e|c|n|g|ch|p|d|w|i|reg|Node|zk)\.([A-Z]\w+)`)
+	name := regexp.MustCompile(`\b(?:framework|retry|connstate|lock|mutex|semaphore|rwlock|multilock|revocable|leader|cache|node|discovery|zktest|admin|client|hold|server|group|term|m|s|l|e|c|n|g|ch|p|d|w|i|reg|Node|zk)\.([A-Z]\w+)`)
 	tables := 0
 	for line := range strings.Lines(string(document)) {
 		if !strings.HasPrefix(line, "| ") {
@@ -166,25 +167,25 @@ func TestRowsOfOperations(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "1", string(reads[0].Data))
 	require.Equal(t, []string{name}, reads[1].Children)
-	below, err := client.CountDescendants(ctx, dir)
+	below, err := admin.CountDescendants(ctx, client, dir)
 	require.NoError(t, err)
 	require.Equal(t, 1, below)
-	mine, err := client.Ephemerals(ctx, "/")
+	mine, err := admin.Ephemerals(ctx, client, "/")
 	require.NoError(t, err)
 	require.Empty(t, mine)
 	require.NoError(t, client.AddAuth(ctx, "digest", []byte("user:secret")))
-	who, err := client.WhoAmI(ctx)
+	who, err := admin.WhoAmI(ctx, client)
 	require.NoError(t, err)
-	require.Contains(t, who, framework.Identity{Scheme: "digest", User: "user"})
-	ensemble, changed, err := client.GetConfigW(ctx)
+	require.Contains(t, who, admin.Identity{Scheme: "digest", User: "user"})
+	ensemble, changed, err := admin.WatchConfig(ctx, client)
 	require.NoError(t, err)
 	require.Empty(t, ensemble.Members, "it runs alone")
 	require.NoError(t, server.Set("/zookeeper/config", []byte("version=1")))
 	<-changed.Done()
-	ensemble, err = client.GetConfig(ctx)
+	ensemble, err = admin.Config(ctx, client)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, ensemble.Version)
-	_, err = client.Reconfig(ctx, framework.Reconfiguration{Leaving: []int64{1}}, ensemble.Version)
+	_, err = admin.Reconfig(ctx, client, admin.Change{Leaving: []int64{1}}, ensemble.Version)
 	require.ErrorIs(t, err, zk.ErrReconfigDisabled)
 
 	data, stat, watch, err := client.GetW(ctx, path)

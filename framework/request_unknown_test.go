@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/admin"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/zktest"
@@ -26,15 +27,15 @@ func optionalOps(c *framework.Client) map[string]func(context.Context) error {
 			return err
 		},
 		"getEphemerals": func(ctx context.Context) error {
-			_, err := c.Ephemerals(ctx, "/")
+			_, err := admin.Ephemerals(ctx, c, "/")
 			return err
 		},
 		"getAllChildrenNumber": func(ctx context.Context) error {
-			_, err := c.CountDescendants(ctx, "/")
+			_, err := admin.CountDescendants(ctx, c, "/")
 			return err
 		},
 		"whoAmI": func(ctx context.Context) error {
-			_, err := c.WhoAmI(ctx)
+			_, err := admin.WhoAmI(ctx, c)
 			return err
 		},
 	}
@@ -50,7 +51,7 @@ func TestServersOfTodayKnowAllOperations(t *testing.T) {
 		for name, try := range optionalOps(client) {
 			require.NoError(t, try(ctx), name)
 		}
-		paths, err := client.Ephemerals(ctx, "/")
+		paths, err := admin.Ephemerals(ctx, client, "/")
 		require.NoError(t, err)
 		require.Equal(t, []string{"/a"}, paths)
 		results, err := client.MultiRead(ctx, framework.Read{Path: "/none"}, framework.Read{Path: "/", Children: true})
@@ -63,9 +64,9 @@ func TestServersOfTodayKnowAllOperations(t *testing.T) {
 
 		require.NoError(t, client.AddAuth(ctx, "digest", []byte("bob:secret")))
 		require.ErrorIs(t, client.AddAuth(ctx, "kerberos", nil), zk.ErrAuthFailed)
-		who, err := client.WhoAmI(ctx)
+		who, err := admin.WhoAmI(ctx, client)
 		require.NoError(t, err)
-		require.Contains(t, who, framework.Identity{Scheme: "digest", User: "bob"}, "on the next connection, too")
+		require.Contains(t, who, admin.Identity{Scheme: "digest", User: "bob"}, "on the next connection, too")
 	}}})
 }
 

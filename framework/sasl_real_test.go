@@ -7,6 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/admin"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/internal/testbed/ensemble"
@@ -55,9 +56,9 @@ func testDigestMD5(t *testing.T, servers []string, cut func()) {
 	}
 	for user, password := range saslUsers {
 		t.Run(user+" logs in", func(t *testing.T) {
-			who, err := connect(t, login(user, password)).WhoAmI(testbed.Context(t))
+			who, err := admin.WhoAmI(testbed.Context(t), connect(t, login(user, password)))
 			require.NoError(t, err)
-			require.Contains(t, who, framework.Identity{Scheme: "sasl", User: user})
+			require.Contains(t, who, admin.Identity{Scheme: "sasl", User: user})
 		})
 	}
 	t.Run("a node is for its user, on each connection", func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/admin"
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
@@ -23,9 +24,9 @@ func TestASASLUserHasItsRightsOnEachConnection(t *testing.T) {
 	server := zktest.NewServer(t, zktest.WithSASL(bob), zktest.RequireSASL())
 	client := newClient(t, server, framework.WithSASL(framework.DigestMD5("bob", "secret")), framework.WithAuth("digest", []byte("eve:other")))
 	ctx := testbed.Context(t)
-	who, err := client.WhoAmI(ctx)
+	who, err := admin.WhoAmI(ctx, client)
 	require.NoError(t, err)
-	require.Equal(t, []framework.Identity{{Scheme: "ip", User: "127.0.0.1"}, {Scheme: "sasl", User: "bob"}, {Scheme: "digest", User: "eve"}}, who)
+	require.Equal(t, []admin.Identity{{Scheme: "ip", User: "127.0.0.1"}, {Scheme: "sasl", User: "bob"}, {Scheme: "digest", User: "eve"}}, who)
 	_, err = client.Create(ctx, "/a", nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"}}))
 	require.NoError(t, err)
 	_, err = client.Create(ctx, "/b", nil, framework.ACL(zk.AuthACL(zk.PermAll)))

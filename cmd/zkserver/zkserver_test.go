@@ -29,6 +29,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/gocurator/curator/admin"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/transcript"
 	"github.com/gocurator/curator/retry"
@@ -194,9 +195,9 @@ func TestUsersOfSASL(t *testing.T) {
 		client, err := framework.New(p.addresses, framework.WithSASL(framework.DigestMD5(user, password)))
 		require.NoError(t, err)
 		defer client.Close()
-		who, err := client.WhoAmI(t.Context())
+		who, err := admin.WhoAmI(t.Context(), client)
 		require.NoError(t, err)
-		require.Contains(t, who, framework.Identity{Scheme: "sasl", User: user})
+		require.Contains(t, who, admin.Identity{Scheme: "sasl", User: user})
 	}
 	client, err := framework.New(p.addresses, framework.WithRetryPolicy(retry.Never()))
 	require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/gocurator/curator/admin"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/mutex"
@@ -55,9 +56,9 @@ func testLogins(t *testing.T, r *realm) {
 	for name, test := range logins {
 		t.Run("logs in with "+name, func(t *testing.T) {
 			t.Parallel()
-			who, err := r.client(t, test.mechanism).WhoAmI(testbed.Context(t))
+			who, err := admin.WhoAmI(testbed.Context(t), r.client(t, test.mechanism))
 			require.NoError(t, err)
-			require.Contains(t, who, framework.Identity{Scheme: "sasl", User: test.user})
+			require.Contains(t, who, admin.Identity{Scheme: "sasl", User: test.user})
 			if slices.Contains(kinds, name) {
 				require.Equal(t, etypeID.EtypeSupported(name), r.ticket(test.mechanism).key.KeyType)
 			}
@@ -121,9 +122,9 @@ func testExpiry(t *testing.T, r *realm) {
 	session, err := client.Session(testbed.Context(t))
 	require.NoError(t, err)
 	c.cut(t)
-	who, err := client.WhoAmI(testbed.Context(t))
+	who, err := admin.WhoAmI(testbed.Context(t), client)
 	require.NoError(t, err)
-	require.Contains(t, who, framework.Identity{Scheme: "sasl", User: "brief@EXAMPLE.COM"})
+	require.Contains(t, who, admin.Identity{Scheme: "sasl", User: "brief@EXAMPLE.COM"})
 	require.NoError(t, session.Err())
 	require.NotSame(t, first, r.ticket(mechanism))
 }
