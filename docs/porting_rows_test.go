@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/admin"
+	"github.com/gocurator/curator/compressed"
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/cache"
@@ -43,7 +44,7 @@ func TestEveryRowIsTried(t *testing.T) {
 		require.NoError(t, err)
 		source.Write(text)
 	}
-	name := regexp.MustCompile(`\b(?:framework|retry|connstate|lock|mutex|semaphore|rwlock|multilock|revocable|leader|cache|node|discovery|zktest|admin|client|hold|server|group|term|m|s|l|e|c|n|g|ch|p|d|w|i|reg|Node|zk)\.([A-Z]\w+)`)
+	name := regexp.MustCompile(`\b(?:framework|retry|connstate|lock|mutex|semaphore|rwlock|multilock|revocable|leader|cache|node|discovery|zktest|admin|compressed|client|hold|server|group|term|m|s|l|e|c|n|g|ch|p|d|w|i|reg|Node|zk)\.([A-Z]\w+)`)
 	tables := 0
 	for line := range strings.Lines(string(document)) {
 		if !strings.HasPrefix(line, "| ") {
@@ -201,15 +202,21 @@ func TestRowsOfOperations(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "2", string(data))
 
-	packed := client.Compressed()
-	_, err = packed.Set(ctx, path, []byte("4"), -1)
+	_, err = compressed.Create(ctx, client, "/packed", []byte("3"))
+	require.NoError(t, err)
+	_, err = compressed.Set(ctx, client, path, []byte("4"), -1)
 	require.NoError(t, err)
 	data, _, err = client.Get(ctx, path)
 	require.NoError(t, err)
-	require.Equal(t, framework.Compress([]byte("4")), data)
-	data, err = framework.Decompress(data)
+	require.Equal(t, compressed.Encode([]byte("4")), data)
+	data, err = compressed.Decode(data)
 	require.NoError(t, err)
 	require.Equal(t, "4", string(data))
+	data, _, err = compressed.Get(ctx, client, path)
+	require.NoError(t, err)
+	require.Equal(t, "4", string(data))
+	_, _, _, err = compressed.GetW(ctx, client, path)
+	require.NoError(t, err)
 
 	_, _, gone, err := client.ExistsW(ctx, path)
 	require.NoError(t, err)
