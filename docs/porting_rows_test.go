@@ -31,6 +31,7 @@ import (
 	"github.com/gocurator/curator/recipes/semaphore"
 	"github.com/gocurator/curator/recipes/shared"
 	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/sasl"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -44,7 +45,7 @@ func TestEveryRowIsTried(t *testing.T) {
 		require.NoError(t, err)
 		source.Write(text)
 	}
-	name := regexp.MustCompile(`\b(?:framework|retry|connstate|lock|mutex|semaphore|rwlock|multilock|revocable|leader|cache|node|discovery|zktest|admin|compressed|client|hold|server|group|term|m|s|l|e|c|n|g|ch|p|d|w|i|reg|Node|zk)\.([A-Z]\w+)`)
+	name := regexp.MustCompile(`\b(?:framework|retry|connstate|lock|mutex|semaphore|rwlock|multilock|revocable|leader|cache|node|discovery|zktest|admin|compressed|sasl|client|hold|server|group|term|m|s|l|e|c|n|g|ch|p|d|w|i|reg|Node|zk)\.([A-Z]\w+)`)
 	tables := 0
 	for line := range strings.Lines(string(document)) {
 		if !strings.HasPrefix(line, "| ") {
@@ -89,8 +90,7 @@ func TestRowsOfTheClient(t *testing.T) {
 
 	_, err = framework.New([]string{server.Addr()}, framework.WithTLSFiles("no such file", "", ""))
 	require.ErrorIs(t, err, framework.ErrBadArgument)
-	mechanism := framework.SASL(framework.DigestMD5("user", "secret"))
-	unknown, err := framework.New([]string{server.Addr()}, framework.WithSASL(mechanism))
+	unknown, err := framework.New([]string{server.Addr()}, framework.WithSASL(sasl.DigestMD5("user", "secret")))
 	require.NoError(t, err)
 	defer unknown.Close()
 	require.ErrorIs(t, unknown.WaitConnected(ctx), zk.ErrAuthFailed, "the server has no users")

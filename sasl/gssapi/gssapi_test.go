@@ -20,6 +20,7 @@ import (
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/sasl"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -39,7 +40,7 @@ func TestOnARealServer(t *testing.T) {
 
 func testLogins(t *testing.T, r *realm) {
 	type login struct {
-		mechanism framework.SASL
+		mechanism sasl.Mechanism
 		user      string
 	}
 	logins := map[string]login{
@@ -68,7 +69,7 @@ func testLogins(t *testing.T, r *realm) {
 
 func testRefusals(t *testing.T, r *realm) {
 	for name, test := range map[string]struct {
-		mechanism framework.SASL
+		mechanism sasl.Mechanism
 		text      string
 	}{
 		"a wrong password":           {Password("bob@EXAMPLE.COM", "secret", r.options()...), "KDC_ERR_PREAUTH_FAILED"},
@@ -77,7 +78,7 @@ func testRefusals(t *testing.T, r *realm) {
 		"no such server":             {r.alice(WithHost(nil)), "zookeeper/127.0.0.1: the KDC refuses"},
 		"no such service":            {r.alice(WithService("kafka")), "kafka/zoo.test: the KDC refuses"},
 		"a key that the server lost": {r.alice(WithHost(named("other.test"))), "SASL GSSAPI: "},
-		"a password of DIGEST-MD5":   {framework.DigestMD5("bob", "secret"), "SASL DIGEST-MD5: "},
+		"a password of DIGEST-MD5":   {sasl.DigestMD5("bob", "secret"), "SASL DIGEST-MD5: "},
 	} {
 		t.Run("is refused with "+name, func(t *testing.T) {
 			t.Parallel()
@@ -158,7 +159,7 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 	}
 	conf := WithConfig(file("krb5.conf", krb5conf("127.0.0.1:1", time.Minute)))
 	for name, test := range map[string]struct {
-		mechanism framework.SASL
+		mechanism sasl.Mechanism
 		text      string
 	}{
 		"no krb5.conf":      {Password("bob", "secret", WithConfig("/no/such.conf")), "/no/such.conf"},
@@ -192,7 +193,7 @@ func TestAPasswordIsNotInLogs(t *testing.T) {
 }
 
 // ticket is the one for the server.
-func (r *realm) ticket(m framework.SASL) *ticket {
+func (r *realm) ticket(m sasl.Mechanism) *ticket {
 	s := &m.(*mechanism).tickets
 	s.mu.Lock()
 	defer s.mu.Unlock()
