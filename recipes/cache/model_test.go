@@ -88,10 +88,10 @@ func modelRun(t *testing.T, w *world, seed uint64) {
 	withoutB := func(path string) bool { return !strings.Contains(path, "b") }
 	subjects := []*subject{
 		{name: "tree", holds: everything},
-		{name: "standard watches", holds: everything, opts: []cache.Option{cache.StandardWatches()}},
+		{name: "standard watches", holds: everything, mode: standardWatches},
 		{name: "another tree", holds: everything},
 		{name: "children", holds: func(path string) bool { return strings.Count(path, "/") <= 2 }, opts: []cache.Option{cache.WithDepth(1)}},
-		{name: "node", holds: func(path string) bool { return path == "/r" }, opts: []cache.Option{cache.WithDepth(0), cache.StandardWatches()}},
+		{name: "node", holds: func(path string) bool { return path == "/r" }, mode: standardWatches, opts: []cache.Option{cache.WithDepth(0)}},
 		{name: "filter", holds: withoutB, opts: []cache.Option{cache.WithFilter(withoutB)}},
 	}
 	for n, s := range subjects {
@@ -231,6 +231,7 @@ func (w *world) troubleMembers(t *testing.T, m *zktest.Server, r *rand.Rand) {
 type subject struct {
 	name  string
 	holds func(path string) bool // what belongs into it
+	mode  watchMode              // zero: a persistent watch
 	opts  []cache.Option
 	cache *cache.Cache
 
@@ -239,7 +240,7 @@ type subject struct {
 }
 
 func (s *subject) begin(t *testing.T, client *framework.Client) {
-	s.cache, s.copied = open(t, client, "/r", s.opts...), make(map[string]cache.Node)
+	s.cache, s.copied = open(t, s.mode.of(client), "/r", s.opts...), make(map[string]cache.Node)
 	var wg sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.Background())
 	wg.Go(func() { s.replay(ctx, t) })
