@@ -57,9 +57,6 @@ var (
 	ErrOperationTimeout = conn.CodeError(proto.OperationTimeout)
 	ErrRequestTimeout   = conn.CodeError(proto.RequestTimeout)
 
-	// ErrNotReadOnly means that a write was sent to a server that answers reads only (-119).
-	ErrNotReadOnly = conn.CodeError(proto.NotReadOnly)
-
 	// ErrLocalSession means that a session that only one server knows cannot have ephemeral nodes (-120). Servers
 	// make such sessions with localSessionsEnabled, unless they also have localSessionsUpgradingEnabled.
 	ErrLocalSession = conn.CodeError(proto.EphemeralOnLocalSession)

@@ -23,7 +23,7 @@ func TestCodesOfServersHaveErrors(t *testing.T) {
 	for code, want := range map[proto.Code]error{
 		-2: framework.ErrRolledBack, -4: framework.ErrConnectionLoss, -6: framework.ErrUnimplemented,
 		-7: framework.ErrOperationTimeout, -13: admin.ErrNewConfigNoQuorum, -14: admin.ErrReconfigInProgress,
-		-119: framework.ErrNotReadOnly, -120: framework.ErrLocalSession, -122: framework.ErrRequestTimeout,
+		-120: framework.ErrLocalSession, -122: framework.ErrRequestTimeout,
 		-124: framework.ErrAuthRequired, -125: framework.ErrQuotaExceeded, -127: framework.ErrThrottled,
 	} {
 		require.ErrorIs(t, conn.CodeError(code), want)

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -51,7 +52,7 @@ func TestModel(t *testing.T) { // CUR-CCH-18
 type world struct {
 	members []*zktest.Server
 	cluster *zktest.Cluster // nil if there is one server
-	dial    framework.DialFunc
+	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	expire  func(id int64) error
 }
 
