@@ -12,6 +12,7 @@ import (
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/semaphore"
 	"github.com/gocurator/curator/recipes/shared"
 	"github.com/gocurator/curator/retry"
@@ -193,7 +194,7 @@ func TestPauseWithoutAServerSaysSo(t *testing.T) {
 		_, err = s.Acquire(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, zk.ErrNoServer)
-		require.NotErrorIs(t, err, semaphore.ErrNotAcquired)
+		require.NotErrorIs(t, err, lock.ErrNotAcquired)
 	})
 }
 
