@@ -60,7 +60,7 @@ func newMutex(t *testing.T, client *framework.Client, path string, opts ...lock.
 	return m
 }
 
-func newLock(t *testing.T, locker revocable.Locker) *revocable.Lock {
+func newLock(t *testing.T, locker lock.Locker) *revocable.Lock {
 	t.Helper()
 	l, err := revocable.New(locker)
 	require.NoError(t, err)
