@@ -42,8 +42,8 @@ import (
 
 // The messages that holders understand.
 const (
-	MessageRevoke = "__REVOKE__" // Curator's
-	MessageUnlock = "unlock"     // of the ZooKeeper documentation
+	revokeMessage = "__REVOKE__" // Curator's, which we send
+	unlockMessage = "unlock"     // of the ZooKeeper documentation
 )
 
 // ErrRevoked is the cause of a hold's end if the holder was asked to release, did not, and its node was deleted. errors.Is finds
@@ -146,4 +146,4 @@ func (h *Hold) watch() {
 	}
 }
 
-func understood(message string) bool { return message == MessageRevoke || message == MessageUnlock }
+func understood(message string) bool { return message == revokeMessage || message == unlockMessage }
