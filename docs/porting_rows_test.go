@@ -268,7 +268,6 @@ func TestRowsOfPolicies(t *testing.T) {
 		"ExponentialBackoff":        {retry.ExponentialBackoff(time.Millisecond, 3), 3},
 		"BoundedExponentialBackoff": {retry.BoundedExponentialBackoff(time.Millisecond, time.Second, 3), 3},
 		"NTimes":                    {retry.NTimes(4, time.Millisecond), 4},
-		"OneTime":                   {retry.OneTime(time.Millisecond), 1},
 		"UntilElapsed":              {retry.UntilElapsed(time.Hour, time.Millisecond), -1},
 		"Forever":                   {retry.Forever(time.Millisecond), -1},
 	} {

@@ -67,7 +67,7 @@ func TestWaiterDoesNotHurryABusyServer(t *testing.T) {
 			client := bed.Client(t, framework.WithDialer(server.DialContext), framework.WithRetryPolicy(policy))
 			return sharedOn(t, client, "/pool", "/max", 1)
 		}
-		other, count := counted(retry.OneTime(time.Second))
+		other, count := counted(retry.NTimes(1, time.Second))
 		hold := acquire(t, other)
 		s, _ := counted(retry.Never())
 		waiter := start(t, t.Context(), s, 1, 1)
