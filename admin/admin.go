@@ -1,5 +1,5 @@
 // Package admin is what operators and their tools ask an ensemble: who its members are, how to change them, which rights a client
-// has, and what nodes there are. A service does not need it: [framework.WithEnsembleTracking] follows the members by itself.
+// has, and what nodes there are, many at a time. A service does not need it: [framework.WithEnsembleTracking] follows the members by itself.
 //
 //	ensemble, err := admin.Config(ctx, client)
 //	if err != nil { ... }

@@ -22,6 +22,15 @@ func newClient(t *testing.T, server *zktest.Server, opts ...framework.Option) *f
 	return testbed.On(server).Client(t, opts...)
 }
 
+// private makes a node that nobody else may read.
+func private(t *testing.T, server *zktest.Server, path string) {
+	t.Helper()
+	owner := newClient(t, server, framework.WithAuth("digest", []byte("owner:secret")))
+	_, err := owner.Create(testbed.Context(t), path, nil, framework.ACL(zk.AuthACL(zk.PermAll)))
+	require.NoError(t, err)
+	require.NoError(t, owner.Close())
+}
+
 // TestObserversSeeEachOperation, with the path that the error has.
 func TestObserversSeeEachOperation(t *testing.T) {
 	server := zktest.NewServer(t)
@@ -40,6 +49,7 @@ func TestObserversSeeEachOperation(t *testing.T) {
 		{"reconfig", "/zookeeper/config", func() error { _, err := admin.Reconfig(ctx, client, admin.Change{Leaving: []int64{1}}, -1); return err }},
 		{"whoAmI", "/", func() error { _, err := admin.WhoAmI(ctx, client); return err }},
 		{"ephemerals", "/a", func() error { _, err := admin.Ephemerals(ctx, client, "/a"); return err }},
+		{"multiRead", "/a", func() error { _, err := admin.MultiRead(ctx, client, admin.Read{Path: "/a"}); return err }},
 		{"countDescendants", "/a", func() error { _, err := admin.CountDescendants(ctx, client, "/a"); return err }},
 	} {
 		seen = nil
@@ -111,11 +121,9 @@ func TestEphemeralsAreThoseOfTheSessionAtAPathAndBelow(t *testing.T) {
 func TestCountDescendants(t *testing.T) {
 	server := zktest.NewServer(t)
 	ctx := testbed.Context(t)
-	bob := newClient(t, server, framework.WithAuth("digest", []byte("bob:secret")))
-	_, err := bob.Create(ctx, "/secret", nil, framework.ACL(zk.AuthACL(zk.PermAll)))
-	require.NoError(t, err)
+	private(t, server, "/secret")
 	client := newClient(t, server)
-	_, err = client.Create(ctx, "/ns/a/b/c", nil, framework.PersistentParents())
+	_, err := client.Create(ctx, "/ns/a/b/c", nil, framework.PersistentParents())
 	require.NoError(t, err)
 	view, err := client.Namespace("ns")
 	require.NoError(t, err)

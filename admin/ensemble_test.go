@@ -73,8 +73,8 @@ func TestAKeeperHasNoConfigurationOfZooKeepers(t *testing.T) {
 	require.NoError(t, session.Err())
 }
 
-// answers has server answer each reconfiguration with code, or, if that is OK, with a configuration.
-func answers(server *zktest.Server, code proto.Code, config string) {
+// answers has server answer each such operation with code, and, if that is OK, with body.
+func answers(server *zktest.Server, op zktest.Op, code proto.Code, body proto.Record) {
 	server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
 		d := proto.NewDecoder(answer[4:])
 		var h proto.ReplyHeader
@@ -82,10 +82,10 @@ func answers(server *zktest.Server, code proto.Code, config string) {
 		h.Code = code
 		b := h.Append(proto.Begin(64))
 		if code == proto.OK {
-			b = (&proto.DataResponse{Data: []byte(config)}).Append(b)
+			b = body.Append(b)
 		}
 		return proto.Seal(b)
-	}, zktest.OnOp(zktest.OpReconfig))
+	}, zktest.OnOp(op))
 }
 
 // written is a connection, and what was written to it.
@@ -136,7 +136,7 @@ func TestReconfigSendsTheChangeAndReturnsTheConfiguration(t *testing.T) {
 		},
 	} {
 		server := zktest.NewServer(t)
-		answers(server, proto.OK, threeMembers)
+		answers(server, zktest.OpReconfig, proto.OK, &proto.DataResponse{Data: []byte(threeMembers)})
 		var sent *written
 		client := newClient(t, server, framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 			c, err := server.DialContext(ctx, network, address)
@@ -153,7 +153,7 @@ func TestReconfigSendsTheChangeAndReturnsTheConfiguration(t *testing.T) {
 // TestAConfigurationThatCannotBeReadMayBeInForce: the servers have answered that they have changed it.
 func TestAConfigurationThatCannotBeReadMayBeInForce(t *testing.T) {
 	server := zktest.NewServer(t)
-	answers(server, proto.OK, "version=xyz")
+	answers(server, zktest.OpReconfig, proto.OK, &proto.DataResponse{Data: []byte("version=xyz")})
 	ensemble, err := admin.Reconfig(testbed.Context(t), newClient(t, server), admin.Change{Leaving: []int64{1}}, -1)
 	testbed.OneOp(t, err, "reconfig", "/zookeeper/config")
 	require.ErrorIs(t, err, proto.ErrMalformed)
@@ -169,7 +169,7 @@ func TestReconfigNamesWhyItFailed(t *testing.T) {
 		proto.Unimplemented: framework.ErrUnimplemented,
 	} {
 		server := zktest.NewServer(t)
-		answers(server, code, "")
+		answers(server, zktest.OpReconfig, code, nil)
 		client := newClient(t, server, framework.WithRetryPolicy(retry.Never()))
 		for range 2 {
 			_, err := admin.Reconfig(testbed.Context(t), client, leave, -1)

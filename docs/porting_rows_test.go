@@ -164,7 +164,7 @@ func TestRowsOfOperations(t *testing.T) {
 	require.Equal(t, *want, made)
 	_, err = client.Multi(ctx, &zk.CreateRequest{Path: "/box", Flags: zk.FlagContainer}, &zk.CreateTTLRequest{Path: "/brief", Flags: zk.FlagTTL, Ttl: 60_000})
 	require.NoError(t, err)
-	reads, err := client.MultiRead(ctx, framework.Read{Path: path}, framework.Read{Path: dir, Children: true})
+	reads, err := admin.MultiRead(ctx, client, admin.Read{Path: path}, admin.Read{Path: dir, Children: true})
 	require.NoError(t, err)
 	require.Equal(t, "1", string(reads[0].Data))
 	require.Equal(t, []string{name}, reads[1].Children)

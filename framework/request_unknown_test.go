@@ -23,7 +23,7 @@ func optionalOps(c *framework.Client) map[string]func(context.Context) error {
 			return err
 		},
 		"multiRead": func(ctx context.Context) error {
-			_, err := c.MultiRead(ctx, framework.Read{Path: "/"})
+			_, err := admin.MultiRead(ctx, c, admin.Read{Path: "/"})
 			return err
 		},
 		"getEphemerals": func(ctx context.Context) error {
@@ -54,7 +54,7 @@ func TestServersOfTodayKnowAllOperations(t *testing.T) {
 		paths, err := admin.Ephemerals(ctx, client, "/")
 		require.NoError(t, err)
 		require.Equal(t, []string{"/a"}, paths)
-		results, err := client.MultiRead(ctx, framework.Read{Path: "/none"}, framework.Read{Path: "/", Children: true})
+		results, err := admin.MultiRead(ctx, client, admin.Read{Path: "/none"}, admin.Read{Path: "/", Children: true})
 		require.NoError(t, err)
 		require.ErrorIs(t, results[0].Err, zk.ErrNoNode)
 		require.ElementsMatch(t, []string{"a", "stat"}, results[1].Children)
