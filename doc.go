@@ -10,6 +10,8 @@
 //   - [github.com/gocurator/curator/recipes/cache] keeps a copy of a node, its children or a tree.
 //   - [github.com/gocurator/curator/recipes/node] keeps a node there, and knows the members of a group.
 //   - [github.com/gocurator/curator/discovery] registers services and finds them.
+//   - [github.com/gocurator/curator/admin] is what operators and their tools ask an ensemble.
+//   - [github.com/gocurator/curator/compressed] has nodes whose data are compressed.
 //   - [github.com/gocurator/curator/zkconn] has go-zookeeper's API, for programs that migrate by one import.
 //   - [github.com/gocurator/curator/recipes/shared] is a number, bytes or JSON that all processes share.
 //   - [github.com/gocurator/curator/recipes/barrier] makes processes wait for each other.

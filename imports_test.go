@@ -14,7 +14,7 @@ import (
 // TestWhatUsersInherit keeps the claim of the README: who imports the library gets two modules, and
 // who imports the test server none.
 func TestWhatUsersInherit(t *testing.T) {
-	library := []string{"./framework", "./retry", "./connstate", "./recipes/...", "./zkconn", "./discovery/..."}
+	library := []string{"./framework", "./retry", "./connstate", "./admin", "./compressed", "./sasl", "./recipes/...", "./zkconn", "./discovery/..."}
 	assert.ElementsMatch(t, []string{"github.com/cenkalti/backoff/v4", "github.com/go-zookeeper/zk"}, modules(t, library...))
 	assert.Empty(t, modules(t, "./zktest"))
 }

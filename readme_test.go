@@ -163,7 +163,7 @@ func TestReadmeShowsWhatIsPrinted(t *testing.T) {
 func TestNamesInDocuments(t *testing.T) {
 	exported := map[string]map[string]bool{}
 	for name, dir := range map[string]string{
-		"framework": "framework", "retry": "retry", "connstate": "connstate",
+		"framework": "framework", "admin": "admin", "compressed": "compressed", "sasl": "sasl", "retry": "retry", "connstate": "connstate",
 		"lock": "recipes/lock", "mutex": "recipes/mutex", "rwlock": "recipes/rwlock", "semaphore": "recipes/semaphore",
 		"multilock": "recipes/multilock", "revocable": "recipes/revocable", "leader": "recipes/leader", "cache": "recipes/cache",
 		"node": "recipes/node", "shared": "recipes/shared", "barrier": "recipes/barrier", "discovery": "discovery", "zkconn": "zkconn", "zktest": "zktest", "ensemble": "zktest/ensemble",

@@ -36,7 +36,7 @@ func nightly(ctx context.Context, client *framework.Client, bill func(context.Co
 	defer cancel()
 	hold, err := m.Acquire(waiting)
 	switch {
-	case errors.Is(err, mutex.ErrNotAcquired):
+	case errors.Is(err, lock.ErrNotAcquired):
 		return nil // another process does it
 	case err != nil:
 		return err // also context.DeadlineExceeded: no server has answered in time

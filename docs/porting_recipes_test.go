@@ -16,6 +16,7 @@ import (
 	"github.com/gocurator/curator/recipes/barrier"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/node"
 	"github.com/gocurator/curator/recipes/shared"
@@ -79,7 +80,7 @@ func TestRowsOfLeaderSelector(t *testing.T) {
 	err = e.Run(ctx, func(ctx context.Context, term *leader.Term) error {
 		terms++
 		_, err := m.TryAcquire(ctx)
-		require.ErrorIs(t, err, mutex.ErrNotAcquired, "a leader selector is a mutex")
+		require.ErrorIs(t, err, lock.ErrNotAcquired, "a leader selector is a mutex")
 		if terms < 3 {
 			return nil // autoRequeue
 		}

@@ -18,6 +18,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/admin"
+	"github.com/gocurator/curator/compressed"
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/cache"
@@ -29,6 +31,7 @@ import (
 	"github.com/gocurator/curator/recipes/semaphore"
 	"github.com/gocurator/curator/recipes/shared"
 	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/sasl"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -42,7 +45,7 @@ func TestEveryRowIsTried(t *testing.T) {
 		require.NoError(t, err)
 		source.Write(text)
 	}
-	name := regexp.MustCompile(`\b(?:framework|retry|connstate|lock|mutex|semaphore|rwlock|multilock|revocable|leader|cache|node|discovery|zktest|client|hold|server|group|term|m|s|l|e|c|n|g|ch|p|d|w|i|reg|Node|zk)\.([A-Z]\w+)`)
+	name := regexp.MustCompile(`\b(?:framework|retry|connstate|lock|mutex|semaphore|rwlock|multilock|revocable|leader|cache|node|discovery|zktest|admin|compressed|sasl|client|hold|server|group|term|m|s|l|e|c|n|g|ch|p|d|w|i|reg|Node|zk)\.([A-Z]\w+)`)
 	tables := 0
 	for line := range strings.Lines(string(document)) {
 		if !strings.HasPrefix(line, "| ") {
@@ -87,8 +90,7 @@ func TestRowsOfTheClient(t *testing.T) {
 
 	_, err = framework.New([]string{server.Addr()}, framework.WithTLSFiles("no such file", "", ""))
 	require.ErrorIs(t, err, framework.ErrBadArgument)
-	mechanism := framework.SASL(framework.DigestMD5("user", "secret"))
-	unknown, err := framework.New([]string{server.Addr()}, framework.WithSASL(mechanism))
+	unknown, err := framework.New([]string{server.Addr()}, framework.WithSASL(sasl.DigestMD5("user", "secret")))
 	require.NoError(t, err)
 	defer unknown.Close()
 	require.ErrorIs(t, unknown.WaitConnected(ctx), zk.ErrAuthFailed, "the server has no users")
@@ -162,29 +164,29 @@ func TestRowsOfOperations(t *testing.T) {
 	require.Equal(t, *want, made)
 	_, err = client.Multi(ctx, &zk.CreateRequest{Path: "/box", Flags: zk.FlagContainer}, &zk.CreateTTLRequest{Path: "/brief", Flags: zk.FlagTTL, Ttl: 60_000})
 	require.NoError(t, err)
-	reads, err := client.MultiRead(ctx, framework.Read{Path: path}, framework.Read{Path: dir, Children: true})
+	reads, err := admin.MultiRead(ctx, client, admin.Read{Path: path}, admin.Read{Path: dir, Children: true})
 	require.NoError(t, err)
 	require.Equal(t, "1", string(reads[0].Data))
 	require.Equal(t, []string{name}, reads[1].Children)
-	below, err := client.CountDescendants(ctx, dir)
+	below, err := admin.CountDescendants(ctx, client, dir)
 	require.NoError(t, err)
 	require.Equal(t, 1, below)
-	mine, err := client.Ephemerals(ctx, "/")
+	mine, err := admin.Ephemerals(ctx, client, "/")
 	require.NoError(t, err)
 	require.Empty(t, mine)
 	require.NoError(t, client.AddAuth(ctx, "digest", []byte("user:secret")))
-	who, err := client.WhoAmI(ctx)
+	who, err := admin.WhoAmI(ctx, client)
 	require.NoError(t, err)
-	require.Contains(t, who, framework.Identity{Scheme: "digest", User: "user"})
-	ensemble, changed, err := client.GetConfigW(ctx)
+	require.Contains(t, who, admin.Identity{Scheme: "digest", User: "user"})
+	ensemble, changed, err := admin.WatchConfig(ctx, client)
 	require.NoError(t, err)
 	require.Empty(t, ensemble.Members, "it runs alone")
 	require.NoError(t, server.Set("/zookeeper/config", []byte("version=1")))
 	<-changed.Done()
-	ensemble, err = client.GetConfig(ctx)
+	ensemble, err = admin.Config(ctx, client)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, ensemble.Version)
-	_, err = client.Reconfig(ctx, framework.Reconfiguration{Leaving: []int64{1}}, ensemble.Version)
+	_, err = admin.Reconfig(ctx, client, admin.Change{Leaving: []int64{1}}, ensemble.Version)
 	require.ErrorIs(t, err, zk.ErrReconfigDisabled)
 
 	data, stat, watch, err := client.GetW(ctx, path)
@@ -200,15 +202,21 @@ func TestRowsOfOperations(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "2", string(data))
 
-	packed := client.Compressed()
-	_, err = packed.Set(ctx, path, []byte("4"), -1)
+	_, err = compressed.Create(ctx, client, "/packed", []byte("3"))
+	require.NoError(t, err)
+	_, err = compressed.Set(ctx, client, path, []byte("4"), -1)
 	require.NoError(t, err)
 	data, _, err = client.Get(ctx, path)
 	require.NoError(t, err)
-	require.Equal(t, framework.Compress([]byte("4")), data)
-	data, err = framework.Decompress(data)
+	require.Equal(t, compressed.Encode([]byte("4")), data)
+	data, err = compressed.Decode(data)
 	require.NoError(t, err)
 	require.Equal(t, "4", string(data))
+	data, _, err = compressed.Get(ctx, client, path)
+	require.NoError(t, err)
+	require.Equal(t, "4", string(data))
+	_, _, _, err = compressed.GetW(ctx, client, path)
+	require.NoError(t, err)
 
 	_, _, gone, err := client.ExistsW(ctx, path)
 	require.NoError(t, err)
@@ -260,7 +268,6 @@ func TestRowsOfPolicies(t *testing.T) {
 		"ExponentialBackoff":        {retry.ExponentialBackoff(time.Millisecond, 3), 3},
 		"BoundedExponentialBackoff": {retry.BoundedExponentialBackoff(time.Millisecond, time.Second, 3), 3},
 		"NTimes":                    {retry.NTimes(4, time.Millisecond), 4},
-		"OneTime":                   {retry.OneTime(time.Millisecond), 1},
 		"UntilElapsed":              {retry.UntilElapsed(time.Hour, time.Millisecond), -1},
 		"Forever":                   {retry.Forever(time.Millisecond), -1},
 	} {

@@ -302,16 +302,13 @@ func TestProtectedNodeWithoutANameAndWithForeignNeighbours(t *testing.T) { // CU
 }
 
 func TestModesHaveNames(t *testing.T) {
-	for mode, name := range map[fmt.Stringer]string{
+	for mode, name := range map[framework.Mode]string{
 		framework.Persistent:           "persistent",
 		framework.Ephemeral:            "ephemeral",
 		framework.PersistentSequential: "persistent sequential",
 		framework.EphemeralSequential:  "ephemeral sequential",
 		framework.Container:            "container",
 		framework.Mode(99):             "mode 99",
-		framework.WatchPersistent:      "persistent",
-		framework.WatchRecursive:       "recursive",
-		framework.WatchMode(99):        "watch mode 99",
 	} {
 		require.Equal(t, name, mode.String())
 	}

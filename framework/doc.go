@@ -23,6 +23,9 @@
 //
 // [WithObserver] reports operations, states and locks, for metrics and traces.
 //
+// What operators ask an ensemble is in package admin, nodes whose data are compressed are in package compressed, and mechanisms
+// for [WithSASL] are in package sasl.
+//
 // # What it promises
 //
 //   - Every call returns at once when its context is done or the client is closed.

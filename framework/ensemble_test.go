@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/admin"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/testbed"
@@ -234,7 +235,7 @@ func TestAllServersAreReplacedOneByOne(t *testing.T) {
 			time.Sleep(time.Second) // virtual time: it has read the configuration
 		}
 		require.NoError(t, session.Err())
-		config, err := client.GetConfig(testbed.Context(t))
+		config, err := admin.Config(testbed.Context(t), client)
 		require.NoError(t, err)
 		require.Len(t, config.Members, 3)
 	})

@@ -57,14 +57,6 @@ var (
 	ErrOperationTimeout = conn.CodeError(proto.OperationTimeout)
 	ErrRequestTimeout   = conn.CodeError(proto.RequestTimeout)
 
-	// ErrNewConfigNoQuorum means that too few servers of a new configuration are in step with the leader (-13), and
-	// ErrReconfigInProgress that another reconfiguration is under way (-14).
-	ErrNewConfigNoQuorum  = conn.CodeError(proto.NewConfigNoQuorum)
-	ErrReconfigInProgress = conn.CodeError(proto.ReconfigInProgress)
-
-	// ErrNotReadOnly means that a write was sent to a server that answers reads only (-119).
-	ErrNotReadOnly = conn.CodeError(proto.NotReadOnly)
-
 	// ErrLocalSession means that a session that only one server knows cannot have ephemeral nodes (-120). Servers
 	// make such sessions with localSessionsEnabled, unless they also have localSessionsUpgradingEnabled.
 	ErrLocalSession = conn.CodeError(proto.EphemeralOnLocalSession)

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/admin"
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/conn"
@@ -21,8 +22,8 @@ import (
 func TestCodesOfServersHaveErrors(t *testing.T) {
 	for code, want := range map[proto.Code]error{
 		-2: framework.ErrRolledBack, -4: framework.ErrConnectionLoss, -6: framework.ErrUnimplemented,
-		-7: framework.ErrOperationTimeout, -13: framework.ErrNewConfigNoQuorum, -14: framework.ErrReconfigInProgress,
-		-119: framework.ErrNotReadOnly, -120: framework.ErrLocalSession, -122: framework.ErrRequestTimeout,
+		-7: framework.ErrOperationTimeout, -13: admin.ErrNewConfigNoQuorum, -14: admin.ErrReconfigInProgress,
+		-120: framework.ErrLocalSession, -122: framework.ErrRequestTimeout,
 		-124: framework.ErrAuthRequired, -125: framework.ErrQuotaExceeded, -127: framework.ErrThrottled,
 	} {
 		require.ErrorIs(t, conn.CodeError(code), want)

@@ -35,15 +35,6 @@ type config struct {
 	tlsFiles    *tlsFiles   // nil: none
 }
 
-// ACLProvider returns the ACL of a node that is created without one. path is the
-// path on the server, namespace included. nil means that everyone may do
-// everything. It must be safe for concurrent use. It is Curator's ACLProvider.
-type ACLProvider func(path string) []zk.ACL
-
-// DialFunc opens a connection, like [net.Dialer.DialContext] and
-// [tls.Dialer.DialContext]. It must return when ctx is done, or [Client.Close] waits for it.
-type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
-
 func defaults() config {
 	host, err := os.Hostname()
 	if err != nil {
@@ -108,30 +99,32 @@ func WithNamespace(ns string) Option {
 	}
 }
 
-// WithACLProvider sets what returns the ACL of nodes that are created
-// without one, parents included. The default gives everyone all rights.
-func WithACLProvider(p ACLProvider) Option {
-	return opt.Checked(p != nil, func(c *config) { c.ACL = p }, "nil ACL provider")
+// WithACLProvider sets what returns the ACL of nodes that are created without one, parents included. path is the path on the
+// server, namespace included. acl must be safe for concurrent use. nil, and the default, give everyone all rights. It is
+// Curator's ACLProvider.
+func WithACLProvider(acl func(path string) []zk.ACL) Option {
+	return opt.Checked(acl != nil, func(c *config) { c.ACL = acl }, "nil ACL provider")
 }
 
-// WithDialer sets how connections are opened, such as by [zktest.Server.DialContext] in a test. The default is
-// a [net.Dialer].
+// WithDialer sets how connections are opened, such as by [zktest.Server.DialContext] in a test. dial is like
+// [net.Dialer.DialContext], which is the default. It must return when ctx is done, or [Client.Close] waits for it.
 //
 // dial is called with the names of servers, and finds their addresses itself, or a proxy does. If several members are behind one
 // name, and dial connects to the first one that accepts, the others are never tried: give [WithResolver] as well.
 //
 // [zktest.Server.DialContext]: https://pkg.go.dev/github.com/gocurator/curator/zktest#Server.DialContext
-func WithDialer(dial DialFunc) Option {
+func WithDialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) Option {
 	return opt.Checked(dial != nil, func(c *config) { c.Dial = dial }, "nil dialer")
 }
 
-// WithResolver sets how host names of servers are resolved. All addresses of a name are tried, one after the other in random
+// WithResolver sets how host names of servers are resolved: resolve returns the IP addresses of a name, like
+// [net.Resolver.LookupHost], and must return when ctx is done. All addresses of a name are tried, one after the other in random
 // order, since there may be a member of the ensemble behind each. Names are resolved again in each round over all servers. The
 // default is [net.DefaultResolver], or, with [WithDialer], that the dialer resolves names. With TLS the name is what the
 // certificate must be for.
 //
 //	framework.WithResolver(resolver.LookupHost), framework.WithDialer((&net.Dialer{KeepAlive: time.Minute}).DialContext)
-func WithResolver(resolve ResolveFunc) Option {
+func WithResolver(resolve func(ctx context.Context, host string) ([]string, error)) Option {
 	return opt.Checked(resolve != nil, func(c *config) { c.Resolve = resolve }, "nil resolver")
 }
 
@@ -184,9 +177,10 @@ func (c *config) tlsConfig(host string) *tls.Config {
 	return conf
 }
 
-// WithServerList takes the servers from list instead of the fixed list given
-// to [New], which must then be empty. It is Curator's EnsembleProvider.
-func WithServerList(list ServerList) Option {
+// WithServerList takes the servers from list instead of the fixed list given to [New], which must then be empty. list returns
+// them as host:port or host (port 2181). It is called again before each round over all servers, so it may follow DNS or a
+// registry. It must return when ctx is done. It is Curator's EnsembleProvider.
+func WithServerList(list func(ctx context.Context) ([]string, error)) Option {
 	return opt.Checked(list != nil, func(c *config) { c.Servers = list }, "nil server list")
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/admin"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/zktest"
@@ -22,19 +23,19 @@ func optionalOps(c *framework.Client) map[string]func(context.Context) error {
 			return err
 		},
 		"multiRead": func(ctx context.Context) error {
-			_, err := c.MultiRead(ctx, framework.Read{Path: "/"})
+			_, err := admin.MultiRead(ctx, c, admin.Read{Path: "/"})
 			return err
 		},
 		"getEphemerals": func(ctx context.Context) error {
-			_, err := c.Ephemerals(ctx, "/")
+			_, err := admin.Ephemerals(ctx, c, "/")
 			return err
 		},
 		"getAllChildrenNumber": func(ctx context.Context) error {
-			_, err := c.CountDescendants(ctx, "/")
+			_, err := admin.CountDescendants(ctx, c, "/")
 			return err
 		},
 		"whoAmI": func(ctx context.Context) error {
-			_, err := c.WhoAmI(ctx)
+			_, err := admin.WhoAmI(ctx, c)
 			return err
 		},
 	}
@@ -50,10 +51,10 @@ func TestServersOfTodayKnowAllOperations(t *testing.T) {
 		for name, try := range optionalOps(client) {
 			require.NoError(t, try(ctx), name)
 		}
-		paths, err := client.Ephemerals(ctx, "/")
+		paths, err := admin.Ephemerals(ctx, client, "/")
 		require.NoError(t, err)
 		require.Equal(t, []string{"/a"}, paths)
-		results, err := client.MultiRead(ctx, framework.Read{Path: "/none"}, framework.Read{Path: "/", Children: true})
+		results, err := admin.MultiRead(ctx, client, admin.Read{Path: "/none"}, admin.Read{Path: "/", Children: true})
 		require.NoError(t, err)
 		require.ErrorIs(t, results[0].Err, zk.ErrNoNode)
 		require.ElementsMatch(t, []string{"a", "stat"}, results[1].Children)
@@ -63,9 +64,9 @@ func TestServersOfTodayKnowAllOperations(t *testing.T) {
 
 		require.NoError(t, client.AddAuth(ctx, "digest", []byte("bob:secret")))
 		require.ErrorIs(t, client.AddAuth(ctx, "kerberos", nil), zk.ErrAuthFailed)
-		who, err := client.WhoAmI(ctx)
+		who, err := admin.WhoAmI(ctx, client)
 		require.NoError(t, err)
-		require.Contains(t, who, framework.Identity{Scheme: "digest", User: "bob"}, "on the next connection, too")
+		require.Contains(t, who, admin.Identity{Scheme: "digest", User: "bob"}, "on the next connection, too")
 	}}})
 }
 

@@ -11,9 +11,11 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/admin"
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/sasl"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -21,11 +23,11 @@ var bob = map[string]string{"bob": "secret"}
 
 func TestASASLUserHasItsRightsOnEachConnection(t *testing.T) {
 	server := zktest.NewServer(t, zktest.WithSASL(bob), zktest.RequireSASL())
-	client := newClient(t, server, framework.WithSASL(framework.DigestMD5("bob", "secret")), framework.WithAuth("digest", []byte("eve:other")))
+	client := newClient(t, server, framework.WithSASL(sasl.DigestMD5("bob", "secret")), framework.WithAuth("digest", []byte("eve:other")))
 	ctx := testbed.Context(t)
-	who, err := client.WhoAmI(ctx)
+	who, err := admin.WhoAmI(ctx, client)
 	require.NoError(t, err)
-	require.Equal(t, []framework.Identity{{Scheme: "ip", User: "127.0.0.1"}, {Scheme: "sasl", User: "bob"}, {Scheme: "digest", User: "eve"}}, who)
+	require.Equal(t, []admin.Identity{{Scheme: "ip", User: "127.0.0.1"}, {Scheme: "sasl", User: "bob"}, {Scheme: "digest", User: "eve"}}, who)
 	_, err = client.Create(ctx, "/a", nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"}}))
 	require.NoError(t, err)
 	_, err = client.Create(ctx, "/b", nil, framework.ACL(zk.AuthACL(zk.PermAll)))
@@ -46,7 +48,7 @@ func TestASASLUserHasItsRightsOnEachConnection(t *testing.T) {
 
 func TestSASLInACluster(t *testing.T) {
 	cluster := zktest.NewCluster(t, 3, zktest.WithSASL(bob), zktest.RequireSASL())
-	client := testbed.OnCluster(cluster).Client(t, framework.WithSASL(framework.DigestMD5("bob", "secret")))
+	client := testbed.OnCluster(cluster).Client(t, framework.WithSASL(sasl.DigestMD5("bob", "secret")))
 	_, err := client.Create(testbed.Context(t), "/a", nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"}}))
 	require.NoError(t, err)
 }
@@ -63,14 +65,14 @@ func TestSASLThatFailsIsAuthFailedWithTheMechanismsName(t *testing.T) {
 	noTicket := errors.New("no ticket")
 	for name, test := range map[string]struct {
 		server    *zktest.Server
-		mechanism framework.SASL
+		mechanism sasl.Mechanism
 		text      string
 		also      error
 	}{
-		"a wrong password":           {zktest.NewServer(t, zktest.WithSASL(bob)), framework.DigestMD5("bob", "wrong"), "SASL DIGEST-MD5: ", nil},
-		"no such user":               {zktest.NewServer(t, zktest.WithSASL(bob)), framework.DigestMD5("eve", "secret"), "SASL DIGEST-MD5: ", nil},
-		"where it is required":       {zktest.NewServer(t, zktest.WithSASL(bob), zktest.RequireSASL()), framework.DigestMD5("bob", "wrong"), "SASL DIGEST-MD5: ", framework.ErrAuthRequired},
-		"a server without SASL":      {zktest.NewServer(t), framework.DigestMD5("bob", "secret"), "the server may not be set up for SASL", nil},
+		"a wrong password":           {zktest.NewServer(t, zktest.WithSASL(bob)), sasl.DigestMD5("bob", "wrong"), "SASL DIGEST-MD5: ", nil},
+		"no such user":               {zktest.NewServer(t, zktest.WithSASL(bob)), sasl.DigestMD5("eve", "secret"), "SASL DIGEST-MD5: ", nil},
+		"where it is required":       {zktest.NewServer(t, zktest.WithSASL(bob), zktest.RequireSASL()), sasl.DigestMD5("bob", "wrong"), "SASL DIGEST-MD5: ", framework.ErrAuthRequired},
+		"a server without SASL":      {zktest.NewServer(t), sasl.DigestMD5("bob", "secret"), "the server may not be set up for SASL", nil},
 		"a mechanism without ticket": {zktest.NewServer(t), broken{noTicket}, "SASL BROKEN: ", noTicket},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -86,12 +88,12 @@ func TestSASLThatFailsIsAuthFailedWithTheMechanismsName(t *testing.T) {
 			}
 		})
 	}
-	require.NotContains(t, fmt.Sprintf("%v %+v", framework.DigestMD5("bob", "secret"), framework.DigestMD5("bob", "secret")), "secret")
+	require.NotContains(t, fmt.Sprintf("%v %+v", sasl.DigestMD5("bob", "secret"), sasl.DigestMD5("bob", "secret")), "secret")
 }
 
 // outOfReach is DIGEST-MD5 as if it needed another server, which cannot be reached the first times.
 type outOfReach struct {
-	framework.SASL
+	sasl.Mechanism
 	times *atomic.Int32
 }
 
@@ -99,14 +101,14 @@ func (o outOfReach) Start(ctx context.Context, host string) ([]byte, func([]byte
 	if o.times.Add(-1) >= 0 {
 		return nil, nil, fmt.Errorf("no KDC: %w", zk.ErrNoServer)
 	}
-	return o.SASL.Start(ctx, host)
+	return o.Mechanism.Start(ctx, host)
 }
 
 func TestAMechanismWhoseServerIsOutOfReachIsTriedAgain(t *testing.T) {
 	server := zktest.NewServer(t, zktest.WithSASL(bob), zktest.RequireSASL())
 	var times atomic.Int32
 	times.Store(3)
-	client, err := framework.New(server.Servers(), framework.WithSASL(outOfReach{framework.DigestMD5("bob", "secret"), &times}))
+	client, err := framework.New(server.Servers(), framework.WithSASL(outOfReach{sasl.DigestMD5("bob", "secret"), &times}))
 	require.NoError(t, err)
 	defer client.Close()
 	_, _, err = client.Get(testbed.Context(t), "/")

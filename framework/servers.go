@@ -1,20 +1,11 @@
 package framework
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
 	"github.com/gocurator/curator/internal/engine"
 )
-
-// ServerList returns the servers to connect to, as host:port or host (port 2181).
-// It is called again before each round over all servers, so it
-// may follow DNS or a registry. It must return when ctx is done. It is Curator's EnsembleProvider.
-type ServerList func(ctx context.Context) ([]string, error)
-
-// ResolveFunc returns the IP addresses of a host name, like [net.Resolver.LookupHost]. It must return when ctx is done.
-type ResolveFunc func(ctx context.Context, host string) ([]string, error)
 
 // ParseConnectString parses a connect string of Java's clients:
 // "zk1:2181,zk2:2181/app/a" are two servers and the chroot "app/a". Give the latter to

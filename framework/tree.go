@@ -4,13 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/go-zookeeper/zk"
-
-	"github.com/gocurator/curator/internal/engine"
-	"github.com/gocurator/curator/internal/proto"
 )
 
 // DeleteTree deletes a node and everything below it, children before parents. A missing node is no error, also
@@ -47,38 +42,6 @@ func (c *Client) deleteTree(ctx context.Context, path string) error {
 			}
 		}
 	}
-}
-
-// Ephemerals returns the paths of the ephemeral nodes of the client's session at path and below it, sorted. There need not be a
-// node at path. With a context from [InSession] it is that session. It is ZooKeeper's getEphemerals.
-//
-// The error is [ErrUnimplemented] if the server cannot: ZooKeeper before 3.6, and a ClickHouse Keeper, which is not asked.
-func (c *Client) Ephemerals(ctx context.Context, path string) ([]string, error) {
-	paths, err := asked(ctx, c, "ephemerals", path, func(real string) engine.Request[[]string] {
-		return engine.AskAbout(proto.OpGetEphemerals, real, (*proto.Decoder).Strings)
-	})
-	if err != nil {
-		return nil, err
-	}
-	// The server compares characters: for /a it also sends /ab.
-	root := c.engine.Real(path)
-	paths = slices.DeleteFunc(paths, func(p string) bool { return p != root && !strings.HasPrefix(p, Join(root, "")) })
-	for i, p := range paths {
-		paths[i] = c.engine.Unreal(p)
-	}
-	slices.Sort(paths)
-	return paths, nil
-}
-
-// CountDescendants returns how many nodes there are below a node: children, their children, and so on. It is ZooKeeper's
-// getAllChildrenNumber. The number of children alone is NumChildren of a stat.
-//
-// The error is zk.ErrNoNode if there is no such node, and [ErrUnimplemented] if the server cannot count: ZooKeeper before
-// 3.6, and a ClickHouse Keeper, which is not asked.
-func (c *Client) CountDescendants(ctx context.Context, path string) (int, error) {
-	return asked(ctx, c, "countDescendants", path, func(real string) engine.Request[int] {
-		return engine.AskAbout(proto.OpGetChildrenNumber, real, func(d *proto.Decoder) int { return int(d.Int32()) })
-	})
 }
 
 // CreateOrSet makes a node, or sets the data of the node that exists, whatever its version is. created is true if it is certain

@@ -1,8 +1,6 @@
 package framework
 
 import (
-	"fmt"
-
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/internal/engine"
@@ -45,17 +43,6 @@ const (
 	WatchRecursive WatchMode = 1
 )
 
-// String is the mode in a word: "persistent" or "recursive".
-func (m WatchMode) String() string {
-	switch m {
-	case WatchPersistent:
-		return "persistent"
-	case WatchRecursive:
-		return "recursive"
-	}
-	return fmt.Sprintf("watch mode %d", int32(m))
-}
-
 // PersistentWatch is a watch that stays until it is removed or its connection ends. All methods are
 // safe for concurrent use.
 type PersistentWatch struct{ watch *engine.PersistentWatch }
@@ -66,9 +53,6 @@ func (w *PersistentWatch) Done() <-chan struct{} { return w.watch.Done() }
 // Err is nil until Done is closed. Then it is zk.ErrConnectionClosed, or [ErrSessionLost] or
 // [ErrClosed] if the session is over as well, or nil if the watch was removed.
 func (w *PersistentWatch) Err() error { return w.watch.Err() }
-
-// Session is the session of the connection that the watch belongs to.
-func (w *PersistentWatch) Session() *Session { return (*Session)(w.watch.Session()) }
 
 // Remove ends the watch. It does not wait: a call of the watch's function may still be under way. The server is
 // asked to remove it in the background when no other watch shares it.

@@ -87,12 +87,14 @@ func TestLastRemoveTakesTheWatchFromTheServer(t *testing.T) { // CUR-CLI-59
 func TestPersistentWatchEndsWithItsConnection(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := testbed.On(server).Client(t)
+	session, err := client.Session(testbed.Context(t))
+	require.NoError(t, err)
 	w, err := client.AddWatch(testbed.Context(t), "/a", framework.WatchRecursive, func(zk.Event) {})
 	require.NoError(t, err)
 	server.CutConnections()
 	testbed.Receive(t, w.Done(), "the end of the watch")
 	require.ErrorIs(t, w.Err(), zk.ErrConnectionClosed)
-	require.NoError(t, w.Session().Err())
+	require.NoError(t, session.Err())
 }
 
 func TestAddWatchRefusesBadArguments(t *testing.T) {

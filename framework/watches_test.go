@@ -374,8 +374,8 @@ func TestListThatWasWatchedBeforeARecursiveWatchComes(t *testing.T) {
 // TestListBesideARecursiveWatchWhenAnotherPersistentWatchComes: that is another request for a recursive watch, with which the server
 // forgets the list's watch.
 func TestListBesideARecursiveWatchWhenAnotherPersistentWatchComes(t *testing.T) {
-	for _, mode := range []framework.WatchMode{framework.WatchRecursive, framework.WatchPersistent} {
-		t.Run(mode.String(), func(t *testing.T) {
+	for name, mode := range map[string]framework.WatchMode{"recursive": framework.WatchRecursive, "persistent": framework.WatchPersistent} {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server, client := virtual(t)
 				secret := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/recipes/cache"
 )
 
@@ -58,7 +59,9 @@ func javaTree(t *testing.T, s stage) {
 	ctx := s.context(t)
 	c.create(t, ctx, c.path)
 	persistent := newCache(t, ctx, s.client(t), c.path)
-	standard := newCache(t, ctx, s.client(t), c.path, engine.StandardWatches.(cache.Option))
+	old := s.client(t) // it takes the servers for ones without persistent watches
+	engine.Of(old).SetUnknown(proto.OpAddWatch)
+	standard := newCache(t, ctx, old, c.path)
 	p := s.java(t, "tree", c.path, fmt.Sprint(changes), c.over())
 	p.hears(t, ctx, "session")
 	var wg sync.WaitGroup

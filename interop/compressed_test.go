@@ -6,16 +6,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/compressed"
 	"github.com/gocurator/curator/framework"
 )
 
 func javaCompressed(t *testing.T, s stage) {
 	c := s.newScene(t)
 	ctx := s.context(t)
-	view := c.client.Compressed()
 	nodes := map[string]string{"empty": "", "text": "text ö", "long": strings.Repeat("long ö", 100_000)}
 	for name, text := range nodes {
-		_, err := view.Create(ctx, c.path+"/"+name, []byte(text), framework.PersistentParents())
+		_, err := compressed.Create(ctx, c.client, c.path+"/"+name, []byte(text), framework.PersistentParents())
 		require.NoError(t, err)
 	}
 	c.create(t, ctx, c.path+"/plain")
@@ -23,7 +23,7 @@ func javaCompressed(t *testing.T, s stage) {
 	require.Equal(t, "plain", p.hears(t, ctx, "refused"))
 	p.hears(t, ctx, "done")
 	for name, text := range nodes {
-		data, _, err := view.Get(ctx, c.path+"/"+name+"-java")
+		data, _, err := compressed.Get(ctx, c.client, c.path+"/"+name+"-java")
 		require.NoError(t, err)
 		require.Equal(t, text, string(data))
 	}

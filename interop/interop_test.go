@@ -327,7 +327,7 @@ func javaSessionEnds(t *testing.T, s stage) {
 	require.NoError(t, err)
 	testbed.CatchUp(t, c.client)
 	_, err = m.TryAcquire(ctx)
-	require.ErrorIs(t, err, mutex.ErrNotAcquired)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	require.NoError(t, s.ensemble.KillSession(ctx, int64(session)))
 	hold, err := m.Acquire(ctx)
 	require.NoError(t, err)

@@ -211,9 +211,9 @@ func javaSeesKept(t *testing.T, s stage) {
 	p.hears(t, ctx, "done")
 }
 
-func newCache(t *testing.T, ctx context.Context, client *framework.Client, path string, opts ...cache.Option) *cache.Cache {
+func newCache(t *testing.T, ctx context.Context, client *framework.Client, path string) *cache.Cache {
 	t.Helper()
-	view, err := cache.New(client, path, opts...)
+	view, err := cache.New(client, path)
 	require.NoError(t, err)
 	t.Cleanup(func() { view.Close() })
 	require.NoError(t, view.Sync(ctx))

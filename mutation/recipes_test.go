@@ -108,7 +108,7 @@ var recipeBugs = []mutation{
 	{
 		name:   "a revocation is written to nobody's node",
 		file:   "recipes/revocable/revoke.go",
-		edits:  []edit{{old: "_, err = client.Set(ctx, path, []byte(r.message), -1)", new: "_ = stat"}},
+		edits:  []edit{{old: "_, err = client.Set(ctx, path, []byte(revokeMessage), -1)", new: "_ = stat"}},
 		worlds: revocable, seed: 72,
 	},
 	{

@@ -66,17 +66,12 @@ func BoundedExponentialBackoff(base, bound time.Duration, maxRetries int) Policy
 
 // NTimes allows n retries, each after the same pause.
 //
-// It is Curator's RetryNTimes.
+// It is Curator's RetryNTimes, and with 1 its RetryOneTime.
 func NTimes(n int, pause time.Duration) Policy {
 	return func() backoff.BackOff {
 		return withMaxRetries(constant(pause), n)
 	}
 }
-
-// OneTime allows one retry after a pause.
-//
-// It is Curator's RetryOneTime.
-func OneTime(pause time.Duration) Policy { return NTimes(1, pause) }
 
 // UntilElapsed allows any number of retries, each after the same pause, until limit has passed since the
 // operation began. The last pause is shortened to end at the limit, so no call begins after it. A limit of 0 or

@@ -42,8 +42,6 @@ func TestFixedPolicies(t *testing.T) {
 		{"NTimes, no pause", retry.NTimes(1, 0), []time.Duration{ms}},
 		{"NTimes, negative pause", retry.NTimes(1, math.MinInt64), []time.Duration{ms}},
 		{"NTimes, longest pause", retry.NTimes(1, math.MaxInt64), []time.Duration{math.MaxInt64}},
-		{"OneTime", retry.OneTime(s), []time.Duration{s}},
-		{"OneTime, no pause", retry.OneTime(0), []time.Duration{ms}},
 		{"Forever", retry.Forever(s), []time.Duration{s, s, s, s, s}},
 		{"Forever, no pause", retry.Forever(-1), []time.Duration{ms, ms, ms, ms, ms}},
 		{"Never", retry.Never(), nil},
@@ -158,7 +156,6 @@ func checkBounds(t require.TestingT, base, bound time.Duration, retries int) {
 		"ExponentialBackoff":        {retry.ExponentialBackoff(base, retries), max(base, math.MaxInt32*ms), n},
 		"BoundedExponentialBackoff": {retry.BoundedExponentialBackoff(base, bound, retries), max(bound, ms), n},
 		"NTimes":                    {retry.NTimes(retries, base), max(base, ms), n},
-		"OneTime":                   {retry.OneTime(base), max(base, ms), 1},
 		"Forever":                   {retry.Forever(base), max(base, ms), 100},
 	} {
 		got := pauses(test.policy, 100)
@@ -256,7 +253,6 @@ func TestOperationsDoNotShareACount(t *testing.T) {
 		}{
 			"ExponentialBackoff": {retry.ExponentialBackoff(time.Second, 2), 2},
 			"NTimes":             {retry.NTimes(2, time.Second), 2},
-			"OneTime":            {retry.OneTime(time.Second), 1},
 		} {
 			other := test.policy.NewBackOff()
 			require.Len(t, pauses(test.policy, 10), test.count, name)

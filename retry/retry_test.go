@@ -38,7 +38,7 @@ func ExampleUnknown() {
 		answers = answers[1:]
 		return err
 	}
-	err := retry.Do(context.Background(), retry.OneTime(time.Millisecond), create)
+	err := retry.Do(context.Background(), retry.NTimes(1, time.Millisecond), create)
 	fmt.Println(err)
 	fmt.Println("perhaps it was us who made it:", retry.Unknown(err))
 	// Output:
@@ -102,7 +102,7 @@ func TestExhaustedRetriesNameTheLastError(t *testing.T) {
 		require.EqualError(t, err, "retries exhausted after 6 calls: zk: could not connect to a server")
 		require.True(t, retry.Retryable(err), "it may be tried again, later")
 
-		err = retry.Do(t.Context(), retry.OneTime(time.Second), failing(zk.ErrNoServer).call)
+		err = retry.Do(t.Context(), retry.NTimes(1, time.Second), failing(zk.ErrNoServer).call)
 		require.EqualError(t, err, "retries exhausted after 2 calls: zk: could not connect to a server")
 	})
 }

@@ -11,6 +11,9 @@ import (
 	"github.com/gocurator/curator/recipes/semaphore"
 )
 
+// revokeMessage is what package revocable writes.
+const revokeMessage = "__REVOKE__"
+
 // ask has a client ask a holder to release, in one of the ways of package revocable, or by hand. If the message is written the holder must
 // know after a while, and if its node is deleted, too.
 func (w *world) ask(f fault, h *held) bool {
@@ -37,7 +40,7 @@ func (w *world) ask(f fault, h *held) bool {
 			return false
 		}
 		data, gone := leader.Get(h.node)
-		asked = gone == nil && string(data) == revocable.MessageRevoke
+		asked = gone == nil && string(data) == revokeMessage
 	}
 	if err != nil {
 		w.monitor.count("not asked to release: " + reason(err))

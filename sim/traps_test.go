@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gocurator/curator/recipes/revocable"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -201,7 +200,7 @@ func (w *world) deleteNodeOf(h *held) bool {
 // revoke asks a holder to release, by hand. After a while the holder must know.
 func (w *world) revoke(h *held) bool {
 	leader, err := w.cluster.Leader()
-	if err != nil || leader.Set(h.node, []byte(revocable.MessageRevoke)) != nil {
+	if err != nil || leader.Set(h.node, []byte(revokeMessage)) != nil {
 		return false
 	}
 	if !h.ends(notifiedWithin(h.timeout)) {
@@ -214,7 +213,7 @@ func (w *world) revoke(h *held) bool {
 func (w *world) revokeFar(h *held) bool {
 	back := w.outOfReach(h)
 	leader, err := w.cluster.Leader()
-	written := err == nil && leader.Set(h.node, []byte(revocable.MessageRevoke)) == nil
+	written := err == nil && leader.Set(h.node, []byte(revokeMessage)) == nil
 	h.ends(h.timeout / 2)
 	back()
 	if written && !h.ends(notifiedWithin(h.timeout)) {

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/zktest"
 )
@@ -19,8 +20,8 @@ import (
 type watcherPlan struct {
 	Client   int
 	Path     string
-	Depth    int // -1: no limit
-	Standard bool
+	Depth    int  // -1: no limit
+	Standard bool // the client takes the servers for ones without persistent watches
 	NoData   bool
 }
 
@@ -56,13 +57,14 @@ func (w *world) newWatcher(i int, plan watcherPlan) (*watcher, error) {
 	if plan.Depth >= 0 {
 		opts = append(opts, cache.WithDepth(plan.Depth))
 	}
+	client := w.clients[plan.Client%len(w.clients)].client
 	if plan.Standard {
-		opts = append(opts, engine.StandardWatches.(cache.Option))
+		engine.Of(client).SetUnknown(proto.OpAddWatch)
 	}
 	if plan.NoData {
 		opts = append(opts, cache.WithoutData())
 	}
-	c, err := cache.New(w.clients[plan.Client%len(w.clients)].client, plan.Path, opts...)
+	c, err := cache.New(client, plan.Path, opts...)
 	if err != nil {
 		return nil, err
 	}

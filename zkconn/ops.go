@@ -203,9 +203,13 @@ func (c *Conn) Reconfig(members []string, version int64) (*Stat, error) {
 	return given(c.reconfig(&proto.ReconfigRequest{Members: listed(members), Config: version}))
 }
 
-func (c *Conn) reconfig(change *proto.ReconfigRequest) (*Stat, error) {
-	r, err := engine.Of(c.client).Reconfig(once, change)
-	return r.Stat, err
+func (c *Conn) reconfig(change *proto.ReconfigRequest) (stat *Stat, err error) {
+	err = engine.Of(c.client).Do(once, "reconfig", engine.ConfigPath, func(l *engine.Connection) error {
+		r, err := engine.Call(once, l, engine.AskReconfig(change))
+		stat = r.Stat
+		return err
+	})
+	return stat, err
 }
 
 // listed is never nil: a server takes that for no list at all.

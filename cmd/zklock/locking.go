@@ -102,7 +102,7 @@ func hostAndPid() []byte {
 
 // contended is a lock, who is in its queue, and the shadows of those who lost it.
 type contended struct {
-	revocable.Locker
+	lock.Locker
 	revocable.Participants
 	shadows *shadows
 	path    string

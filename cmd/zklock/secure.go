@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/sasl"
 )
 
 // parseAuth reads what -auth has: "scheme:credentials", or "@file" with such lines. The scheme sasl is DIGEST-MD5. Errors do not
@@ -27,12 +28,12 @@ func parseAuth(text string) ([]framework.Option, error) {
 			continue
 		}
 		scheme, credentials, _ := strings.Cut(line, ":")
-		if scheme == "" || credentials == "" || (scheme == "digest" || scheme == sasl) && !strings.Contains(credentials, ":") {
+		if scheme == "" || credentials == "" || (scheme == "digest" || scheme == saslScheme) && !strings.Contains(credentials, ":") {
 			return nil, usageError("%s: credentials look like digest:user:password", where)
 		}
-		if scheme == sasl {
+		if scheme == saslScheme {
 			user, password, _ := strings.Cut(credentials, ":")
-			opts = append(opts, framework.WithSASL(framework.DigestMD5(user, password)))
+			opts = append(opts, framework.WithSASL(sasl.DigestMD5(user, password)))
 			continue
 		}
 		opts = append(opts, framework.WithAuth(scheme, []byte(credentials)))
@@ -43,8 +44,8 @@ func parseAuth(text string) ([]framework.Option, error) {
 	return opts, nil
 }
 
-// sasl is the scheme of a user of SASL, in -auth and in ACLs.
-const sasl = "sasl"
+// saslScheme is the scheme of a user of SASL, in -auth and in ACLs.
+const saslScheme = "sasl"
 
 // tlsFiles are files in PEM.
 type tlsFiles struct{ authorities, cert, key string }

@@ -29,9 +29,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/gocurator/curator/admin"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/transcript"
 	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/sasl"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -191,12 +193,12 @@ func TestSomeServersKnowLess(t *testing.T) {
 func TestUsersOfSASL(t *testing.T) {
 	p := run(t, "-listen", "127.0.0.1:0", "-sasl", "user:se:cret", "-sasl", "other:secret2", "-require-sasl")
 	for user, password := range map[string]string{"user": "se:cret", "other": "secret2"} {
-		client, err := framework.New(p.addresses, framework.WithSASL(framework.DigestMD5(user, password)))
+		client, err := framework.New(p.addresses, framework.WithSASL(sasl.DigestMD5(user, password)))
 		require.NoError(t, err)
 		defer client.Close()
-		who, err := client.WhoAmI(t.Context())
+		who, err := admin.WhoAmI(t.Context(), client)
 		require.NoError(t, err)
-		require.Contains(t, who, framework.Identity{Scheme: "sasl", User: user})
+		require.Contains(t, who, admin.Identity{Scheme: "sasl", User: user})
 	}
 	client, err := framework.New(p.addresses, framework.WithRetryPolicy(retry.Never()))
 	require.NoError(t, err)

@@ -106,6 +106,11 @@ func AskDelete(path string, version int32) Request[None] {
 	return Request[None]{Op: proto.OpDelete, Frame: r.Append(conn.Begin(8 + len(path))), Parse: parseNone}
 }
 
+// AskReconfig changes the members of the ensemble. The answer is the new configuration, and the stat of [ConfigPath].
+func AskReconfig(change *proto.ReconfigRequest) Request[WithStat[[]byte]] {
+	return Request[WithStat[[]byte]]{Op: proto.OpReconfig, Frame: change.Append(conn.Begin(256)), Parse: parseData}
+}
+
 // AskAbout sends nothing but a path.
 func AskAbout[T any](op proto.Op, path string, parse func(*proto.Decoder) T) Request[T] {
 	r := proto.PathRequest{Path: path}

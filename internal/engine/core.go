@@ -25,7 +25,7 @@ type core struct {
 	now   wait.Value[inUse]
 	auths wait.Value[[]conn.Auth] // for each connection; a list is replaced, never changed
 
-	unknownOps sync.Map // keys are operations: see noteUnknown
+	unknownOps sync.Map // keys are operations: see SetUnknown
 	sweeper    *sweeper
 	reports    reports
 }

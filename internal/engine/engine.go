@@ -51,9 +51,6 @@ func Provide(f func(client any) Client) { of = f }
 // Of returns the engine of a *framework.Client.
 func Of(client any) Client { return of(client) }
 
-// StandardWatches is a cache.Option: the cache takes its servers for ones without persistent watches. It is for tests.
-var StandardWatches any
-
 // In returns the client with another namespace, which must be valid.
 func (c Client) In(namespace string) Client { return Client{c.core, namespace} }
 

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gocurator/curator/internal/conn"
 	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/wait"
 )
@@ -160,13 +159,4 @@ func clientAddress(host, client, port string) string {
 		return ""
 	}
 	return address
-}
-
-// Reconfig changes the members of the ensemble. It returns the new configuration and its stat.
-func (c Client) Reconfig(ctx context.Context, change *proto.ReconfigRequest) (r WithStat[[]byte], err error) {
-	err = c.Do(ctx, "reconfig", ConfigPath, func(l *Connection) (err error) {
-		r, err = Call(ctx, l, Request[WithStat[[]byte]]{Op: proto.OpReconfig, Frame: change.Append(conn.Begin(256)), Parse: parseData})
-		return err
-	})
-	return r, err
 }

@@ -131,10 +131,13 @@ func (c *core) noteUnknown(op proto.Op, err error) bool {
 	why, known := optional[op]
 	unknown := known && errors.Is(err, ErrUnimplemented)
 	if unknown && why == "" {
-		c.unknownOps.Store(op, true)
+		c.SetUnknown(op)
 	}
 	return unknown
 }
+
+// SetUnknown has the client take op for one that its servers do not know. Tests use it for servers that know op.
+func (c *core) SetUnknown(op proto.Op) { c.unknownOps.Store(op, true) }
 
 // unimplemented is the error of a server that does not know op, or does not allow it.
 func unimplemented(op proto.Op) error {

@@ -212,7 +212,7 @@ func unsupported(err error) error {
 	return err
 }
 
-// Done is as in framework.PersistentWatch, and so are Err, Session and Remove.
+// Done is as in framework.PersistentWatch, and so are Err and Remove.
 func (w *PersistentWatch) Done() <-chan struct{} { return w.done }
 
 func (w *PersistentWatch) Err() error {
@@ -221,8 +221,6 @@ func (w *PersistentWatch) Err() error {
 	}
 	return nil
 }
-
-func (w *PersistentWatch) Session() *Session { return w.link.session }
 
 func (w *PersistentWatch) Remove() {
 	w.end(nil)

@@ -12,7 +12,7 @@ type Config struct {
 	Members []Member // empty if a server runs alone
 }
 
-// Member is a server of an ensemble: see framework.Member.
+// Member is a server of an ensemble: see admin.Member.
 type Member struct {
 	ID        int64
 	Addresses []string

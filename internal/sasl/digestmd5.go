@@ -42,7 +42,7 @@ func (l Login) proof(a2 string) string {
 // nonceCount says that the client uses the nonce for the first time.
 const nonceCount = "00000001"
 
-// Client is the mechanism of a client, a framework.SASL.
+// Client is the mechanism of a client, a sasl.Mechanism.
 type Client struct{ User, Password string }
 
 // Name is that of the mechanism.

@@ -15,6 +15,7 @@ import (
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/observe/otelobserve"
 	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/node"
 )
@@ -35,7 +36,7 @@ func TestTheDashboardServesThisToo(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, m.Do(testbed.Context(t), func(context.Context) error {
 		_, err := other.TryAcquire(testbed.Context(t))
-		require.ErrorIs(t, err, mutex.ErrNotAcquired)
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
 		return nil
 	}))
 

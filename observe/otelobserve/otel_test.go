@@ -167,7 +167,7 @@ func TestLocksAcquiredAndContended(t *testing.T) {
 	b.is(t, 1, "curator.lock.queue_length", of...)
 
 	_, err = second.TryAcquire(testbed.Context(t))
-	require.ErrorIs(t, err, mutex.ErrNotAcquired)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	b.is(t, 1, "curator.lock.not_acquired", and("reason", "held")...)
 	require.Len(t, b.spans("lock acquire"), 2)
 	assert.Equal(t, codes.Unset, b.spans("lock acquire")[1].Status().Code, "held is an answer")

@@ -16,6 +16,7 @@ import (
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/observe"
 	"github.com/gocurator/curator/observe/promobserve"
+	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/node"
 )
@@ -155,7 +156,7 @@ func exportedLabels(t *testing.T) map[string][]string {
 	require.NoError(t, err)
 	require.NoError(t, m.Do(testbed.Context(t), func(ctx context.Context) error {
 		_, err := other.TryAcquire(testbed.Context(t))
-		require.ErrorIs(t, err, mutex.ErrNotAcquired)
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
 		return nil
 	}))
 	exported := b.labels(t)

@@ -125,7 +125,7 @@ func TestLocksAcquiredAndContended(t *testing.T) {
 	assert.Zero(t, b.series(t, "curator_lock_queue_length", of...).Histogram.GetSampleSum(), "nobody was ahead")
 
 	_, err = second.TryAcquire(testbed.Context(t))
-	require.ErrorIs(t, err, mutex.ErrNotAcquired)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	b.is(t, 1, "curator_lock_not_acquired_total", and("reason", "held")...)
 
 	impatient, cancel := context.WithCancelCause(testbed.Context(t))

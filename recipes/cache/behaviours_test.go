@@ -24,13 +24,13 @@ func TestRandomHistoryIsFollowedStepByStep(t *testing.T) { // CUR-CCH-16, -18
 	const steps = 500
 	for _, depth := range []int{10, 3} {
 		t.Run(fmt.Sprint("depth ", depth), func(t *testing.T) {
-			eachMode(t, func(t *testing.T, opts []cache.Option) {
+			eachMode(t, func(t *testing.T, mode watchMode) {
 				seed := rand.Uint64()
 				random := rand.New(rand.NewPCG(seed, 0))
 				server := zktest.NewServer(t)
 				subject, other, _ := pair(t, server)
 				create(t, other, "/r")
-				c := load(t, subject, "/r", append(opts, cache.WithDepth(depth))...)
+				c := load(t, mode.of(subject), "/r", cache.WithDepth(depth))
 				changes := follow(t, c)
 				changes.want("created /r=/r")
 				tree := map[string]string{"/r": "/r"} // all that there is
@@ -73,9 +73,9 @@ func TestRandomHistoryIsFollowedStepByStep(t *testing.T) { // CUR-CCH-16, -18
 
 // TestEndOfTheParentIsSurvived follows the children of a node that does not exist, comes, goes and comes back.
 func TestEndOfTheParentIsSurvived(t *testing.T) { // CUR-CCH-20
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		subject, other, _ := pair(t, zktest.NewServer(t))
-		c := load(t, subject, "/one/two/three", append(opts, cache.WithDepth(1))...)
+		c := load(t, mode.of(subject), "/one/two/three", cache.WithDepth(1))
 		changes := follow(t, c)
 		for range 2 {
 			create(t, other, "/one/two/three/a")
@@ -96,10 +96,10 @@ func TestEndOfTheParentIsSurvived(t *testing.T) { // CUR-CCH-20
 
 // TestANodeIsFollowedThroughAllOfItsLives is about a cache of one node, with children that do not matter.
 func TestANodeIsFollowedThroughAllOfItsLives(t *testing.T) { // CUR-CCH-06, KZ-CCH-04
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		subject, other, _ := pair(t, zktest.NewServer(t))
 		create(t, other, "/dir")
-		c := load(t, subject, "/dir/n", append(opts, cache.WithDepth(0))...)
+		c := load(t, mode.of(subject), "/dir/n", cache.WithDepth(0))
 		changes := follow(t, c)
 		_, there := c.Get("/dir/n")
 		require.False(t, there)
@@ -121,11 +121,11 @@ func TestANodeIsFollowedThroughAllOfItsLives(t *testing.T) { // CUR-CCH-06, KZ-C
 
 // TestReadsAreServedFromTheCopy has no server any more.
 func TestReadsAreServedFromTheCopy(t *testing.T) { // KZ-CCH-03
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		server := zktest.NewServer(t)
 		subject, other, _ := pair(t, server)
 		create(t, other, "/r", "/r/a", "/r/a/b", "/elsewhere")
-		c := load(t, subject, "/r", opts...)
+		c := load(t, mode.of(subject), "/r")
 		server.Stop()
 		for path, want := range map[string]bool{"/r/a/b": true, "/r/none": false, "/elsewhere": false, "/r/a/": false, "": false} {
 			n, there := c.Get(path)
@@ -147,13 +147,13 @@ func TestReadsAreServedFromTheCopy(t *testing.T) { // KZ-CCH-03
 // TestCopyIsCompleteAfterTheLossOfItsServer stops the member that the client is connected to. Nothing has changed, so
 // no change is reported.
 func TestCopyIsCompleteAfterTheLossOfItsServer(t *testing.T) { // CUR-CCH-21
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		synctest.Test(t, func(t *testing.T) {
 			cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
 			client := testbed.OnCluster(cluster).Client(t, framework.WithDialer(cluster.DialContext))
 			other := testbed.OnCluster(cluster).Client(t, framework.WithDialer(cluster.DialContext))
 			create(t, other, "/r", "/r/a", "/r/b", "/r/c")
-			c := load(t, client, "/r", opts...)
+			c := load(t, mode.of(client), "/r")
 			changes := follow(t, c)
 			changes.want("created /r=/r", "created /r/a=/r/a", "created /r/b=/r/b", "created /r/c=/r/c")
 			for _, member := range cluster.Members() { // one of them is that of the client

@@ -28,8 +28,8 @@ func benchClient(b *testing.B, server *zktest.Server) *framework.Client {
 // BenchmarkLoad loads nodes of 100 bytes. heap-B/node is what the heap has grown by when all is loaded.
 func BenchmarkLoad(b *testing.B) {
 	for _, n := range []int{10_000, 100_000} {
-		for name, opts := range map[string][]cache.Option{"persistent": nil, "standard": {cache.StandardWatches()}} {
-			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
+		for _, mode := range modes {
+			b.Run(fmt.Sprintf("%s/%d", mode, n), func(b *testing.B) {
 				server := zktest.NewServer(b)
 				plant(b, benchClient(b, server), "/r", n, make([]byte, 100))
 				var heap, reads int64
@@ -38,7 +38,7 @@ func BenchmarkLoad(b *testing.B) {
 					client := benchClient(b, server)
 					before := heapInUse()
 					b.StartTimer()
-					c, err := cache.New(client, "/r", opts...)
+					c, err := cache.New(mode.of(client), "/r")
 					require.NoError(b, err)
 					require.NoError(b, c.Sync(b.Context()))
 					b.StopTimer()
@@ -65,12 +65,12 @@ func heapInUse() int64 {
 
 // BenchmarkDelay is the time from the moment at which a write is sent to its change, at 1,000 writes a second to 100 nodes.
 func BenchmarkDelay(b *testing.B) {
-	for name, opts := range map[string][]cache.Option{"persistent": nil, "standard": {cache.StandardWatches()}} {
-		b.Run(name, func(b *testing.B) {
+	for _, mode := range modes {
+		b.Run(string(mode), func(b *testing.B) {
 			server := zktest.NewServer(b)
 			writer := benchClient(b, server)
 			plant(b, writer, "/r", 100, nil)
-			c, err := cache.New(benchClient(b, server), "/r", opts...)
+			c, err := cache.New(mode.of(benchClient(b, server)), "/r")
 			require.NoError(b, err)
 			defer c.Close()
 			require.NoError(b, c.Sync(b.Context()))
@@ -105,12 +105,12 @@ func BenchmarkDelay(b *testing.B) {
 
 // BenchmarkBurst writes one node 10,000 times, 16 at a time, and counts the reads that the cache makes.
 func BenchmarkBurst(b *testing.B) {
-	for name, opts := range map[string][]cache.Option{"persistent": nil, "standard": {cache.StandardWatches()}} {
-		b.Run(name, func(b *testing.B) {
+	for _, mode := range modes {
+		b.Run(string(mode), func(b *testing.B) {
 			server := zktest.NewServer(b)
 			writer := benchClient(b, server)
 			plant(b, writer, "/r", 0, nil)
-			c, err := cache.New(benchClient(b, server), "/r", opts...)
+			c, err := cache.New(mode.of(benchClient(b, server)), "/r")
 			require.NoError(b, err)
 			defer c.Close()
 			require.NoError(b, c.Sync(b.Context()))

@@ -3,7 +3,6 @@ package cache_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -12,22 +11,36 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/cache"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// modes are the two ways in which a cache learns of changes.
-var modes = map[string][]cache.Option{
-	"persistent watch": nil,
-	"standard watches": {cache.StandardWatches()},
+// watchMode is how the caches of a client learn of changes.
+type watchMode string
+
+const (
+	persistentWatch watchMode = "persistent watch"
+	standardWatches watchMode = "standard watches" // the client takes its servers for ones that have no others
+)
+
+var modes = []watchMode{persistentWatch, standardWatches}
+
+// of returns the client, in this mode.
+func (m watchMode) of(client *framework.Client) *framework.Client {
+	if m == standardWatches {
+		engine.Of(client).SetUnknown(proto.OpAddWatch)
+	}
+	return client
 }
 
 // eachMode runs test in both ways.
-func eachMode(t *testing.T, test func(t *testing.T, opts []cache.Option)) {
-	for _, name := range []string{"persistent watch", "standard watches"} {
-		t.Run(name, func(t *testing.T) { test(t, slices.Clip(modes[name])) })
+func eachMode(t *testing.T, test func(t *testing.T, mode watchMode)) {
+	for _, mode := range modes {
+		t.Run(string(mode), func(t *testing.T) { test(t, mode) })
 	}
 }
 
@@ -36,7 +49,7 @@ func TestCache(t *testing.T) {
 	var cases []testbed.Case
 	for _, c := range []struct {
 		name string
-		test func(t *testing.T, bed *testbed.Bed, opts []cache.Option)
+		test func(t *testing.T, bed *testbed.Bed, mode watchMode)
 	}{
 		{"filled tree is loaded", testFilledTreeIsLoaded},
 		{"missing root is waited for and never made", testMissingRootIsWaitedForAndNeverMade},
@@ -48,9 +61,9 @@ func TestCache(t *testing.T) {
 		{"without data changes are reported", testWithoutDataChangesAreReported},
 		{"parents come first and go last", testParentsComeFirstAndGoLast},
 	} {
-		for _, mode := range []string{"persistent watch", "standard watches"} {
-			cases = append(cases, testbed.Case{Name: c.name + ", " + mode, Test: func(t *testing.T, bed *testbed.Bed) {
-				c.test(t, bed, slices.Clip(modes[mode]))
+		for _, mode := range modes {
+			cases = append(cases, testbed.Case{Name: c.name + ", " + string(mode), Test: func(t *testing.T, bed *testbed.Bed) {
+				c.test(t, bed, mode)
 			}})
 		}
 	}
@@ -162,10 +175,10 @@ func (f *feed) want(changes ...string) {
 }
 
 // CUR-CCH-01: every node of a filled tree is there, parents come before children.
-func testFilledTreeIsLoaded(t *testing.T, bed *testbed.Bed, opts []cache.Option) {
+func testFilledTreeIsLoaded(t *testing.T, bed *testbed.Bed, mode watchMode) {
 	client := alone(t, bed)
 	create(t, client, "/r", "/r/b", "/r/b/x", "/r/a", "/r/a-1", "/r/c", "/other")
-	c := load(t, client, "/r", opts...)
+	c := load(t, mode.of(client), "/r")
 	require.Equal(t, []string{"/r=/r", "/r/a=/r/a", "/r/a-1=/r/a-1", "/r/b=/r/b", "/r/b/x=/r/b/x", "/r/c=/r/c"}, show(c))
 	follow(t, c).want("created /r=/r", "created /r/a=/r/a", "created /r/a-1=/r/a-1", "created /r/b=/r/b", "created /r/b/x=/r/b/x", "created /r/c=/r/c")
 
@@ -193,13 +206,13 @@ func testFilledTreeIsLoaded(t *testing.T, bed *testbed.Bed, opts []cache.Option)
 	require.EqualValues(t, 26, stats.Bytes)
 	require.EqualValues(t, 1, stats.Resyncs)
 	require.Zero(t, stats.Age)
-	require.Equal(t, len(opts) > 0, stats.StandardWatches)
+	require.Equal(t, mode == standardWatches, stats.StandardWatches)
 }
 
 // CUR-CCH-02, -03: a missing root is waited for, and never made. CURATOR-319.
-func testMissingRootIsWaitedForAndNeverMade(t *testing.T, bed *testbed.Bed, opts []cache.Option) {
+func testMissingRootIsWaitedForAndNeverMade(t *testing.T, bed *testbed.Bed, mode watchMode) {
 	client := alone(t, bed)
-	c := load(t, client, "/deep/down/root", opts...)
+	c := load(t, mode.of(client), "/deep/down/root")
 	require.Empty(t, show(c))
 	there, _, err := client.Exists(testbed.Context(t), "/deep")
 	require.NoError(t, err)
@@ -210,10 +223,10 @@ func testMissingRootIsWaitedForAndNeverMade(t *testing.T, bed *testbed.Bed, opts
 }
 
 // CUR-CCH-04: one change for each step, and the copy is as new as the change that is reported.
-func testEachStepIsOneChange(t *testing.T, bed *testbed.Bed, opts []cache.Option) {
+func testEachStepIsOneChange(t *testing.T, bed *testbed.Bed, mode watchMode) {
 	client := alone(t, bed)
 	create(t, client, "/r")
-	c := load(t, client, "/r", opts...)
+	c := load(t, mode.of(client), "/r")
 	changes := follow(t, c)
 	changes.want("created /r=/r")
 	create(t, client, "/r/one")
@@ -231,11 +244,11 @@ func testEachStepIsOneChange(t *testing.T, bed *testbed.Bed, opts []cache.Option
 }
 
 // CUR-CCH-05: the root, too, can be deleted and made again.
-func testDeletedAndMadeAgainAreTwoChanges(t *testing.T, bed *testbed.Bed, opts []cache.Option) {
+func testDeletedAndMadeAgainAreTwoChanges(t *testing.T, bed *testbed.Bed, mode watchMode) {
 	for _, path := range []string{"/r", "/r/child"} {
 		client := alone(t, bed)
 		create(t, client, path)
-		changes := follow(t, load(t, client, path, opts...))
+		changes := follow(t, load(t, mode.of(client), path))
 		changes.want("created " + path + "=" + path)
 		for range 2 {
 			remove(t, client, path)
@@ -247,13 +260,13 @@ func testDeletedAndMadeAgainAreTwoChanges(t *testing.T, bed *testbed.Bed, opts [
 }
 
 // CUR-CCH-06, -07: depth counts from the root of the cache.
-func testDepthLimitsWhatIsHeld(t *testing.T, bed *testbed.Bed, opts []cache.Option) {
+func testDepthLimitsWhatIsHeld(t *testing.T, bed *testbed.Bed, mode watchMode) {
 	client := alone(t, bed)
 	create(t, client, "/a", "/a/r", "/a/r/x", "/a/r/x/y")
-	node := load(t, client, "/a/r", append(opts, cache.WithDepth(0))...)
-	children := load(t, client, "/a/r", append(opts, cache.WithDepth(1))...)
+	node := load(t, mode.of(client), "/a/r", cache.WithDepth(0))
+	children := load(t, mode.of(client), "/a/r", cache.WithDepth(1))
 	var top []string
-	for n := range load(t, client, "/", append(opts, cache.WithDepth(1))...).All() {
+	for n := range load(t, mode.of(client), "/", cache.WithDepth(1)).All() {
 		top = append(top, n.Path)
 	}
 	require.Equal(t, []string{"/", "/a"}, top)
@@ -276,13 +289,13 @@ func testDepthLimitsWhatIsHeld(t *testing.T, bed *testbed.Bed, opts []cache.Opti
 }
 
 // CUR-CCH-08: what is filtered out is absent with all that is below it.
-func testFilterPrunes(t *testing.T, bed *testbed.Bed, opts []cache.Option) {
+func testFilterPrunes(t *testing.T, bed *testbed.Bed, mode watchMode) {
 	client := alone(t, bed)
 	create(t, client, "/r", "/r/keep", "/r/keep/x", "/r/drop", "/r/drop/x", "/r/leaf", "/r/leaf/x")
-	c := load(t, client, "/r", append(opts, cache.WithFilter(func(path string) bool {
+	c := load(t, mode.of(client), "/r", cache.WithFilter(func(path string) bool {
 		dir, _ := framework.Split(path)
 		return path != "/r/drop" && dir != "/r/leaf"
-	}))...)
+	}))
 	require.Equal(t, []string{"/r=/r", "/r/keep=/r/keep", "/r/keep/x=/r/keep/x", "/r/leaf=/r/leaf"}, show(c))
 	create(t, client, "/r/drop/y", "/r/leaf/y", "/r/keep/y")
 	set(t, client, "/r/drop", "new")
@@ -292,13 +305,13 @@ func testFilterPrunes(t *testing.T, bed *testbed.Bed, opts []cache.Option) {
 }
 
 // CUR-CCH-09: paths are those of the namespace.
-func testPathsAreThoseOfTheNamespace(t *testing.T, bed *testbed.Bed, opts []cache.Option) {
+func testPathsAreThoseOfTheNamespace(t *testing.T, bed *testbed.Bed, mode watchMode) {
 	space := strings.TrimPrefix(testbed.Path(t), "/")
 	all := bed.Client(t, framework.WithNamespace(space))
 	inside, err := all.Namespace(space + "/ns")
 	require.NoError(t, err)
 	create(t, all, "/ns", "/ns/a", "/beside")
-	c := load(t, inside, "/", opts...)
+	c := load(t, mode.of(inside), "/")
 	require.Equal(t, []string{"/=/ns", "/a=/ns/a"}, show(c))
 	changes := follow(t, c)
 	changes.want("created /=/ns", "created /a=/ns/a")
@@ -309,10 +322,10 @@ func testPathsAreThoseOfTheNamespace(t *testing.T, bed *testbed.Bed, opts []cach
 }
 
 // CUR-CCH-10: without data, changes are still reported.
-func testWithoutDataChangesAreReported(t *testing.T, bed *testbed.Bed, opts []cache.Option) {
+func testWithoutDataChangesAreReported(t *testing.T, bed *testbed.Bed, mode watchMode) {
 	client := alone(t, bed)
 	create(t, client, "/r", "/r/x/y")
-	c := load(t, client, "/r", append(opts, cache.WithoutData())...)
+	c := load(t, mode.of(client), "/r", cache.WithoutData())
 	changes := follow(t, c)
 	changes.want("created /r=", "created /r/x=", "created /r/x/y=")
 	set(t, client, "/r/x", "new")
@@ -329,10 +342,10 @@ func testWithoutDataChangesAreReported(t *testing.T, bed *testbed.Bed, opts []ca
 }
 
 // KZ-CCH-02: a tree appears from the top and goes from the bottom.
-func testParentsComeFirstAndGoLast(t *testing.T, bed *testbed.Bed, opts []cache.Option) {
+func testParentsComeFirstAndGoLast(t *testing.T, bed *testbed.Bed, mode watchMode) {
 	client := alone(t, bed)
 	create(t, client, "/r")
-	c := load(t, client, "/r", opts...)
+	c := load(t, mode.of(client), "/r")
 	changes := follow(t, c)
 	changes.want("created /r=/r")
 	_, err := client.Multi(testbed.Context(t), &zk.CreateRequest{Path: "/r/a", Data: []byte("1")},

@@ -1,10 +1,5 @@
 package cache
 
-import "github.com/gocurator/curator/internal/engine"
-
-// StandardWatches is [engine.StandardWatches].
-func StandardWatches() Option { return engine.StandardWatches.(Option) }
-
 // Readers is the number of iterations over changes.
 func (c *Cache) Readers() int {
 	n := 0

@@ -62,17 +62,17 @@ func stable(s zk.Stat) zk.Stat {
 }
 
 func TestLoadWithAnyRequestFailing(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 			create(t, s.Other, "/r", "/r/a", "/r/b", "/r/b/x")
-			c := load(t, s.Subject, "/r", opts...)
+			c := load(t, mode.of(s.Subject), "/r")
 			same(t, s.Other, c)
 			set(t, s.Other, "/r/b/x", "new")
 			create(t, s.Other, "/r/c")
 			remove(t, s.Other, "/r/a")
 			require.NoError(t, c.Sync(testbed.Context(t)))
 			same(t, s.Other, c)
-			require.Equal(t, len(opts) > 0, c.Stats().StandardWatches)
+			require.Equal(t, mode == standardWatches, c.Stats().StandardWatches)
 		})
 	})
 }
@@ -80,7 +80,7 @@ func TestLoadWithAnyRequestFailing(t *testing.T) {
 // CURATOR-391; ZooKeeper#1106 and #1950: what happened while there was no connection is found out, in the same
 // session and in a new one, also when a node has the version that it had before.
 func TestWhatHappenedMeanwhileIsFoundOut(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		for name, end := range map[string]func(t *testing.T, server *zktest.Server, client *framework.Client){
 			"same session": func(t *testing.T, server *zktest.Server, _ *framework.Client) { server.CutConnections() },
 			"new session": func(t *testing.T, server *zktest.Server, client *framework.Client) {
@@ -91,7 +91,7 @@ func TestWhatHappenedMeanwhileIsFoundOut(t *testing.T) {
 				server := zktest.NewServer(t)
 				subject, other, of := pair(t, server)
 				create(t, other, "/r", "/r/again", "/r/changed", "/r/gone", "/r/gone/too", "/r/same")
-				c := load(t, subject, "/r", opts...)
+				c := load(t, mode.of(subject), "/r")
 				changes := follow(t, c)
 				changes.want("created /r=/r", "created /r/again=/r/again", "created /r/changed=/r/changed",
 					"created /r/gone=/r/gone", "created /r/gone/too=/r/gone/too", "created /r/same=/r/same")
@@ -132,7 +132,7 @@ func TestWhatHappenedMeanwhileIsFoundOut(t *testing.T) {
 
 // CUR-CCH-17: a cache may be made before there is a server.
 func TestCacheWaitsForTheServer(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		server := zktest.NewServer(t)
 		other := testbed.On(server).Client(t)
 		create(t, other, "/r")
@@ -140,7 +140,7 @@ func TestCacheWaitsForTheServer(t *testing.T) {
 		client, err := framework.New(server.Servers())
 		require.NoError(t, err)
 		t.Cleanup(func() { client.Close() })
-		c := open(t, client, "/r", opts...)
+		c := open(t, mode.of(client), "/r")
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		err = c.Sync(ctx)
@@ -176,11 +176,11 @@ func TestSyncThatEndsSaysSoBesideTheReason(t *testing.T) {
 }
 
 func TestSyncSeesWhatWasWrittenBefore(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		server := zktest.NewServer(t)
 		subject, other, _ := pair(t, server)
 		create(t, other, "/r")
-		c := load(t, subject, "/r", opts...)
+		c := load(t, mode.of(subject), "/r")
 		for n := range 200 {
 			want := fmt.Sprint(n)
 			set(t, other, "/r", want)
@@ -202,11 +202,11 @@ func TestSyncSeesWhatWasWrittenBefore(t *testing.T) {
 
 // TestSyncEndsWhileTheTreeChanges has a node change all the time.
 func TestSyncEndsWhileTheTreeChanges(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		server := zktest.NewServer(t)
 		subject, other, _ := pair(t, server)
 		create(t, other, "/r")
-		c := load(t, subject, "/r", opts...)
+		c := load(t, mode.of(subject), "/r")
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -224,7 +224,7 @@ func TestSyncEndsWhileTheTreeChanges(t *testing.T) {
 
 // TestSyncEndsWhileANodeComesAndGoes has a node be made and deleted faster than it can be read.
 func TestSyncEndsWhileANodeComesAndGoes(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		synctest.Test(t, func(t *testing.T) {
 			server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(20*time.Millisecond))
 			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
@@ -241,7 +241,7 @@ func TestSyncEndsWhileANodeComesAndGoes(t *testing.T) {
 			})
 			defer wg.Wait()
 			defer cancel()
-			c, err := cache.New(client, "/r", opts...)
+			c, err := cache.New(mode.of(client), "/r")
 			require.NoError(t, err)
 			defer c.Close()
 			for range 3 {
@@ -256,7 +256,7 @@ func TestSyncEndsWhileANodeComesAndGoes(t *testing.T) {
 // TestSyncsDoNotHoldUpEachOther has one begin every few milliseconds, while a node is read that must not be read, and one that
 // is gone.
 func TestSyncsDoNotHoldUpEachOther(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		synctest.Test(t, func(t *testing.T) {
 			server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(20*time.Millisecond))
 			bed, dial := testbed.On(server), framework.WithDialer(server.DialContext)
@@ -264,7 +264,7 @@ func TestSyncsDoNotHoldUpEachOther(t *testing.T) {
 			create(t, owner, "/r", "/r/x")
 			_, err := owner.Create(testbed.Context(t), "/r/secret", nil, framework.ACL(zk.DigestACL(zk.PermAll, "owner", "secret")))
 			require.NoError(t, err)
-			c, err := cache.New(subject, "/r", opts...)
+			c, err := cache.New(mode.of(subject), "/r")
 			require.NoError(t, err)
 			defer c.Close()
 			require.NoError(t, c.Sync(t.Context()))
@@ -292,12 +292,12 @@ func TestSyncsDoNotHoldUpEachOther(t *testing.T) {
 
 // CURATOR-476: a child that dies between the list and the read does not hold up the load.
 func TestChildThatDiesBetweenListAndRead(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		server := zktest.NewServer(t)
 		subject, other, of := pair(t, server)
 		create(t, other, "/r", "/r/a", "/r/b")
 		gate := server.Block(zktest.OnOp(zktest.OpGetData), zktest.OnPath("/r/a"), of)
-		c := open(t, subject, "/r", opts...)
+		c := open(t, mode.of(subject), "/r")
 		testbed.Receive(t, gate.Arrived(), "the read of the child")
 		remove(t, other, "/r/a")
 		gate.Open()
@@ -308,7 +308,7 @@ func TestChildThatDiesBetweenListAndRead(t *testing.T) {
 
 // TestNamesThatNoClientMayUseDoNotHoldUpTheLoad: the requests for them never leave the client, or are refused for good.
 func TestNamesThatNoClientMayUseDoNotHoldUpTheLoad(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		for name, more := range map[string][]cache.Option{"with data": nil, "without": {cache.WithoutData()}} {
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -318,7 +318,7 @@ func TestNamesThatNoClientMayUseDoNotHoldUpTheLoad(t *testing.T) {
 					server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
 						return bytes.ReplaceAll(bytes.ReplaceAll(answer, []byte("cc"), []byte("..")), []byte("dd"), []byte("d\x7f"))
 					}, zktest.OnOp(zktest.OpGetChildren2))
-					c, err := cache.New(client, "/r", append(opts, more...)...)
+					c, err := cache.New(mode.of(client), "/r", more...)
 					require.NoError(t, err)
 					defer c.Close()
 					require.NoError(t, c.Sync(testbed.Context(t)))
@@ -335,7 +335,7 @@ func TestNamesThatNoClientMayUseDoNotHoldUpTheLoad(t *testing.T) {
 
 // CURATOR-240, -312, -729: a permission that is denied makes no busy loop, and is noticed when it is given.
 func TestDeniedPermissionIsTriedAgainSeldom(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		synctest.Test(t, func(t *testing.T) {
 			server := zktest.NewServer(t, zktest.WithInMemory())
 			bed := testbed.On(server)
@@ -346,7 +346,7 @@ func TestDeniedPermissionIsTriedAgainSeldom(t *testing.T) {
 			_, err := owner.SetACL(testbed.Context(t), "/r/closed", mine, -1)
 			require.NoError(t, err)
 
-			c := load(t, subject, "/r", opts...)
+			c := load(t, mode.of(subject), "/r")
 			require.Equal(t, []string{"/r=/r", "/r/open=/r/open"}, show(c))
 			fresh, _ := c.Current()
 			require.True(t, fresh, "what must not be read is left out")
@@ -376,7 +376,7 @@ func TestDeniedPermissionIsTriedAgainSeldom(t *testing.T) {
 // node then. That the node can be read later has no event either, but later changes to it and below it have. Standard watches
 // have events for the list.
 func TestNodeThatWasMadeInSecretIsFound(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		for name, change := range map[string]func(t *testing.T, owner *framework.Client){
 			"when it changes":                func(t *testing.T, owner *framework.Client) { set(t, owner, "/r/p/x", "/r/p/x") },
 			"when a child of it is made":     func(t *testing.T, owner *framework.Client) { create(t, owner, "/r/p/x/y") },
@@ -384,14 +384,14 @@ func TestNodeThatWasMadeInSecretIsFound(t *testing.T) {
 			"when something below it goes":   func(t *testing.T, owner *framework.Client) { remove(t, owner, "/r/p/x/z") },
 		} {
 			for _, root := range []string{"/r", "/r/p/x"} {
-				if root == "/r/p/x" && len(opts) > 0 {
+				if root == "/r/p/x" && mode == standardWatches {
 					continue // a standard watch for a missing node is used up by a creation that has no event
 				}
 				t.Run(name+", root "+root, func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						_, subject, owner, mine := ownership(t)
 						create(t, owner, "/r/p")
-						c := load(t, subject, root, opts...)
+						c := load(t, mode.of(subject), root)
 						for _, path := range []string{"/r/p/x", "/r/p/x/z"} {
 							_, err := owner.Create(testbed.Context(t), path, []byte(path), framework.ACL(mine))
 							require.NoError(t, err)
@@ -416,11 +416,11 @@ func TestNodeThatWasMadeInSecretIsFound(t *testing.T) {
 // TestNodeThatIsOpenedAgainIsFollowed has the list of a node change while the client may not read it. That uses its standard watch up,
 // and has no event.
 func TestNodeThatIsOpenedAgainIsFollowed(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		synctest.Test(t, func(t *testing.T) {
 			server, subject, owner, mine := ownership(t)
 			create(t, owner, "/r", "/r/x")
-			c := load(t, subject, "/r", opts...)
+			c := load(t, mode.of(subject), "/r")
 			session, err := subject.Session(testbed.Context(t))
 			require.NoError(t, err)
 			gate := server.Block(zktest.OnOp(zktest.OpGetData), zktest.OnSession(session.ID()))
@@ -445,11 +445,11 @@ func TestNodeThatIsOpenedAgainIsFollowed(t *testing.T) {
 
 // TestNodeThatWentInSecretIsFollowedInItsNextLife has a node be deleted that the client may not read, and be made again for all.
 func TestNodeThatWentInSecretIsFollowedInItsNextLife(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		synctest.Test(t, func(t *testing.T) {
 			_, subject, owner, mine := ownership(t)
 			create(t, owner, "/r", "/r/x")
-			c := load(t, subject, "/r", opts...)
+			c := load(t, mode.of(subject), "/r")
 			_, err := owner.SetACL(testbed.Context(t), "/r/x", mine, -1)
 			require.NoError(t, err)
 			remove(t, owner, "/r/x")
@@ -466,11 +466,11 @@ func TestNodeThatWentInSecretIsFollowedInItsNextLife(t *testing.T) {
 }
 
 func TestMissingRootMakesNoRequests(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		synctest.Test(t, func(t *testing.T) {
 			server := zktest.NewServer(t, zktest.WithInMemory())
 			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
-			c := load(t, client, "/no/such/node", opts...)
+			c := load(t, mode.of(client), "/no/such/node")
 			server.ResetCounts()
 			time.Sleep(time.Hour)
 			for op, n := range server.Requests().Requests {
@@ -483,13 +483,13 @@ func TestMissingRootMakesNoRequests(t *testing.T) {
 
 // TestAChangeWhileTheChildrenAreListedIsRead has a node change between the two requests of a read.
 func TestAChangeWhileTheChildrenAreListedIsRead(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		synctest.Test(t, func(t *testing.T) {
 			server := zktest.NewServer(t, zktest.WithInMemory())
 			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
 			create(t, client, "/r", "/r/p", "/r/p/x")
 			gate := server.Block(zktest.OnOp(zktest.OpGetChildren2), zktest.OnPath("/r/p"))
-			c, err := cache.New(client, "/r", opts...)
+			c, err := cache.New(mode.of(client), "/r")
 			require.NoError(t, err)
 			defer c.Close()
 			testbed.Receive(t, gate.Arrived(), "the list")
@@ -515,7 +515,7 @@ func TestAChangeWhileTheChildrenAreListedIsRead(t *testing.T) {
 
 // TestARootThatComesAndGoesWhileItIsAskedForIsFollowed has each request of the cache for a missing root be held back.
 func TestARootThatComesAndGoesWhileItIsAskedForIsFollowed(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		for _, op := range []zktest.Op{zktest.OpGetData, zktest.OpExists} {
 			for _, goes := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%v, goes: %t", op, goes), func(t *testing.T) {
@@ -523,7 +523,7 @@ func TestARootThatComesAndGoesWhileItIsAskedForIsFollowed(t *testing.T) {
 						server := zktest.NewServer(t, zktest.WithInMemory())
 						client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
 						gate := server.Block(zktest.OnOp(op), zktest.OnPath("/r"))
-						c, err := cache.New(client, "/r", opts...)
+						c, err := cache.New(mode.of(client), "/r")
 						require.NoError(t, err)
 						defer c.Close()
 						synctest.Wait()
@@ -553,7 +553,7 @@ func TestARootThatComesAndGoesWhileItIsAskedForIsFollowed(t *testing.T) {
 
 // CURATOR-319: a cache writes nothing, whatever happens.
 func TestCacheWritesNothing(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 			subject, other := client(), client()
 			session, err := other.Session(testbed.Context(t))
@@ -576,7 +576,7 @@ func TestCacheWritesNothing(t *testing.T) {
 			})
 			defer stop()
 			create(t, other, "/r", "/r/a")
-			c := load(t, subject, "/r", opts...)
+			c := load(t, mode.of(subject), "/r")
 			remove(t, other, "/r/a", "/r")
 			require.NoError(t, c.Sync(testbed.Context(t)))
 			server.CutConnections()
@@ -660,13 +660,13 @@ func TestCloseEndsASyncThatTheServerDoesNotAnswer(t *testing.T) {
 
 // TestNodesThatAreGoneLeaveNoWatches has nodes go while the cache follows them, and while there is no connection.
 func TestNodesThatAreGoneLeaveNoWatches(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		for name, more := range map[string][]cache.Option{"with data": nil, "without": {cache.WithoutData()}} {
 			t.Run(name, func(t *testing.T) {
 				server := zktest.NewServer(t)
 				subject, other, of := pair(t, server)
 				create(t, other, "/r")
-				c := load(t, subject, "/r", append(opts, more...)...)
+				c := load(t, mode.of(subject), "/r", more...)
 				watches := server.WatchCount()
 				nodes := []string{"/r/a", "/r/a/x", "/r/b", "/r/c"}
 				for range 3 {
@@ -693,14 +693,14 @@ func TestNodesThatAreGoneLeaveNoWatches(t *testing.T) {
 
 // TestNodeThatGoesBeforeItIsReadLeavesNoWatch has a node be in a list, and be gone when it is read.
 func TestNodeThatGoesBeforeItIsReadLeavesNoWatch(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		for name, more := range map[string][]cache.Option{"with data": nil, "without": {cache.WithoutData()}} {
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					server := zktest.NewServer(t, zktest.WithInMemory())
 					client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
 					require.NoError(t, server.Create("/r", nil))
-					c := load(t, client, "/r", append(opts, more...)...)
+					c := load(t, mode.of(client), "/r", more...)
 					watches := server.WatchCount()
 					for range 3 {
 						gate := server.Block(zktest.OnOp(zktest.OpGetData, zktest.OpExists), zktest.OnPath("/r/x"))
@@ -718,9 +718,9 @@ func TestNodeThatGoesBeforeItIsReadLeavesNoWatch(t *testing.T) {
 }
 
 func TestCacheEndsWithItsClient(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		client := testbed.InProcess(t).Client(t)
-		c := load(t, client, "/r", opts...)
+		c := load(t, mode.of(client), "/r")
 		require.NoError(t, client.Close())
 		testbed.Eventually(t, func() bool { return c.Err() != nil }, "the end")
 		for _, err := range c.Changes(testbed.Context(t)) {
@@ -736,13 +736,13 @@ func TestCacheEndsWithItsClient(t *testing.T) {
 // TestSyncOutlastsAServerThatRefusesCredentials has the connection end during a Sync, and the client's credentials be refused for a
 // moment after that.
 func TestSyncOutlastsAServerThatRefusesCredentials(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		synctest.Test(t, func(t *testing.T) {
 			server := zktest.NewServer(t, zktest.WithInMemory())
 			refuses := testbed.RefuseCredentials(server)
 			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))
 			create(t, client, "/r")
-			c := load(t, client, "/r", opts...)
+			c := load(t, mode.of(client), "/r")
 			gate := server.Block(zktest.OnOp(zktest.OpMulti))
 			synced := make(chan error, 1)
 			go func() { synced <- c.Sync(testbed.Context(t)) }()

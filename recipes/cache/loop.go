@@ -113,15 +113,13 @@ func (l *loop) post(do func()) { l.inbox.Set(func(all *[]func()) { *all = append
 // watch sets the watch, or has the reads set standard watches if the server has no others.
 func (l *loop) watch() (remove func(), err error) {
 	event := func(e zk.Event) { l.post(func() { l.event(e) }) }
-	if !l.c.cfg.standard {
-		mode := engine.Tree
-		if l.c.cfg.depth == 0 {
-			mode = engine.Node
-		}
-		err = engine.Ask(l.c.ctx, func(done func(error)) { remove = l.link.Watch(l.c.Path(), mode, event, done) })
-		if !errors.Is(err, framework.ErrWatchUnsupported) {
-			return remove, err
-		}
+	mode := engine.Tree
+	if l.c.cfg.depth == 0 {
+		mode = engine.Node
+	}
+	err = engine.Ask(l.c.ctx, func(done func(error)) { remove = l.link.Watch(l.c.Path(), mode, event, done) })
+	if !errors.Is(err, framework.ErrWatchUnsupported) {
+		return remove, err
 	}
 	l.oneShot = true
 	l.link, remove = l.link.Watched(event)

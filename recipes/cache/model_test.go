@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -51,7 +52,7 @@ func TestModel(t *testing.T) { // CUR-CCH-18
 type world struct {
 	members []*zktest.Server
 	cluster *zktest.Cluster // nil if there is one server
-	dial    framework.DialFunc
+	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	expire  func(id int64) error
 }
 
@@ -88,10 +89,10 @@ func modelRun(t *testing.T, w *world, seed uint64) {
 	withoutB := func(path string) bool { return !strings.Contains(path, "b") }
 	subjects := []*subject{
 		{name: "tree", holds: everything},
-		{name: "standard watches", holds: everything, opts: []cache.Option{cache.StandardWatches()}},
+		{name: "standard watches", holds: everything, mode: standardWatches},
 		{name: "another tree", holds: everything},
 		{name: "children", holds: func(path string) bool { return strings.Count(path, "/") <= 2 }, opts: []cache.Option{cache.WithDepth(1)}},
-		{name: "node", holds: func(path string) bool { return path == "/r" }, opts: []cache.Option{cache.WithDepth(0), cache.StandardWatches()}},
+		{name: "node", holds: func(path string) bool { return path == "/r" }, mode: standardWatches, opts: []cache.Option{cache.WithDepth(0)}},
 		{name: "filter", holds: withoutB, opts: []cache.Option{cache.WithFilter(withoutB)}},
 	}
 	for n, s := range subjects {
@@ -231,6 +232,7 @@ func (w *world) troubleMembers(t *testing.T, m *zktest.Server, r *rand.Rand) {
 type subject struct {
 	name  string
 	holds func(path string) bool // what belongs into it
+	mode  watchMode              // zero: a persistent watch
 	opts  []cache.Option
 	cache *cache.Cache
 
@@ -239,7 +241,7 @@ type subject struct {
 }
 
 func (s *subject) begin(t *testing.T, client *framework.Client) {
-	s.cache, s.copied = open(t, client, "/r", s.opts...), make(map[string]cache.Node)
+	s.cache, s.copied = open(t, s.mode.of(client), "/r", s.opts...), make(map[string]cache.Node)
 	var wg sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.Background())
 	wg.Go(func() { s.replay(ctx, t) })

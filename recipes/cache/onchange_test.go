@@ -15,15 +15,15 @@ import (
 )
 
 func TestOnChangeGetsEachChangeBeforeSyncReturns(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		client := testbed.InProcess(t).Client(t)
 		create(t, client, "/r", "/r/a")
 		var seen []string
-		c := load(t, client, "/r", append(opts, cache.WithoutData(), cache.OnChange(func(ch cache.Change) {
+		c := load(t, mode.of(client), "/r", cache.WithoutData(), cache.OnChange(func(ch cache.Change) {
 			seen = append(seen, fmt.Sprintf("%v %s=%s", ch.Kind, ch.Path, ch.New.Data))
 			require.Nil(t, ch.Old.Data)
 			require.Equal(t, ch.Kind != cache.Created, ch.Old.Path != "")
-		}))...)
+		}))
 		want := func(changes ...string) {
 			t.Helper()
 			require.NoError(t, c.Sync(testbed.Context(t)))
@@ -62,15 +62,15 @@ func TestOnChangeWithDataHasTheOldOnesToo(t *testing.T) {
 
 // Whoever applies all changes has the tree, with its data, whatever request fails.
 func TestWhatOnChangeGotIsTheTree(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 			create(t, s.Other, "/r", "/r/a", "/r/b", "/r/b/x")
 			got := map[string]string{}
-			c := load(t, s.Subject, "/r", append(opts, cache.WithoutData(), cache.OnChange(func(ch cache.Change) {
+			c := load(t, mode.of(s.Subject), "/r", cache.WithoutData(), cache.OnChange(func(ch cache.Change) {
 				if delete(got, ch.Path); ch.Kind != cache.Deleted {
 					got[ch.Path] = string(ch.New.Data)
 				}
-			}))...)
+			}))
 			want := map[string]string{"/r": "/r", "/r/a": "/r/a", "/r/b": "/r/b", "/r/b/x": "/r/b/x"}
 			require.Equal(t, want, got)
 			set(t, s.Other, "/r/b/x", "new")
@@ -87,14 +87,14 @@ func TestWhatOnChangeGotIsTheTree(t *testing.T) {
 
 // OnChange needs the data: a server of before 3.9 would give the stat.
 func TestOnChangeDoesNotGetANodeThatMayNotBeRead(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		synctest.Test(t, func(t *testing.T) {
 			_, subject, owner, mine := ownership(t, zktest.WithVersion(zktest.V3_8))
 			create(t, owner, "/r")
 			_, err := owner.Create(testbed.Context(t), "/r/secret", nil, framework.ACL(mine))
 			require.NoError(t, err)
 			var seen []string
-			c, err := cache.New(subject, "/r", append(opts, cache.WithoutData(), cache.OnChange(func(ch cache.Change) { seen = append(seen, ch.Path) }))...)
+			c, err := cache.New(mode.of(subject), "/r", cache.WithoutData(), cache.OnChange(func(ch cache.Change) { seen = append(seen, ch.Path) }))
 			require.NoError(t, err)
 			defer c.Close()
 			require.NoError(t, c.Sync(testbed.Context(t)))

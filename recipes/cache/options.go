@@ -1,9 +1,6 @@
 package cache
 
-import (
-	"github.com/gocurator/curator/internal/engine"
-	"github.com/gocurator/curator/internal/opt"
-)
+import "github.com/gocurator/curator/internal/opt"
 
 // Option configures a [Cache]. [New] refuses bad values with [framework.ErrBadArgument].
 type Option func(*config) error
@@ -13,10 +10,7 @@ type config struct {
 	filter      func(path string) bool
 	withoutData bool
 	onChange    func(Change) // nil: nobody is called
-	standard    bool         // see [engine.StandardWatches]
 }
-
-func init() { engine.StandardWatches = Option(opt.Set(func(c *config) { c.standard = true })) }
 
 // WithDepth limits the copy to n levels below the root of the cache: 0 is the root alone, 1 the root and its children. n must not be
 // negative. The default is no limit.

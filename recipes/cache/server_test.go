@@ -18,7 +18,6 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
-	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -118,11 +117,11 @@ func TestRootThatChangesInEveryWayFast(t *testing.T) {
 
 // Netflix#177: few reads for many changes of a node.
 func TestBurstOfChangesOfOneNodeIsAHandfulOfReads(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		server := zktest.NewServer(t)
 		subject, other, _ := pair(t, server)
 		create(t, other, "/r")
-		c := load(t, subject, "/r", opts...)
+		c := load(t, mode.of(subject), "/r")
 		before := c.Stats().Reads
 		const changes = 10_000
 		burst(t, other, "/r", changes)

@@ -31,7 +31,7 @@ func nextValue(t *testing.T, next chan cache.ValueChange[limits], path string) c
 }
 
 func TestBadValueIsReportedAndTheLastGoodOneKept(t *testing.T) {
-	eachMode(t, func(t *testing.T, opts []cache.Option) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
 		client := testbed.InProcess(t).Client(t)
 		ctx := testbed.Context(t)
 		write := func(path, data string) {
@@ -41,7 +41,7 @@ func TestBadValueIsReportedAndTheLastGoodOneKept(t *testing.T) {
 		write("/r", "")
 		write("/r/a", `{"Rate": 1}`)
 		write("/r/b", `{`)
-		c := load(t, client, "/r", opts...)
+		c := load(t, mode.of(client), "/r")
 		values, err := cache.NewValues(c, cache.JSON[limits])
 		require.NoError(t, err)
 

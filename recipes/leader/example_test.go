@@ -11,6 +11,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/zktest"
 )
@@ -239,7 +240,7 @@ func ExampleAsSelector() {
 			return err
 		}
 		_, err = m.TryAcquire(ctx)
-		fmt.Println("the mutex is held:", errors.Is(err, mutex.ErrNotAcquired))
+		fmt.Println("the mutex is held:", errors.Is(err, lock.ErrNotAcquired))
 		return nil
 	})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
 )
 
@@ -84,7 +85,7 @@ func selectorIsAMutex(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, err)
 	term := campaign(t, e)
 	_, err = m.TryAcquire(testbed.Context(t))
-	require.ErrorIs(t, err, mutex.ErrNotAcquired)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	require.NoError(t, term.Release())
 	require.NoError(t, m.Do(testbed.Context(t), func(context.Context) error { return nil }))
 }

@@ -9,6 +9,13 @@ import (
 	"github.com/gocurator/curator/recipes/internal/queue"
 )
 
+// Locker is a lock that can be combined with others (package multilock) or made revocable (package revocable): a [Queue], a
+// mutex.Mutex, either side of an rwlock.Lock, or a semaphore.Semaphore.
+type Locker interface {
+	Acquire(ctx context.Context) (*Hold, error)
+	TryAcquire(ctx context.Context) (*Hold, error)
+}
+
 // Queue is a queue for the leases at one path. All contenders, in this process and others, must use the same
 // name, driver and number of leases. What a holder has is a [Hold]; a Queue need not be closed.
 //

@@ -5,7 +5,7 @@
 // combine some of the same locks must give them in the same order. Otherwise two of them can wait for each
 // other for ever.
 //
-// A multilock is not a [Locker], since its holder has several holds: write New(a, b, c), not New(a, New(b, c)).
+// A multilock is not a [lock.Locker], since its holder has several holds: write New(a, b, c), not New(a, New(b, c)).
 // To make it revocable, call revocable.Watch with each of [lock.Group.Holds].
 //
 // # What it promises
@@ -32,25 +32,18 @@ import (
 	"github.com/gocurator/curator/recipes/lock"
 )
 
-// Locker is a lock that can be combined with others: a mutex.Mutex, either side of an rwlock.Lock, a
-// semaphore.Semaphore or a lock.Queue.
-type Locker interface {
-	Acquire(ctx context.Context) (*lock.Hold, error)
-	TryAcquire(ctx context.Context) (*lock.Hold, error)
-}
-
 // Lock is several locks as one. It has no state and is safe for concurrent use.
 type Lock struct {
-	locks []Locker
+	locks []lock.Locker
 }
 
 // New combines locks, which may be of any kind and of different clients. Nothing is sent. It needs at least one
 // lock, none nil, and none twice: otherwise the error is [framework.ErrBadArgument].
-func New(locks ...Locker) (*Lock, error) {
+func New(locks ...lock.Locker) (*Lock, error) {
 	if len(locks) == 0 {
 		return nil, badArgument("no locks")
 	}
-	seen := make(map[Locker]bool)
+	seen := make(map[lock.Locker]bool)
 	for i, l := range locks {
 		if l == nil {
 			return nil, badArgument("lock %d is nil", i)
@@ -74,13 +67,13 @@ func badArgument(format string, args ...any) error {
 // [lock.Queue.Acquire]). Errors are those of the locks. If a lock is lost while Acquire waits for another, the error is
 // the cause of that loss, with the path of the lost node. With the context of a hold of some of the locks, it re-enters those that allow it.
 func (l *Lock) Acquire(ctx context.Context) (*lock.Group, error) {
-	return l.all(ctx, "acquire", Locker.Acquire)
+	return l.all(ctx, "acquire", lock.Locker.Acquire)
 }
 
 // TryAcquire is Acquire without waiting: the error is [lock.ErrNotAcquired] if somebody else holds one of the
 // locks.
 func (l *Lock) TryAcquire(ctx context.Context) (*lock.Group, error) {
-	return l.all(ctx, "try", Locker.TryAcquire)
+	return l.all(ctx, "try", lock.Locker.TryAcquire)
 }
 
 // Do acquires, calls f and releases. f's context ends when one of the locks may no longer be ours, and when ctx
@@ -94,7 +87,7 @@ func (l *Lock) Do(ctx context.Context, f func(ctx context.Context) error) error 
 }
 
 // all acquires one lock after the other.
-func (l *Lock) all(ctx context.Context, op string, acquire func(Locker, context.Context) (*lock.Hold, error)) (*lock.Group, error) {
+func (l *Lock) all(ctx context.Context, op string, acquire func(lock.Locker, context.Context) (*lock.Hold, error)) (*lock.Group, error) {
 	waiting, lost := context.WithCancelCause(ctx)
 	defer lost(nil)
 	lossOf := func(h *queue.Hold) error { return &framework.OpError{Op: op, Path: h.Path(), Err: h.Err()} }

@@ -40,7 +40,7 @@ func TestMultiLock(t *testing.T) {
 }
 
 // three makes a mutex, a write lock and a semaphore below path, and one lock of them.
-func three(t *testing.T, client *framework.Client, path string) (*multilock.Lock, []multilock.Locker) {
+func three(t *testing.T, client *framework.Client, path string) (*multilock.Lock, []lock.Locker) {
 	t.Helper()
 	m, err := mutex.New(client, path+"-a")
 	require.NoError(t, err)
@@ -48,14 +48,14 @@ func three(t *testing.T, client *framework.Client, path string) (*multilock.Lock
 	require.NoError(t, err)
 	s, err := semaphore.New(client, path+"-c", 1)
 	require.NoError(t, err)
-	locks := []multilock.Locker{m, rw.Write(), s}
+	locks := []lock.Locker{m, rw.Write(), s}
 	l, err := multilock.New(locks...)
 	require.NoError(t, err)
 	return l, locks
 }
 
 // free checks that each lock can be had.
-func free(t *testing.T, locks []multilock.Locker) {
+func free(t *testing.T, locks []lock.Locker) {
 	t.Helper()
 	for _, l := range locks {
 		h, err := l.Acquire(testbed.Context(t))
@@ -185,7 +185,7 @@ func reenters(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, outer.Release())
 	require.NoError(t, inner.Err(), "the leases are held until both are released")
 	require.NoError(t, inner.Release())
-	free(t, []multilock.Locker{a, b})
+	free(t, []lock.Locker{a, b})
 }
 
 func guards(t *testing.T, bed *testbed.Bed) {
@@ -226,7 +226,7 @@ func TestBadArguments(t *testing.T) {
 	require.NoError(t, err)
 	rw, err := rwlock.New(client, "/b")
 	require.NoError(t, err)
-	for name, locks := range map[string][]multilock.Locker{
+	for name, locks := range map[string][]lock.Locker{
 		"none": nil, "nil": {m, nil}, "twice": {m, m},
 		"a read side twice": {rw.Read(), m, rw.Read()}, "a write side twice": {rw.Write(), rw.Write()},
 	} {
@@ -241,7 +241,7 @@ func TestLockThatCannotBeCompared(t *testing.T) {
 	m, err := mutex.New(testbed.InProcess(t).Client(t), "/a")
 	require.NoError(t, err)
 	_, err = multilock.New(struct {
-		multilock.Locker
+		lock.Locker
 		any
 	}{m, []int{1}})
 	require.NoError(t, err)
@@ -249,7 +249,7 @@ func TestLockThatCannotBeCompared(t *testing.T) {
 
 // noting remembers its last hold.
 type noting struct {
-	multilock.Locker
+	lock.Locker
 	hold *lock.Hold
 }
 
@@ -260,7 +260,7 @@ func (n *noting) Acquire(ctx context.Context) (hold *lock.Hold, err error) {
 
 // then calls f when it has acquired.
 type then struct {
-	multilock.Locker
+	lock.Locker
 	f func()
 }
 
@@ -302,7 +302,7 @@ func TestLocksBeforeOneThatFailsAreReleased(t *testing.T) { // CUR-MUL-02, -06
 		there, _, err := client.Exists(ctx, "/c")
 		require.NoError(t, err)
 		require.False(t, there, "the third was not asked")
-		free(t, []multilock.Locker{a})
+		free(t, []lock.Locker{a})
 	}
 }
 
@@ -343,7 +343,7 @@ func TestLockThatIsLostAtTheEndIsNotReturned(t *testing.T) {
 		require.ErrorIs(t, err, lock.ErrNodeDeleted)
 		testbed.OneOp(t, err, "acquire", first.hold.Path())
 	}
-	free(t, []multilock.Locker{a, b})
+	free(t, []lock.Locker{a, b})
 }
 
 func Example() {
@@ -398,14 +398,14 @@ func TestGroupReentersByItsOwnHolds(t *testing.T) {
 	require.NoError(t, middle.Release())
 	require.NoError(t, inner.Err())
 	require.NoError(t, inner.Release())
-	free(t, []multilock.Locker{a, b})
+	free(t, []lock.Locker{a, b})
 }
 
 // TestManyLocksTakeNoLongerThanOneByOne: with contexts that look for a value twice, 64 locks would take for ever.
 func TestManyLocksTakeNoLongerThanOneByOne(t *testing.T) {
 	ctx := testbed.Context(t)
 	client := testbed.InProcess(t).Client(t)
-	var locks []multilock.Locker
+	var locks []lock.Locker
 	for i := range 64 {
 		m, err := mutex.New(client, fmt.Sprintf("/lock-%d", i))
 		require.NoError(t, err)

@@ -26,7 +26,7 @@ func TestManyLocksAreGivenUpAsSoonAsOne(t *testing.T) {
 		client, other := bed.Client(t, dial, framework.WithSessionTimeout(40*time.Second)), bed.Client(t, dial)
 		const last = 30
 		path := func(i int) string { return fmt.Sprintf("/lock-%d", i) }
-		var locks []multilock.Locker
+		var locks []lock.Locker
 		for i := range last + 1 {
 			m, err := mutex.New(client, path(i))
 			require.NoError(t, err)

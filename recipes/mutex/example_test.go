@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/zktest"
 )
@@ -53,8 +54,8 @@ func nightly(ctx context.Context, client *framework.Client) error {
 	fmt.Println("alone, with a token:", token > 0)
 
 	_, err = m.TryAcquire(ctx)
-	if errors.Is(err, mutex.ErrNotAcquired) {
-		fmt.Println("somebody else:", mutex.ErrNotAcquired)
+	if errors.Is(err, lock.ErrNotAcquired) {
+		fmt.Println("somebody else:", lock.ErrNotAcquired)
 	}
 	err = m.Do(hold.Context(), func(context.Context) error { return nil }) // re-enters
 	fmt.Println("from inside:", err)
@@ -80,7 +81,7 @@ func ExampleMutex_TryAcquire() {
 	}
 	if err := m.Do(ctx, func(context.Context) error { // somebody holds
 		hold, err := m.TryAcquire(ctx)
-		if errors.Is(err, mutex.ErrNotAcquired) {
+		if errors.Is(err, lock.ErrNotAcquired) {
 			fmt.Println("not now")
 			return nil
 		}

@@ -33,10 +33,6 @@ import (
 	"github.com/gocurator/curator/recipes/lock"
 )
 
-// ErrNotAcquired is [lock.ErrNotAcquired]: what TryAcquire returns if someone else holds, and what the error of
-// an Acquire that timed out behind others wraps.
-var ErrNotAcquired = lock.ErrNotAcquired
-
 // nodeName is Curator's name for the nodes of an InterProcessMutex.
 const nodeName = "lock-"
 
@@ -64,7 +60,7 @@ func New(client *framework.Client, path string, opts ...lock.Option) (*Mutex, er
 // of a hold of this Mutex it re-enters. After an error no node of ours stays. [lock.Queue.Acquire] has all errors.
 func (m *Mutex) Acquire(ctx context.Context) (*lock.Hold, error) { return m.queue.Acquire(ctx) }
 
-// TryAcquire is Acquire without waiting: the error is [ErrNotAcquired] if someone else holds.
+// TryAcquire is Acquire without waiting: the error is [lock.ErrNotAcquired] if someone else holds.
 func (m *Mutex) TryAcquire(ctx context.Context) (*lock.Hold, error) { return m.queue.TryAcquire(ctx) }
 
 // Do acquires, calls f and releases. f's context ends when the mutex may no longer be

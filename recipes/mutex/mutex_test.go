@@ -261,7 +261,7 @@ func tryLeavesNoTrace(t *testing.T, bed *testbed.Bed) {
 	hold, err := a.TryAcquire(testbed.Context(t))
 	require.NoError(t, err, "a path that does not exist yet is free")
 	_, err = b.TryAcquire(testbed.Context(t))
-	require.ErrorIs(t, err, mutex.ErrNotAcquired)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	testbed.CatchUp(t, clientB)
 	ps, err := b.Participants(testbed.Context(t))

@@ -12,7 +12,7 @@
 //
 // # Several locks
 //
-// A message goes to one node, and the holder of a multilock.Lock has several. So a multilock.Lock is not a [Locker]: call [Watch]
+// A message goes to one node, and the holder of a multilock.Lock has several. So a multilock.Lock is not a [lock.Locker]: call [Watch]
 // with each of [lock.Group.Holds]. Do the same for several leases of a semaphore.
 //
 // # What it promises
@@ -42,8 +42,8 @@ import (
 
 // The messages that holders understand.
 const (
-	MessageRevoke = "__REVOKE__" // Curator's
-	MessageUnlock = "unlock"     // of the ZooKeeper documentation
+	revokeMessage = "__REVOKE__" // Curator's, which we send
+	unlockMessage = "unlock"     // of the ZooKeeper documentation
 )
 
 // ErrRevoked is the cause of a hold's end if the holder was asked to release, did not, and its node was deleted. errors.Is finds
@@ -51,21 +51,14 @@ const (
 // alone.
 var ErrRevoked = fmt.Errorf("revoked: %w", lock.ErrNodeDeleted)
 
-// Locker is a lock that can be made revocable: a mutex.Mutex, either side of an rwlock.Lock, a semaphore.Semaphore or a
-// lock.Queue.
-type Locker interface {
-	Acquire(ctx context.Context) (*lock.Hold, error)
-	TryAcquire(ctx context.Context) (*lock.Hold, error)
-}
-
 // Lock is a lock whose holders can be asked to release. It has no state and is safe for concurrent use.
-type Lock struct{ locker Locker }
+type Lock struct{ locker lock.Locker }
 
 // New makes a lock revocable. Nothing is sent. The error is [framework.ErrBadArgument].
 //
 // The lock itself does not change. Contenders that use it without this package are in the same queue, but do not notice a
 // revocation.
-func New(locker Locker) (*Lock, error) {
+func New(locker lock.Locker) (*Lock, error) {
 	if locker == nil {
 		return nil, badArgument("nil lock")
 	}
@@ -153,4 +146,4 @@ func (h *Hold) watch() {
 	}
 }
 
-func understood(message string) bool { return message == MessageRevoke || message == MessageUnlock }
+func understood(message string) bool { return message == revokeMessage || message == unlockMessage }

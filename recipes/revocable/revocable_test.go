@@ -60,7 +60,7 @@ func newMutex(t *testing.T, client *framework.Client, path string, opts ...lock.
 	return m
 }
 
-func newLock(t *testing.T, locker revocable.Locker) *revocable.Lock {
+func newLock(t *testing.T, locker lock.Locker) *revocable.Lock {
 	t.Helper()
 	l, err := revocable.New(locker)
 	require.NoError(t, err)
@@ -170,7 +170,7 @@ func messages(t *testing.T, bed *testbed.Bed) {
 	ctx := testbed.Context(t)
 	client := bed.Client(t)
 	l := newLock(t, newMutex(t, client, testbed.Path(t)))
-	for _, message := range []string{revocable.MessageRevoke, revocable.MessageUnlock} {
+	for _, message := range []string{"__REVOKE__", "unlock"} {
 		hold := acquire(t, l)
 		for _, other := range []string{"", "UNLOCK", "unlock\n", "__REVOKE__ ", "hello"} {
 			_, err := client.Set(ctx, hold.Path(), []byte(other), -1)
@@ -178,10 +178,8 @@ func messages(t *testing.T, bed *testbed.Bed) {
 			settle(t, client, hold)
 			notAsked(t, hold)
 		}
-		require.NoError(t, revocable.Revoke(ctx, client, hold.Path(), revocable.WithMessage(message)))
-		data, _, err := client.Get(ctx, hold.Path())
+		_, err := client.Set(ctx, hold.Path(), []byte(message), -1)
 		require.NoError(t, err)
-		require.Equal(t, message, string(data))
 		asked(t, hold)
 		require.NoError(t, hold.Release())
 	}
@@ -189,7 +187,7 @@ func messages(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, revocable.Revoke(ctx, client, hold.Path()))
 	data, _, err := client.Get(ctx, hold.Path())
 	require.NoError(t, err)
-	require.Equal(t, "__REVOKE__", string(data), "Curator's by default")
+	require.Equal(t, "__REVOKE__", string(data), "Curator's")
 	require.NoError(t, hold.Release())
 }
 
@@ -271,7 +269,8 @@ func ownDataAreNoMessage(t *testing.T, bed *testbed.Bed) {
 	hold := acquire(t, newLock(t, newMutex(t, client, testbed.Path(t), lock.WithData([]byte("unlock")))))
 	settle(t, client, hold)
 	notAsked(t, hold)
-	require.NoError(t, revocable.Revoke(testbed.Context(t), client, hold.Path(), revocable.WithMessage("unlock")))
+	_, err := client.Set(testbed.Context(t), hold.Path(), []byte("unlock"), -1)
+	require.NoError(t, err)
 	asked(t, hold)
 	require.NoError(t, hold.Release())
 }
@@ -594,7 +593,7 @@ func TestBadArgumentsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	_, err = revocable.RevokeAll(ctx, client, nil)
 	assert.ErrorIs(t, err, framework.ErrBadArgument)
 	for name, opt := range map[string]revocable.Option{
-		"nil": nil, "negative grace": revocable.WithForce(-1), "message": revocable.WithMessage("hello"),
+		"nil": nil, "negative grace": revocable.WithForce(-1),
 	} {
 		assert.ErrorIs(t, revocable.Revoke(ctx, client, "/a", opt), framework.ErrBadArgument, name)
 		_, err = revocable.RevokeHolders(ctx, client, m, opt)

@@ -27,15 +27,8 @@ type Option func(*request) error
 
 // request is a revocation.
 type request struct {
-	message string
-	force   bool
-	grace   time.Duration
-}
-
-// WithMessage sets the message: [MessageRevoke], which is the default, or [MessageUnlock]. Any other is
-// [framework.ErrBadArgument], since no holder would understand it.
-func WithMessage(message string) Option {
-	return opt.Checked(understood(message), func(r *request) { r.message = message }, "message %q", message)
+	force bool
+	grace time.Duration
 }
 
 // WithForce deletes the nodes that are still there when grace has passed after the message. The call then returns when all are
@@ -138,7 +131,7 @@ func revokeSome(ctx context.Context, client *framework.Client, p Participants, o
 }
 
 func newRequest(client *framework.Client, opts []Option) (request, error) {
-	r := request{message: MessageRevoke}
+	var r request
 	if client == nil {
 		return r, fmt.Errorf("%w: nil client", framework.ErrBadArgument)
 	}
@@ -162,7 +155,7 @@ func (r request) ask(ctx context.Context, client *framework.Client, path string)
 		// Most likely the path of the lock itself, whose data must stay.
 		return fmt.Errorf("%w: not the node of a lock", framework.ErrBadArgument)
 	}
-	_, err = client.Set(ctx, path, []byte(r.message), -1)
+	_, err = client.Set(ctx, path, []byte(revokeMessage), -1)
 	return err
 }
 

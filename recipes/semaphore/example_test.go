@@ -7,6 +7,7 @@ import (
 	"log"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/semaphore"
 	"github.com/gocurator/curator/recipes/shared"
 	"github.com/gocurator/curator/zktest"
@@ -47,7 +48,7 @@ func query(ctx context.Context, client *framework.Client) error {
 
 	return pool.Do(ctx, func(context.Context) error { // another one
 		if _, err := pool.TryAcquire(ctx); err != nil {
-			fmt.Println("a third:", semaphore.ErrNotAcquired)
+			fmt.Println("a third:", lock.ErrNotAcquired)
 		}
 		if _, err := pool.AcquireN(ctx, 3); err != nil {
 			fmt.Println("three of two:", semaphore.ErrTooMany)
@@ -120,7 +121,7 @@ func ExampleSemaphore_AcquireN() {
 	defer leases.Release()
 	fmt.Println("got", len(leases.Holds()))
 	_, err = pool.TryAcquireN(ctx, 3)
-	fmt.Println("three more:", !errors.Is(err, semaphore.ErrNotAcquired))
+	fmt.Println("three more:", !errors.Is(err, lock.ErrNotAcquired))
 	// Output:
 	// got 3
 	// three more: false

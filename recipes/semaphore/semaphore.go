@@ -45,9 +45,6 @@ import (
 	"github.com/gocurator/curator/recipes/shared"
 )
 
-// ErrNotAcquired is [lock.ErrNotAcquired]: what the Try methods return if not enough leases are free, or if others wait.
-var ErrNotAcquired = lock.ErrNotAcquired
-
 // ErrTooMany means that AcquireN or TryAcquireN was called for more leases than the maximum, which can never succeed.
 var ErrTooMany = errors.New("too many leases")
 
@@ -136,12 +133,12 @@ func (s *Semaphore) AcquireN(ctx context.Context, n int) (*lock.Group, error) {
 	return s.group(ctx, "acquire", n, true)
 }
 
-// TryAcquire is Acquire without waiting: the error is [ErrNotAcquired] if no lease is free, or if others wait for one.
+// TryAcquire is Acquire without waiting: the error is [lock.ErrNotAcquired] if no lease is free, or if others wait for one.
 func (s *Semaphore) TryAcquire(ctx context.Context) (*lock.Hold, error) {
 	return s.one(ctx, "try", false)
 }
 
-// TryAcquireN is [Semaphore.AcquireN] without waiting: the error is [ErrNotAcquired] if fewer than n leases are free, or if
+// TryAcquireN is [Semaphore.AcquireN] without waiting: the error is [lock.ErrNotAcquired] if fewer than n leases are free, or if
 // others wait.
 func (s *Semaphore) TryAcquireN(ctx context.Context, n int) (*lock.Group, error) {
 	return s.group(ctx, "try", n, false)
@@ -216,7 +213,7 @@ func (s *Semaphore) acquire(ctx context.Context, op string, n int, mayWait bool)
 func (s *Semaphore) obtain(ctx context.Context, n int, mayWait bool) ([]*queue.Hold, error) {
 	return queue.Repeat(ctx, s.client, func() ([]*queue.Hold, error) {
 		holds, err := s.try(ctx, n)
-		if mayWait && errors.Is(err, ErrNotAcquired) {
+		if mayWait && errors.Is(err, lock.ErrNotAcquired) {
 			holds, err = s.wait(ctx, n)
 		}
 		return holds, err

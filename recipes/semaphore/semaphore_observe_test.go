@@ -11,6 +11,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/semaphore"
 	"github.com/gocurator/curator/zktest"
 )
@@ -45,7 +46,7 @@ func TestEachLeaseIsReportedOnce(t *testing.T) {
 		all, err := s.AcquireN(t.Context(), 2)
 		require.NoError(t, err)
 		_, err = s.TryAcquire(t.Context())
-		require.ErrorIs(t, err, semaphore.ErrNotAcquired)
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
 		next := start(t, t.Context(), s, 1, 1)
 		time.Sleep(time.Minute) // virtual time, which it waits
 		require.NoError(t, all.Release())

@@ -242,7 +242,7 @@ func sharedPath(t *testing.T, bed *testbed.Bed) {
 	contend(t, all, 3, 3, func(i int) int { return 1 + i%3 })
 	one, two, three := acquire(t, all[0]), acquire(t, all[1]), acquire(t, all[2])
 	_, err := all[3].TryAcquire(testbed.Context(t))
-	require.ErrorIs(t, err, semaphore.ErrNotAcquired)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	release(t, two)
 	release(t, acquire(t, all[3]), one, three)
 }
@@ -271,7 +271,7 @@ func ownMax(t *testing.T, bed *testbed.Bed) {
 	testbed.CatchUp(t, client)
 	for _, s := range []*semaphore.Semaphore{narrow, wide} {
 		_, err := s.TryAcquire(testbed.Context(t))
-		require.ErrorIs(t, err, semaphore.ErrNotAcquired)
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
 	}
 	require.NoError(t, one.Err())
 	release(t, one, two)
@@ -326,7 +326,7 @@ func allOrNone(t *testing.T, bed *testbed.Bed) {
 	require.Len(t, group.Holds(), 2)
 
 	_, err = other.TryAcquireN(testbed.Context(t), 2)
-	require.ErrorIs(t, err, semaphore.ErrNotAcquired)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	ctx, cancel := context.WithCancel(testbed.Context(t))
 	waiter := start(t, ctx, other, 2, 1)
 	cancel()
@@ -386,7 +386,7 @@ func tryLeavesNoTrace(t *testing.T, bed *testbed.Bed) {
 	_, before, err := client.Children(testbed.Context(t), path+"/leases")
 	require.NoError(t, err)
 	_, err = other.TryAcquire(testbed.Context(t))
-	require.ErrorIs(t, err, semaphore.ErrNotAcquired)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	_, after, err := client.Children(testbed.Context(t), path+"/leases")
 	require.NoError(t, err)
 	if before.Cversion != after.Cversion {
@@ -406,7 +406,7 @@ func tryDoesNotOvertake(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, err)
 	testbed.CatchUp(t, client)
 	_, err = s.TryAcquire(testbed.Context(t))
-	require.ErrorIs(t, err, semaphore.ErrNotAcquired, "both leases are free, but somebody is ahead")
+	require.ErrorIs(t, err, lock.ErrNotAcquired, "both leases are free, but somebody is ahead")
 	waiter := make(chan acquiring, 1)
 	go func() {
 		group, err := s.AcquireN(testbed.Context(t), 1)
@@ -430,7 +430,7 @@ func notReentrant(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, err)
 	require.NotEqual(t, one.Path(), two.Path())
 	_, err = s.TryAcquire(two.Context())
-	require.ErrorIs(t, err, semaphore.ErrNotAcquired)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	ctx, cancel := context.WithTimeout(two.Context(), 20*time.Millisecond)
 	defer cancel()
 	_, err = s.Acquire(ctx)
@@ -447,7 +447,7 @@ func doHolds(t *testing.T, bed *testbed.Bed) {
 	err := s.Do(testbed.Context(t), func(ctx context.Context) error {
 		inner = ctx
 		_, err := s.TryAcquire(t.Context())
-		assert.ErrorIs(t, err, semaphore.ErrNotAcquired)
+		assert.ErrorIs(t, err, lock.ErrNotAcquired)
 		return errors.Join(failure, ctx.Err())
 	})
 	require.ErrorIs(t, err, failure)
@@ -611,7 +611,7 @@ func holdersByData(t *testing.T, bed *testbed.Bed) {
 	first, second := acquire(t, one), acquire(t, two)
 	require.Equal(t, []string{"one", "two"}, holders())
 	_, err := three.TryAcquire(testbed.Context(t))
-	require.ErrorIs(t, err, semaphore.ErrNotAcquired)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	require.Equal(t, []string{"one", "two"}, holders())
 	release(t, second)
 	third := acquire(t, three)
@@ -629,7 +629,7 @@ func foreignChildren(t *testing.T, bed *testbed.Bed) {
 	}
 	hold := acquire(t, s)
 	_, err := s.TryAcquire(ctx)
-	require.ErrorIs(t, err, semaphore.ErrNotAcquired)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	release(t, hold)
 }
 
@@ -663,7 +663,7 @@ func lowering(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, two.Err())
 	release(t, one)
 	_, err := s.TryAcquire(ctx)
-	require.ErrorIs(t, err, semaphore.ErrNotAcquired, "one holds, and one may")
+	require.ErrorIs(t, err, lock.ErrNotAcquired, "one holds, and one may")
 	release(t, two)
 	release(t, acquire(t, s))
 }
@@ -676,9 +676,9 @@ func draining(t *testing.T, bed *testbed.Bed) {
 	testbed.CatchUp(t, client)
 	require.NoError(t, hold.Err())
 	_, err := s.TryAcquire(ctx)
-	require.ErrorIs(t, err, semaphore.ErrNotAcquired)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	_, err = s.TryAcquireN(ctx, 5)
-	require.ErrorIs(t, err, semaphore.ErrNotAcquired)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	waiter := start(t, ctx, s, 1, 1)
 	release(t, hold)
 	giveUp, cancel := context.WithCancel(ctx)
@@ -748,7 +748,7 @@ func notSet(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, err)
 	require.Zero(t, max)
 	_, err = s.TryAcquire(ctx)
-	require.ErrorIs(t, err, semaphore.ErrNotAcquired)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	waiter := start(t, ctx, s, 1, 1)
 	undecided(t, waiter)
 	require.NoError(t, count.Set(ctx, 7))

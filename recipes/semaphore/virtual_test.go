@@ -12,6 +12,7 @@ import (
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/semaphore"
 	"github.com/gocurator/curator/recipes/shared"
 	"github.com/gocurator/curator/retry"
@@ -66,7 +67,7 @@ func TestWaiterDoesNotHurryABusyServer(t *testing.T) {
 			client := bed.Client(t, framework.WithDialer(server.DialContext), framework.WithRetryPolicy(policy))
 			return sharedOn(t, client, "/pool", "/max", 1)
 		}
-		other, count := counted(retry.OneTime(time.Second))
+		other, count := counted(retry.NTimes(1, time.Second))
 		hold := acquire(t, other)
 		s, _ := counted(retry.Never())
 		waiter := start(t, t.Context(), s, 1, 1)
@@ -193,7 +194,7 @@ func TestPauseWithoutAServerSaysSo(t *testing.T) {
 		_, err = s.Acquire(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, zk.ErrNoServer)
-		require.NotErrorIs(t, err, semaphore.ErrNotAcquired)
+		require.NotErrorIs(t, err, lock.ErrNotAcquired)
 	})
 }
 

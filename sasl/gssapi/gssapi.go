@@ -47,24 +47,24 @@ import (
 	"os"
 	"strings"
 
-	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/sasl"
 )
 
 // Keytab logs in as principal with its key in a file. A principal is a name with a realm, alice@EXAMPLE.COM; without
 // one it has the default realm of krb5.conf.
-func Keytab(principal, file string, opts ...Option) framework.SASL {
+func Keytab(principal, file string, opts ...Option) sasl.Mechanism {
 	return build(principal, withKeytab(principal, file), opts)
 }
 
 // Password logs in as principal with its password, which is not sent. See [Keytab] for principals.
-func Password(principal, password string, opts ...Option) framework.SASL {
+func Password(principal, password string, opts ...Option) sasl.Mechanism {
 	return build(principal, withPassword(principal, password), opts)
 }
 
 // CredentialsCache uses the ticket that kinit has left in a file: for programs that a person runs. When that ticket has
 // expired, connections fail until there is another one in the file. The file may be named as in $KRB5CCNAME, FILE:/tmp/x;
 // caches that are not files cannot be used.
-func CredentialsCache(file string, opts ...Option) framework.SASL {
+func CredentialsCache(file string, opts ...Option) sasl.Mechanism {
 	file = strings.TrimPrefix(file, "FILE:")
 	return build(file, withCache(file), opts)
 }
@@ -92,7 +92,7 @@ func WithConfig(file string) Option {
 	return func(m *mechanism) { m.config = file }
 }
 
-// mechanism is a framework.SASL.
+// mechanism is a sasl.Mechanism.
 type mechanism struct {
 	who     string // logs in
 	service string

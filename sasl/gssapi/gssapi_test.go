@@ -15,10 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/gocurator/curator/admin"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/sasl"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,7 +40,7 @@ func TestOnARealServer(t *testing.T) {
 
 func testLogins(t *testing.T, r *realm) {
 	type login struct {
-		mechanism framework.SASL
+		mechanism sasl.Mechanism
 		user      string
 	}
 	logins := map[string]login{
@@ -55,9 +57,9 @@ func testLogins(t *testing.T, r *realm) {
 	for name, test := range logins {
 		t.Run("logs in with "+name, func(t *testing.T) {
 			t.Parallel()
-			who, err := r.client(t, test.mechanism).WhoAmI(testbed.Context(t))
+			who, err := admin.WhoAmI(testbed.Context(t), r.client(t, test.mechanism))
 			require.NoError(t, err)
-			require.Contains(t, who, framework.Identity{Scheme: "sasl", User: test.user})
+			require.Contains(t, who, admin.Identity{Scheme: "sasl", User: test.user})
 			if slices.Contains(kinds, name) {
 				require.Equal(t, etypeID.EtypeSupported(name), r.ticket(test.mechanism).key.KeyType)
 			}
@@ -67,7 +69,7 @@ func testLogins(t *testing.T, r *realm) {
 
 func testRefusals(t *testing.T, r *realm) {
 	for name, test := range map[string]struct {
-		mechanism framework.SASL
+		mechanism sasl.Mechanism
 		text      string
 	}{
 		"a wrong password":           {Password("bob@EXAMPLE.COM", "secret", r.options()...), "KDC_ERR_PREAUTH_FAILED"},
@@ -76,7 +78,7 @@ func testRefusals(t *testing.T, r *realm) {
 		"no such server":             {r.alice(WithHost(nil)), "zookeeper/127.0.0.1: the KDC refuses"},
 		"no such service":            {r.alice(WithService("kafka")), "kafka/zoo.test: the KDC refuses"},
 		"a key that the server lost": {r.alice(WithHost(named("other.test"))), "SASL GSSAPI: "},
-		"a password of DIGEST-MD5":   {framework.DigestMD5("bob", "secret"), "SASL DIGEST-MD5: "},
+		"a password of DIGEST-MD5":   {sasl.DigestMD5("bob", "secret"), "SASL DIGEST-MD5: "},
 	} {
 		t.Run("is refused with "+name, func(t *testing.T) {
 			t.Parallel()
@@ -121,9 +123,9 @@ func testExpiry(t *testing.T, r *realm) {
 	session, err := client.Session(testbed.Context(t))
 	require.NoError(t, err)
 	c.cut(t)
-	who, err := client.WhoAmI(testbed.Context(t))
+	who, err := admin.WhoAmI(testbed.Context(t), client)
 	require.NoError(t, err)
-	require.Contains(t, who, framework.Identity{Scheme: "sasl", User: "brief@EXAMPLE.COM"})
+	require.Contains(t, who, admin.Identity{Scheme: "sasl", User: "brief@EXAMPLE.COM"})
 	require.NoError(t, session.Err())
 	require.NotSame(t, first, r.ticket(mechanism))
 }
@@ -157,7 +159,7 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 	}
 	conf := WithConfig(file("krb5.conf", krb5conf("127.0.0.1:1", time.Minute)))
 	for name, test := range map[string]struct {
-		mechanism framework.SASL
+		mechanism sasl.Mechanism
 		text      string
 	}{
 		"no krb5.conf":      {Password("bob", "secret", WithConfig("/no/such.conf")), "/no/such.conf"},
@@ -191,7 +193,7 @@ func TestAPasswordIsNotInLogs(t *testing.T) {
 }
 
 // ticket is the one for the server.
-func (r *realm) ticket(m framework.SASL) *ticket {
+func (r *realm) ticket(m sasl.Mechanism) *ticket {
 	s := &m.(*mechanism).tickets
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/sasl"
 )
 
 // realm is a KDC and a ZooKeeper that serves only who has logged in there, each in a container.
@@ -98,16 +99,16 @@ func (r *realm) options(more ...Option) []Option {
 
 func (r *realm) keytab(user string) string { return filepath.Join(r.dir, user+".keytab") }
 
-func (r *realm) alice(more ...Option) framework.SASL {
+func (r *realm) alice(more ...Option) sasl.Mechanism {
 	return Keytab("alice@EXAMPLE.COM", r.keytab("alice"), r.options(more...)...)
 }
 
-func (r *realm) bob() framework.SASL {
+func (r *realm) bob() sasl.Mechanism {
 	return Password("bob@EXAMPLE.COM", "open sesame", r.options()...)
 }
 
 // client is connected. It logs in by mechanism.
-func (r *realm) client(t *testing.T, mechanism framework.SASL, opts ...framework.Option) *framework.Client {
+func (r *realm) client(t *testing.T, mechanism sasl.Mechanism, opts ...framework.Option) *framework.Client {
 	t.Helper()
 	client := r.connect(t, mechanism, opts...)
 	require.NoError(t, client.WaitConnected(testbed.Context(t)))
@@ -115,7 +116,7 @@ func (r *realm) client(t *testing.T, mechanism framework.SASL, opts ...framework
 }
 
 // connect returns a client that may not be connected yet.
-func (r *realm) connect(t *testing.T, mechanism framework.SASL, opts ...framework.Option) *framework.Client {
+func (r *realm) connect(t *testing.T, mechanism sasl.Mechanism, opts ...framework.Option) *framework.Client {
 	t.Helper()
 	client, err := framework.New([]string{r.address}, append([]framework.Option{framework.WithSASL(mechanism)}, opts...)...)
 	require.NoError(t, err)

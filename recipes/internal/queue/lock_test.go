@@ -344,10 +344,12 @@ func (badDriver) Decide([]string, string, int) (queue.Decision, error) {
 	return queue.Decision{}, assert.AnError
 }
 
+type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+
 // frozenLink lets a test freeze the connection of one client, in both directions, without
 // closing it.
 type frozenLink struct {
-	dial framework.DialFunc
+	dial dialFunc
 
 	mu     sync.Mutex // guards what follows
 	frozen bool
@@ -415,7 +417,7 @@ func TestHolderIsNotifiedBeforeTheNextOneCanHold(t *testing.T) { // CURATOR-206,
 					server := zktest.NewServer(t, zktest.WithInMemory())
 					link := &frozenLink{dial: server.DialContext}
 					defer link.close()
-					client := func(dial framework.DialFunc) *framework.Client {
+					client := func(dial dialFunc) *framework.Client {
 						c, err := framework.New([]string{server.Addr()},
 							framework.WithDialer(dial),
 							framework.WithSessionTimeout(timeout),

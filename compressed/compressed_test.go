@@ -1,4 +1,4 @@
-package framework_test
+package compressed_test
 
 import (
 	"bytes"
@@ -7,16 +7,20 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
+	"github.com/gocurator/curator/compressed"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
 func TestCompressedNodesHoldGzip(t *testing.T) {
 	server := zktest.NewServer(t)
-	client := newClient(t, server, framework.WithNamespace("ns"), framework.WithDefaultData([]byte("default")))
-	view, ctx := client.Compressed(), testbed.Context(t)
+	client := testbed.On(server).Client(t, framework.WithNamespace("ns"), framework.WithDefaultData([]byte("default")))
+	ctx := testbed.Context(t)
 	stored := func(path string) string {
 		data, _, err := client.Get(ctx, path)
 		require.NoError(t, err)
@@ -34,37 +38,37 @@ func TestCompressedNodesHoldGzip(t *testing.T) {
 		"/default": {nil, "default"}, "/empty": {[]byte{}, ""}, "/text": {[]byte("text"), "text"},
 		"/long": {bytes.Repeat([]byte("long"), 300_000), string(bytes.Repeat([]byte("long"), 300_000))},
 	} {
-		created, err := view.Create(ctx, path, test.data)
+		created, err := compressed.Create(ctx, client, path, test.data)
 		require.NoError(t, err)
 		require.Equal(t, path, created)
 		require.Equal(t, test.want, stored(path))
-		data, stat, err := view.Get(ctx, path)
+		data, stat, err := compressed.Get(ctx, client, path)
 		require.NoError(t, err)
 		require.Equal(t, []byte(test.want), data)
 		require.NotEqual(t, len(test.want), int(stat.DataLength))
 
-		_, _, watch, err := view.GetW(ctx, path)
+		_, _, watch, err := compressed.GetW(ctx, client, path)
 		require.NoError(t, err)
-		_, err = view.Set(ctx, path, []byte("other"), stat.Version)
+		_, err = compressed.Set(ctx, client, path, []byte("other"), stat.Version)
 		require.NoError(t, err)
 		testbed.Receive(t, watch.Done(), "the change")
 		require.Equal(t, "other", stored(path))
-		_, err = view.Set(ctx, path, nil, stat.Version)
+		_, err = compressed.Set(ctx, client, path, nil, stat.Version)
 		require.ErrorIs(t, err, zk.ErrBadVersion)
-		_, err = view.Set(ctx, path, nil, -1)
+		_, err = compressed.Set(ctx, client, path, nil, -1)
 		require.NoError(t, err)
 		require.Empty(t, stored(path))
 	}
-	created, err := view.Create(ctx, "/text/s-", nil, framework.As(framework.EphemeralSequential))
+	created, err := compressed.Create(ctx, client, "/text/s-", nil, framework.As(framework.EphemeralSequential))
 	require.NoError(t, err)
 	require.Equal(t, "/text/s-0000000000", created)
 }
 
 func TestDataThatAreNotCompressedAreAnError(t *testing.T) {
 	server := zktest.NewServer(t)
-	client := newClient(t, server)
-	view, ctx := client.Compressed(), testbed.Context(t)
-	good := framework.Compress([]byte("text"))
+	client := testbed.On(server).Client(t)
+	ctx := testbed.Context(t)
+	good := compressed.Encode([]byte("text"))
 	damaged := bytes.Clone(good)
 	damaged[len(damaged)-8] ^= 1 // of the checksum
 	_, err := client.Create(ctx, "/a", []byte{})
@@ -75,30 +79,31 @@ func TestDataThatAreNotCompressedAreAnError(t *testing.T) {
 	} {
 		_, err := client.Set(ctx, "/a", data, -1)
 		require.NoError(t, err)
-		got, stat, err := view.Get(ctx, "/a")
-		require.ErrorIs(t, err, framework.ErrNotCompressed, name)
-		require.ErrorContains(t, err, "get /a: ")
+		got, stat, err := compressed.Get(ctx, client, "/a")
+		require.ErrorIs(t, err, compressed.ErrNotCompressed, name)
+		testbed.OneOp(t, err, "get", "/a")
 		require.Nil(t, got)
 		require.Nil(t, stat)
-		got, stat, watch, err := view.GetW(ctx, "/a")
-		require.ErrorIs(t, err, framework.ErrNotCompressed, name)
+		got, stat, watch, err := compressed.GetW(ctx, client, "/a")
+		require.ErrorIs(t, err, compressed.ErrNotCompressed, name)
+		testbed.OneOp(t, err, "get", "/a")
 		require.Nil(t, got)
 		require.NotNil(t, stat)
-		_, err = view.Set(ctx, "/a", []byte("good"), stat.Version)
+		_, err = compressed.Set(ctx, client, "/a", []byte("good"), stat.Version)
 		require.NoError(t, err)
 		testbed.Receive(t, watch.Done(), "better data")
 	}
-	_, _, err = view.Get(ctx, "/missing")
+	_, _, err = compressed.Get(ctx, client, "/missing")
 	require.ErrorIs(t, err, zk.ErrNoNode)
-	_, _, watch, err := view.GetW(ctx, "/missing")
+	_, _, watch, err := compressed.GetW(ctx, client, "/missing")
 	require.ErrorIs(t, err, zk.ErrNoNode)
 	require.Nil(t, watch)
 }
 
 // Java's form of empty data, before version 16 and since. The rest is tested beside Java, in interop.
-func TestDecompressReadsEmptyDataOfJava(t *testing.T) {
+func TestDecodeReadsEmptyDataOfJava(t *testing.T) {
 	for _, system := range []byte{0, 0xff} {
-		got, err := framework.Decompress([]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, system, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0})
+		got, err := compressed.Decode([]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, system, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0})
 		require.NoError(t, err)
 		require.Equal(t, []byte{}, got)
 	}

@@ -1,4 +1,4 @@
-package framework
+package admin
 
 import (
 	"context"
@@ -6,18 +6,19 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/conn"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// Read is one read of a [Client.MultiRead]: of a node's data and stat, or, with Children, of the names of its children.
+// Read is one read of a [MultiRead]: of a node's data and stat, or, with Children, of the names of its children.
 type Read struct {
 	Path     string
 	Children bool
 }
 
-// ReadResult is what one [Read] of a [Client.MultiRead] has found. If Err is not nil, the others are empty.
+// ReadResult is what one [Read] of a [MultiRead] has found. If Err is not nil, the others are empty.
 type ReadResult struct {
 	Data     []byte
 	Stat     *zk.Stat // nil with Children: the servers do not send it
@@ -29,21 +30,21 @@ type ReadResult struct {
 // moment: another client's transaction may come in between. One that fails does not fail the others. It is ZooKeeper's multi
 // with Op.getData and Op.getChildren.
 //
-// The error is [ErrUnimplemented] if the server cannot: ZooKeeper before 3.6, and a ClickHouse Keeper, which is not
-// asked. No reads are [ErrBadArgument].
-func (c *Client) MultiRead(ctx context.Context, reads ...Read) ([]ReadResult, error) {
+// The error is [framework.ErrUnimplemented] if the server cannot: ZooKeeper before 3.6, and a ClickHouse Keeper, which is not
+// asked. No reads are [framework.ErrBadArgument].
+func MultiRead(ctx context.Context, client *framework.Client, reads ...Read) ([]ReadResult, error) {
 	const op = "multiRead"
 	if len(reads) == 0 {
-		return nil, opError(op, "", fmt.Errorf("%w: no reads", ErrBadArgument))
+		return nil, opError(op, "", fmt.Errorf("%w: no reads", framework.ErrBadArgument))
 	}
 	sent := make([]proto.MultiOp, len(reads))
 	for i, r := range reads {
-		if err := ValidatePath(r.Path); err != nil {
+		if err := framework.ValidatePath(r.Path); err != nil {
 			return nil, opError(op, r.Path, err)
 		}
-		sent[i] = proto.MultiOp{Op: r.op(), Body: &proto.ReadRequest{Path: c.engine.Real(r.Path)}}
+		sent[i] = proto.MultiOp{Op: r.op(), Body: &proto.ReadRequest{Path: engine.Of(client).Real(r.Path)}}
 	}
-	return do(ctx, c, op, reads[0].Path, func(l *engine.Connection, _ string) ([]ReadResult, error) {
+	return do(ctx, client, op, reads[0].Path, func(l *engine.Connection) ([]ReadResult, error) {
 		found, err := engine.Call(ctx, l, engine.AskMulti(proto.OpMultiRead, sent))
 		if err != nil {
 			return nil, err

@@ -1,4 +1,4 @@
-package framework
+package compressed
 
 import (
 	"testing"
@@ -7,10 +7,10 @@ import (
 )
 
 // A few bytes must not take all memory.
-func TestDecompressHasALimit(t *testing.T) {
+func TestDecodeHasALimit(t *testing.T) {
 	const limit = 100_000
 	for n, want := range map[int]error{limit: nil, limit + 1: ErrNotCompressed} {
-		plain, err := decompress(Compress(make([]byte, n)), limit)
+		plain, err := decode(Encode(make([]byte, n)), limit)
 		require.ErrorIs(t, err, want)
 		if want == nil {
 			require.Len(t, plain, n)

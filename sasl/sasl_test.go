@@ -1,4 +1,4 @@
-package framework_test
+package sasl_test
 
 import (
 	"strings"
@@ -6,22 +6,27 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
+	"github.com/gocurator/curator/admin"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/internal/testbed/ensemble"
+	"github.com/gocurator/curator/sasl"
 	"github.com/gocurator/curator/zktest"
 )
 
-// saslUsers are those of a server that requires SASL. The second password has all that the mechanism or the JAAS file writes in another way.
-var saslUsers = map[string]string{"bob": "secret", "zoë": `a "quoted", back\slashed=pässword:`}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// users are those of a server that requires SASL. The second password has all that the mechanism or the JAAS file writes in another way.
+var users = map[string]string{"bob": "secret", "zoë": `a "quoted", back\slashed=pässword:`}
 
 // jaas is the file that has the users for ZooKeeper.
-func jaas(users map[string]string) string {
+func jaas(all map[string]string) string {
 	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 	var b strings.Builder
 	b.WriteString("Server {\n\torg.apache.zookeeper.server.auth.DigestLoginModule required")
-	for user, password := range users {
+	for user, password := range all {
 		b.WriteString("\n\t\"user_" + user + `"="` + quoted.Replace(password) + `"`)
 	}
 	b.WriteString(";\n};\n")
@@ -31,11 +36,11 @@ func jaas(users map[string]string) string {
 // TestDigestMD5WhereItIsRequired is one test for zktest and for a real server.
 func TestDigestMD5WhereItIsRequired(t *testing.T) {
 	t.Run("in process", func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithSASL(saslUsers), zktest.RequireSASL())
+		server := zktest.NewServer(t, zktest.WithSASL(users), zktest.RequireSASL())
 		testDigestMD5(t, server.Servers(), server.CutConnections)
 	})
 	t.Run("a real server", func(t *testing.T) {
-		e := ensemble.Start(t, ensemble.WithServers(1), ensemble.WithFile("/jaas.conf", jaas(saslUsers)),
+		e := ensemble.Start(t, ensemble.WithServers(1), ensemble.WithFile("/jaas.conf", jaas(users)),
 			ensemble.WithEnv("JVMFLAGS", "-Djava.security.auth.login.config=/jaas.conf -Dzookeeper.fips-mode=false -Dfile.encoding=UTF-8 "+
 				"-Dzookeeper.authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider "+
 				"-Dzookeeper.sessionRequireClientSASLAuth=true"))
@@ -51,18 +56,18 @@ func testDigestMD5(t *testing.T, servers []string, cut func()) {
 		return client
 	}
 	login := func(user, password string) framework.Option {
-		return framework.WithSASL(framework.DigestMD5(user, password))
+		return framework.WithSASL(sasl.DigestMD5(user, password))
 	}
-	for user, password := range saslUsers {
+	for user, password := range users {
 		t.Run(user+" logs in", func(t *testing.T) {
-			who, err := connect(t, login(user, password)).WhoAmI(testbed.Context(t))
+			who, err := admin.WhoAmI(testbed.Context(t), connect(t, login(user, password)))
 			require.NoError(t, err)
-			require.Contains(t, who, framework.Identity{Scheme: "sasl", User: user})
+			require.Contains(t, who, admin.Identity{Scheme: "sasl", User: user})
 		})
 	}
 	t.Run("a node is for its user, on each connection", func(t *testing.T) {
 		ctx := testbed.Context(t)
-		bob := connect(t, login("bob", saslUsers["bob"]))
+		bob := connect(t, login("bob", users["bob"]))
 		for path, user := range map[string]string{"/bob's": "bob", "/zoë's": "zoë"} {
 			_, err := bob.Create(ctx, path, nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: user}}))
 			require.NoError(t, err)
@@ -76,13 +81,13 @@ func testDigestMD5(t *testing.T, servers []string, cut func()) {
 			require.ErrorIs(t, err, zk.ErrNoAuth)
 			cut()
 		}
-		_, _, err = connect(t, login("zoë", saslUsers["zoë"])).Get(ctx, "/zoë's")
+		_, _, err = connect(t, login("zoë", users["zoë"])).Get(ctx, "/zoë's")
 		require.NoError(t, err)
 		require.NoError(t, session.Err(), "the session goes on")
 	})
 	// The password is nobody's: ZooKeeper 3.8.0 takes that of whoever has logged in before, for a user that it does not have.
-	for name, mechanism := range map[string]framework.SASL{
-		"a wrong password": framework.DigestMD5("bob", "wrong"), "no such user": framework.DigestMD5("eve", "another secret"),
+	for name, mechanism := range map[string]sasl.Mechanism{
+		"a wrong password": sasl.DigestMD5("bob", "wrong"), "no such user": sasl.DigestMD5("eve", "another secret"),
 	} {
 		t.Run(name+" is refused", func(t *testing.T) {
 			err := connect(t, framework.WithSASL(mechanism)).WaitConnected(testbed.Context(t))

@@ -1,13 +1,12 @@
-package framework_test
+package admin_test
 
 import (
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/admin"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/testbed"
@@ -16,7 +15,7 @@ import (
 
 func TestMultiReadAnswersEachReadOnItsOwn(t *testing.T) {
 	server := zktest.NewServer(t)
-	private(t, server, "/secret", "bob:secret")
+	private(t, server, "/secret")
 	client := newClient(t, server, framework.WithNamespace("ns"))
 	ctx := testbed.Context(t)
 	for _, path := range []string{"/a", "/a/b", "/a/c"} {
@@ -24,8 +23,8 @@ func TestMultiReadAnswersEachReadOnItsOwn(t *testing.T) {
 		require.NoError(t, err)
 	}
 	server.ResetCounts()
-	results, err := client.MultiRead(ctx,
-		framework.Read{Path: "/a"}, framework.Read{Path: "/none"}, framework.Read{Path: "/a", Children: true}, framework.Read{Path: "/none", Children: true})
+	results, err := admin.MultiRead(ctx, client,
+		admin.Read{Path: "/a"}, admin.Read{Path: "/none"}, admin.Read{Path: "/a", Children: true}, admin.Read{Path: "/none", Children: true})
 	require.NoError(t, err)
 	counts := server.Requests().Requests
 	delete(counts, zktest.OpSync) // on a busy machine the answer may take so long that the client sends one
@@ -33,7 +32,7 @@ func TestMultiReadAnswersEachReadOnItsOwn(t *testing.T) {
 	require.Len(t, results, 4)
 	_, stat, err := client.Get(ctx, "/a")
 	require.NoError(t, err)
-	require.Equal(t, framework.ReadResult{Data: []byte("data of /a"), Stat: stat}, results[0])
+	require.Equal(t, admin.ReadResult{Data: []byte("data of /a"), Stat: stat}, results[0])
 	require.ErrorIs(t, results[1].Err, zk.ErrNoNode)
 	require.EqualError(t, results[1].Err, "get /none: zk: node does not exist")
 	require.ElementsMatch(t, []string{"b", "c"}, results[2].Children)
@@ -42,18 +41,18 @@ func TestMultiReadAnswersEachReadOnItsOwn(t *testing.T) {
 
 	root, err := client.Namespace("")
 	require.NoError(t, err)
-	results, err = root.MultiRead(ctx, framework.Read{Path: "/secret"})
+	results, err = admin.MultiRead(ctx, root, admin.Read{Path: "/secret"})
 	require.NoError(t, err)
 	require.ErrorIs(t, results[0].Err, zk.ErrNoAuth)
 
 	server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpMultiRead))
-	results, err = client.MultiRead(ctx, framework.Read{Path: "/a"})
+	results, err = admin.MultiRead(ctx, client, admin.Read{Path: "/a"})
 	require.NoError(t, err, "it is repeated")
 	require.Equal(t, "data of /a", string(results[0].Data))
 
-	_, err = client.MultiRead(ctx)
+	_, err = admin.MultiRead(ctx, client)
 	require.ErrorIs(t, err, framework.ErrBadArgument)
-	_, err = client.MultiRead(ctx, framework.Read{Path: "/a"}, framework.Read{Path: "b"})
+	_, err = admin.MultiRead(ctx, client, admin.Read{Path: "/a"}, admin.Read{Path: "b"})
 	require.ErrorIs(t, err, framework.ErrBadPath)
 }
 
@@ -63,12 +62,9 @@ func TestMultiReadWithWrongResultsIsAnError(t *testing.T) {
 		"too many": {{Op: proto.OpGetData}, {Op: proto.OpGetData}},
 		"children": {{Op: proto.OpGetChildren}},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			l := &scripted{welcome: welcome(7, 10*time.Second), answer: fine(func(h proto.RequestHeader, _ []byte) []byte {
-				return packet(&proto.ReplyHeader{Xid: h.Xid}, &proto.MultiResponse{Results: results})
-			})}
-			_, err := l.client(t).MultiRead(t.Context(), framework.Read{Path: "/a"})
-			require.ErrorIs(t, err, proto.ErrMalformed, name)
-		})
+		server := zktest.NewServer(t)
+		answers(server, zktest.OpMultiRead, proto.OK, &proto.MultiResponse{Results: results})
+		_, err := admin.MultiRead(testbed.Context(t), newClient(t, server), admin.Read{Path: "/"})
+		require.ErrorIs(t, err, proto.ErrMalformed, name)
 	}
 }
