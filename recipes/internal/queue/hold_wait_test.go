@@ -6,11 +6,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/internal/queue"
+	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -40,4 +43,25 @@ func TestRequeueOfALostHoldDoesNotWaitForARelease(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRequeueWithALocalHandOffEndsWithItsContext has a holder that trusts its session requeue while no server can be reached.
+func TestRequeueWithALocalHandOffEndsWithItsContext(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		q := newQueue(t, client(), "/lock", lock.WithLocalHandOff(10, time.Minute), lock.WithErrorPolicy(connstate.Session))
+		hold := acquire(t, q)
+		server.RefuseConnections(true)
+		server.CutConnections()
+		time.Sleep(100 * time.Millisecond) // virtual time
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := hold.Requeue(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, zk.ErrNoServer)
+		require.LessOrEqual(t, time.Since(began), 2*time.Second)
+		server.RefuseConnections(false)
+		require.NoError(t, acquire(t, q).Release())
+		length(t, server, q, 0)
+	})
 }
