@@ -11,6 +11,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/zktest"
 )
 
 // slowLog is a logger that takes a while for the second connection.
@@ -45,5 +46,27 @@ func TestASessionIsConfirmedForWhoDependsOnItAsAConnectionBegins(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(time.Minute) // virtual time
 		require.NoError(t, session.Err())
+	})
+}
+
+// TestAConnectionBeginsWithOneHeartbeat if somebody depends on the session.
+func TestAConnectionBeginsWithOneHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(time.Millisecond))
+		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(server.DialContext), framework.WithSessionTimeout(10*time.Second))
+		require.NoError(t, err)
+		defer client.Close()
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		_, err = session.Depend(connstate.Session, func(error) {})
+		require.NoError(t, err)
+		for range 20 {
+			time.Sleep(5300 * time.Millisecond) // virtual time
+			server.CutConnections()
+			server.ResetCounts()
+			time.Sleep(2 * time.Second) // virtual time: less than 9/32 of 10 s
+			require.Equal(t, connstate.Reconnected, client.State())
+			require.Equal(t, 1, int(server.Requests().Requests[zktest.OpMulti]))
+		}
 	})
 }

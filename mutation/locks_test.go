@@ -162,7 +162,7 @@ var lockBugs = []mutation{
 		file: "recipes/internal/queue/hold.go",
 		edits: []edit{
 			{old: "\t\treturn d, d.lost\n", new: "\t\treturn d, nil\n"},
-			{in: "recipes/internal/queue/acquire.go", old: "give(h.Session().Context(), d); err != nil {", new: "give(h.Session().Context(), d); err != nil && d.lost == nil {"},
+			{in: "recipes/internal/queue/acquire.go", old: "give(framework.InSession(ctx, nil), d); err != nil {", new: "give(framework.InSession(ctx, nil), d); err != nil && d.lost == nil {"},
 		},
 		pkg: "recipes/internal/queue", test: "TestRequeueOfASuspendedHoldIsRefused",
 		worlds: all, seed: 489,

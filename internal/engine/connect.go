@@ -217,7 +217,7 @@ func (f *connector) connectAt(t target, n int) (*Connection, error) {
 	}
 	behind := session.progress.begin()
 	l := newLink(session, t, opened, &c.cfg)
-	if behind {
+	if beat := session.beginBeats(); behind || beat {
 		post(l, askNothing()) // see Connection.CatchUp
 	}
 	return l, nil

@@ -94,9 +94,7 @@ func (c *core) attach(l *Connection) bool {
 	c.states.Set(connstate.Connected)
 	c.cfg.Events.State(zk.StateHasSession, l.target.address, l.session.ID())
 	c.now.Set(func(n *inUse) { n.link, n.authErr, n.why = l, nil, nil })
-	if l.session.depended() { // for whoever depends on it from now on, the session sees to that
-		post(l, askNothing())
-	}
+	l.session.kick.Raise() // somebody may depend on it who did not when l began
 	return true
 }
 

@@ -34,7 +34,7 @@ type clock struct {
 	kick     wait.Signal // makes watch look at the clock again
 
 	nextLook time.Time // when watch looks at the clock again; guarded by Session.mu
-	beat     time.Time // when the last heartbeat was due and sent, if there was a connection; guarded by Session.mu
+	beat     time.Time // when the last heartbeat was sent; guarded by Session.mu
 }
 
 // dependencies are those who depend on a session, and the calls that notify them. Guarded by Session.mu.
@@ -165,10 +165,13 @@ func (s *Session) confirmed() bool {
 	return len(s.dependents) > 0 || s.core.cfg.ExpirationPercent < 100
 }
 
-// depended is confirmed for a caller that does not hold s.mu.
-func (s *Session) depended() bool {
+// beginBeats reports whether a new connection is to begin with a heartbeat, which the caller sends.
+func (s *Session) beginBeats() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.confirmed() {
+		s.beat = time.Now()
+	}
 	return s.confirmed()
 }
 
@@ -263,13 +266,13 @@ func (s *Session) watch() {
 	timer := time.NewTimer(s.Timeout())
 	defer timer.Stop()
 	for {
-		now := time.Now()
+		now, l := time.Now(), s.core.current().link // before the rest: whoever attaches a link has us look again
 		s.mu.Lock()
 		needed := s.confirmed()
 		due := s.deadline.At(needed)
 		look := due
 		next := s.nextBeat()
-		beat := needed && !now.Before(next)
+		beat := needed && !now.Before(next) && l != nil && l.session == s
 		if beat {
 			s.beat = now
 			next = s.nextBeat()
@@ -284,9 +287,7 @@ func (s *Session) watch() {
 			return
 		}
 		if beat { // nobody waits for the answer: if none comes, the deadline says so
-			if l := s.core.current().link; l != nil && l.session == s {
-				post(l, askNothing())
-			}
+			post(l, askNothing())
 		}
 		timer.Reset(look.Sub(now))
 		select {

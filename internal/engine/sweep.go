@@ -189,8 +189,9 @@ func (u *unwanted) done(now time.Time) bool {
 	case !u.persistent:
 		return true // a session that is over takes its nodes along
 	}
-	// For us it is over earlier than for the servers. They end sessions once per tick, which is half a timeout at most.
-	u.next = u.since.Add(u.session.Timeout() * 3 / 2)
+	// For us it is over earlier than for the servers. A follower reports after half a tick that it has heard a session, and the leader ends
+	// sessions once per tick, which is half a timeout at most.
+	u.next = u.since.Add(u.session.Timeout() * 2)
 	return !now.Before(u.next)
 }
 

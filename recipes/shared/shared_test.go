@@ -6,6 +6,7 @@ import (
 	"math"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -484,6 +485,37 @@ func TestAnUpdateThatWaitsForTheMutexNamesItself(t *testing.T) {
 		testbed.OneOp(t, err, "update", "/a")
 		require.EqualValues(t, 3, get(t, other), "three tries")
 	})
+}
+
+// TestAnUpdateThatHasTheMutexEndsWithItsContext loses its servers when it has acquired the mutex.
+func TestAnUpdateThatHasTheMutexEndsWithItsContext(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		v, other := int64s(t, client(), "/a", shared.WithMutex("/mutex")), int64s(t, client(), "/a")
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		calls := 0
+		_, err := v.Update(ctx, func(x int64) (int64, error) {
+			if calls++; calls <= 3 {
+				require.NoError(t, other.Set(t.Context(), x+1))
+			} else {
+				require.True(t, held(server))
+				server.RefuseConnections(true)
+				server.CutConnections()
+				synctest.Wait()
+			}
+			return 100, nil
+		})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, 4, calls)
+		require.LessOrEqual(t, time.Since(deadlineOf(ctx)), time.Second)
+		server.RefuseConnections(false)
+		testbed.Eventually(t, func() bool { return !held(server) }, "the mutex is free")
+	})
+}
+
+func deadlineOf(ctx context.Context) time.Time {
+	at, _ := ctx.Deadline()
+	return at
 }
 
 // TestAnErrorOfTheFunctionEndsAnUpdate, also one that an Update meets itself.

@@ -13,6 +13,7 @@ import (
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/internal/follow"
+	"github.com/gocurator/curator/recipes/internal/queue"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/retry"
@@ -143,7 +144,7 @@ func (v *Value[T]) Update(ctx context.Context, f func(x T) (T, error)) (T, error
 			var hold *lock.Hold
 			if hold, err = v.mutex.Acquire(ctx); err == nil {
 				// The mutex is there to take turns. If it is lost, versions still decide who writes.
-				defer func() { _ = hold.Release() }()
+				defer queue.Leave([]*queue.Hold{(*queue.Hold)(hold)}) // unlike Release, soon also without a server
 			}
 		default:
 			err = engine.Sleep(ctx, engine.Of(v.client), pauses.Next())

@@ -74,8 +74,8 @@ func (q *Queue) enterAgain(ctx context.Context, h *Hold) (*Hold, error) {
 	if !q.local.lends() {
 		return q.obtain(ctx, h.lease, true)
 	}
-	// Others of this process come first.
-	if err := h.lease.give(h.Session().Context(), d); err != nil {
+	// Others of this process come first. Any session may delete a node that is not lent.
+	if err := h.lease.give(framework.InSession(ctx, nil), d); err != nil {
 		return nil, err
 	}
 	return q.obtain(ctx, nil, true)

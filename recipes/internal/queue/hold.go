@@ -333,13 +333,16 @@ func (l *lease) endedBy() error {
 }
 
 // Leave gives holds back that nobody needs any more, in this order. Unlike Release it does not wait for servers that are out of
-// reach, and for others not long, however many holds there are; what is left to do goes on in the background.
+// reach, and for others not long, however many holds there are; what is left to do goes on in the background. Nor does it wait for
+// whoever releases one of them at the same time.
 func Leave(holds []*Hold) {
 	limited, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
 	for _, h := range holds {
 		ctx, cancel := h.lease.node.leavingIn(limited, leaveTimeout)
-		_ = h.release(ctx) // that it is given back is all that counts
+		if d, err := h.lease.drop(h, false); err == nil && d.last {
+			_ = h.lease.give(ctx, d) // that it is given back is all that counts
+		}
 		cancel()
 	}
 }
@@ -395,11 +398,9 @@ func (h *Hold) ExpectDeletion(cause error) {
 }
 
 // Release is that of lock.Hold.
-func (h *Hold) Release() error { return h.release(h.lease.node.session.Context()) }
-
-// release is Release that waits no longer than ctx. What is left to do goes on in the background.
-func (h *Hold) release(ctx context.Context) error {
+func (h *Hold) Release() error {
 	l := h.lease
+	ctx := l.node.session.Context() // it waits no longer; what is left to do goes on in the background
 	d, err := l.drop(h, false)
 	switch {
 	case err != nil:

@@ -1,0 +1,62 @@
+package framework_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
+)
+
+// TestCreateThatAFollowerCarriesOutAtTheEndOfItsSessionLeavesNoNode has a client ping a follower that does not answer, which reports
+// that it has heard the session half a tick later. The leader ends the session at the end of a tick, and just before that the follower
+// carries a create out.
+func TestCreateThatAFollowerCarriesOutAtTheEndOfItsSessionLeavesNoNode(t *testing.T) {
+	came := 0
+	for phase := range 10 {
+		for before := range 4 {
+			t.Run(fmt.Sprintf("phase %d, before %d", phase, before), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
+					leader, err := cluster.WaitLeader(t.Context())
+					require.NoError(t, err)
+					follower := cluster.Members()[0]
+					if follower == leader {
+						follower = cluster.Members()[1]
+					}
+					time.Sleep(time.Duration(phase) * 200 * time.Millisecond) // virtual time: when in a tick the session begins
+					client, err := framework.New([]string{follower.Addr()}, framework.WithDialer(cluster.DialContext),
+						framework.WithSessionTimeout(4*time.Second), framework.WithExpirationPercent(50), framework.WithRetryPolicy(retry.Never()))
+					require.NoError(t, err)
+					defer client.Close()
+					session, err := client.Session(t.Context())
+					require.NoError(t, err)
+					time.Sleep(10*time.Second + time.Duration(before)*250*time.Millisecond) // virtual time: when between two pings the create is sent
+					gate := follower.Block(zktest.OnOp(zktest.OpCreate))
+					result := make(chan error, 1)
+					go func() {
+						_, err := client.Create(t.Context(), "/n", nil, framework.Protected())
+						result <- err
+					}()
+					<-gate.Arrived()
+					require.Error(t, <-result)
+					<-session.Done()
+					time.Sleep(6200 * time.Millisecond) // virtual time, in which the client looks for the node
+					gate.Open()
+					time.Sleep(10 * time.Millisecond) // virtual time
+					if leader.Tree() != "" {
+						came++
+					}
+					time.Sleep(time.Minute) // virtual time, in which it must go
+					require.Empty(t, leader.Tree())
+				})
+			})
+		}
+	}
+	require.Positive(t, came, "in some of these the session has not ended yet")
+}
