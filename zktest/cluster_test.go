@@ -277,6 +277,30 @@ func TestSessionsGetTheirWholeTimeFromANewLeader(t *testing.T) {
 	})
 }
 
+// TestANewLeaderKnowsTheTimeoutWithWhichASessionBegan, not one that was granted later, by a server with other limits.
+func TestANewLeaderKnowsTheTimeoutWithWhichASessionBegan(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		a := raw(t, follower(t, c), nil)
+		time.Sleep(2 * time.Second) // virtual time: nothing is left to report with the first timeout
+		conn, err := leader(t, c).Dial("", "", 0)
+		require.NoError(t, err)
+		defer conn.Close()
+		again, err := dialRaw(conn, a, 30*time.Second)
+		require.NoError(t, err)
+		require.Equal(t, a.id, again.id)
+		require.EqualValues(t, 30_000, again.timeout)
+		time.Sleep(25 * time.Second) // virtual time
+		require.Len(t, leader(t, c).Sessions(), 1)
+		_, err = c.StopLeader()
+		require.NoError(t, err)
+		next := elected(t, c)
+		time.Sleep(9 * time.Second) // virtual time
+		require.Len(t, next.Sessions(), 1)
+		time.Sleep(6 * time.Second) // virtual time
+		require.Empty(t, next.Sessions())
+	})
+}
+
 func TestPausedFollowerServesTheOldStateForAMomentAfterwards(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 		f := follower(t, c)
@@ -504,7 +528,7 @@ func TestAFollowerKnowsATransactionByItsNumber(t *testing.T) {
 				require.NoError(t, a.write(request))
 				time.Sleep(time.Nanosecond) // virtual time: the server has it
 				b := raw(t, followers[1], a)
-				b.xid = number - 1 + more
+				*b.numbers = number - 1 + more
 				r, err := b.call(opSetData, *new(buffer).text("/second").bytes(nil).int(7))
 				require.NoError(t, err)
 				if more == 0 {

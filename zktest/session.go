@@ -24,8 +24,9 @@ type Session struct {
 // session is what a server knows of a session whose opening it has applied. Guarded by Server.mu.
 type session struct {
 	id      int64
-	timeout time.Duration
-	conn    *conn // nil while the client is not connected to this server
+	began   time.Duration // the timeout in the transaction that began it; a new leader knows no other
+	timeout time.Duration // as granted last by this server
+	conn    *conn         // nil while the client is not connected to this server
 }
 
 // Sessions lists the sessions that live, in the order of their ids.
@@ -129,7 +130,8 @@ func (s *Server) apply(e *entry) {
 	switch {
 	case e.edit != nil:
 	case e.op == OpConnect:
-		s.addSession(e.session).timeout = e.timeout
+		sess := s.addSession(e.session)
+		sess.began, sess.timeout = e.timeout, cmp.Or(sess.timeout, e.timeout)
 	case e.op == OpCloseSession:
 		ended = s.sessions[e.session]
 		delete(s.sessions, e.session)
