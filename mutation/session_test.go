@@ -58,6 +58,12 @@ var sessionBugs = []mutation{
 		pkg:   "framework", test: "TestALateAnswerToAConnectRequestIsCountedFromTheRequest",
 	},
 	{
+		name:  "a longer timeout counts that another server grants",
+		file:  "internal/engine/connect.go",
+		edits: []edit{{old: "opened.Grant.Timeout = min(opened.Grant.Timeout, session.Timeout())", new: "_ = session.Timeout()"}},
+		pkg:   "framework", test: "TestASessionKeepsItsShortestTimeout",
+	},
+	{
 		name:  "requests are numbered anew on each connection",
 		file:  "internal/engine/connect.go",
 		edits: []edit{{old: "hello.Timeout, hello.Numbers = c.cfg.SessionTimeout, &c.numbers", new: "hello.Timeout = c.cfg.SessionTimeout"}},
