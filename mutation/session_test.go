@@ -46,18 +46,6 @@ var sessionBugs = []mutation{
 		pkg:   "internal/session", test: "TestReconnectConfirmsTheSession",
 	},
 	{
-		name:  "a server that is too busy to catch up is read from",
-		file:  "internal/engine/progress.go",
-		edits: []edit{{old: "behind && a.Code == proto.Throttled", new: "behind && a.Code == proto.Throttled && false"}},
-		pkg:   "framework", test: "TestAServerThatIsTooBusyToCatchUpIsLeft",
-	},
-	{
-		name:  "a session is counted from the answer to its connect request",
-		file:  "internal/engine/session.go",
-		edits: []edit{{old: "s.deadline.Attached(g.Timeout, sent)", new: "s.deadline.Attached(g.Timeout, time.Now())"}},
-		pkg:   "framework", test: "TestALateAnswerToAConnectRequestIsCountedFromTheRequest",
-	},
-	{
 		name:  "a longer timeout counts that another server grants",
 		file:  "internal/engine/connect.go",
 		edits: []edit{{old: "opened.Grant.Timeout = min(opened.Grant.Timeout, session.Timeout())", new: "_ = session.Timeout()"}},
@@ -68,6 +56,18 @@ var sessionBugs = []mutation{
 		file:  "internal/engine/connect.go",
 		edits: []edit{{old: "hello.Timeout, hello.Numbers = c.cfg.SessionTimeout, &c.numbers", new: "hello.Timeout = c.cfg.SessionTimeout"}},
 		pkg:   "framework", test: "TestAnEarlierWriteIsNotTakenForALaterOne",
+	},
+	{
+		name:  "a server that is too busy to catch up is read from",
+		file:  "internal/engine/progress.go",
+		edits: []edit{{old: "behind && a.Code == proto.Throttled", new: "behind && a.Code == proto.Throttled && false"}},
+		pkg:   "framework", test: "TestAServerThatIsTooBusyToCatchUpIsLeft",
+	},
+	{
+		name:  "a session is counted from the answer to its connect request",
+		file:  "internal/engine/session.go",
+		edits: []edit{{old: "s.deadline.Attached(g.Timeout, sent)", new: "s.deadline.Attached(g.Timeout, time.Now())"}},
+		pkg:   "framework", test: "TestALateAnswerToAConnectRequestIsCountedFromTheRequest",
 	},
 	{
 		name:  "a session whose end is among the results of a multi goes on",
