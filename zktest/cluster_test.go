@@ -277,6 +277,22 @@ func TestSessionsGetTheirWholeTimeFromANewLeader(t *testing.T) {
 	})
 }
 
+// TestWhatAServerDoesNotKnowIsAnsweredAtOnce, before the write that was sent earlier, and ends the connection.
+func TestWhatAServerDoesNotKnowIsAnsweredAtOnce(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		for _, op := range []int32{opCreateContainer, 999} {
+			a := raw(t, follower(t, c), nil)
+			_, write := a.request(opCreate, create("/n", 2))
+			require.NoError(t, a.write(write))
+			r, err := a.call(op, create("/c", 4))
+			require.NoError(t, err)
+			require.EqualValues(t, -6, r.code, "unimplemented")
+			require.EqualValues(t, -1, r.zxid)
+			over(t, a)
+		}
+	}, zktest.WithMemberLatency(100*time.Millisecond), zktest.WithoutContainers())
+}
+
 // TestANewLeaderKnowsTheTimeoutWithWhichASessionBegan, not one that was granted later, by a server with other limits.
 func TestANewLeaderKnowsTheTimeoutWithWhichASessionBegan(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
