@@ -46,6 +46,12 @@ var sessionBugs = []mutation{
 		pkg:   "internal/session", test: "TestReconnectConfirmsTheSession",
 	},
 	{
+		name:  "a refusal that comes before earlier answers ends the connection",
+		file:  "internal/conn/loops.go",
+		edits: []edit{{old: "case refusedEarly(header):", new: "case false:"}},
+		pkg:   "internal/conn", test: "TestARefusalMayComeEarly",
+	},
+	{
 		name:  "a longer timeout counts that another server grants",
 		file:  "internal/engine/connect.go",
 		edits: []edit{{old: "opened.Grant.Timeout = min(opened.Grant.Timeout, session.Timeout())", new: "_ = session.Timeout()"}},
