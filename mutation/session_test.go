@@ -46,6 +46,24 @@ var sessionBugs = []mutation{
 		pkg:   "internal/session", test: "TestReconnectConfirmsTheSession",
 	},
 	{
+		name:  "a refusal that comes before earlier answers ends the connection",
+		file:  "internal/conn/loops.go",
+		edits: []edit{{old: "case refusedEarly(header):", new: "case false:"}},
+		pkg:   "internal/conn", test: "TestARefusalMayComeEarly",
+	},
+	{
+		name:  "a longer timeout counts that another server grants",
+		file:  "internal/engine/connect.go",
+		edits: []edit{{old: "opened.Grant.Timeout = min(opened.Grant.Timeout, session.Timeout())", new: "_ = session.Timeout()"}},
+		pkg:   "framework", test: "TestASessionKeepsItsShortestTimeout",
+	},
+	{
+		name:  "requests are numbered anew on each connection",
+		file:  "internal/engine/connect.go",
+		edits: []edit{{old: "hello.Timeout, hello.Numbers = c.cfg.SessionTimeout, &c.numbers", new: "hello.Timeout = c.cfg.SessionTimeout"}},
+		pkg:   "framework", test: "TestAnEarlierWriteIsNotTakenForALaterOne",
+	},
+	{
 		name:  "a server that is too busy to catch up is read from",
 		file:  "internal/engine/progress.go",
 		edits: []edit{{old: "behind && a.Code == proto.Throttled", new: "behind && a.Code == proto.Throttled && false"}},

@@ -89,7 +89,7 @@ func (c *conn) handle(record []byte) bool {
 	}
 	op := Op(head.Op)
 	request, body := decode(c.session.id, op, &d)
-	if !s.pass(request) || !s.takesZxid(op, body) && !c.await(c.pending) {
+	if !s.pass(request) || !s.takesZxid(op, body) && !s.cfg.unimplemented(op, body) && !c.await(c.pending) {
 		return false
 	}
 	hits, gates, rewrites := s.hits(request), s.replyGates(request), s.rewritesOf(request)
@@ -132,8 +132,8 @@ func (c *conn) carryOut(q *call, body proto.Record) {
 	switch {
 	case c.barred(op):
 		q.answer(0, result{code: proto.SessionClosedRequireSASL, hangUp: true})
-	case op == OpCreateContainer && !s.cfg.containers:
-		q.answer(-1, unknownOp)
+	case s.cfg.unimplemented(op, body):
+		q.answer(-1, result{code: proto.Unimplemented, hangUp: true})
 	case op.writes() && !s.takesZxid(op, body):
 		q.answer(s.tree.zxid, result{code: proto.MarshallingError})
 	case op.writes() || op == OpCloseSession:
@@ -142,11 +142,7 @@ func (c *conn) carryOut(q *call, body proto.Record) {
 		s.member.sync(q, q.request.Path)
 	default:
 		answer, code := c.read1(op, body)
-		if code == proto.Unimplemented {
-			q.answer(-1, unknownOp)
-		} else {
-			q.answer(s.tree.zxid, result{code: code, body: answer})
-		}
+		q.answer(s.tree.zxid, result{code: code, body: answer})
 	}
 }
 
@@ -173,8 +169,19 @@ func (s *Server) takesZxid(op Op, body proto.Record) bool {
 	return op.writes()
 }
 
-// unknownOp answers an operation that the server does not know.
-var unknownOp = result{code: proto.Unimplemented, hangUp: true}
+// unimplemented reports whether an operation is one that the server does not know. It answers at once, before it has answered what
+// came earlier, and cuts the connection.
+func (c *config) unimplemented(op Op, body proto.Record) bool {
+	switch op {
+	case OpCreateContainer:
+		return !c.containers
+	case OpCheck: // it is for a multi
+		return true
+	case OpPing, OpWhoAmI, OpCloseSession:
+		return false
+	}
+	return body == nil && !op.writes()
+}
 
 // reply answers a request, or does what a fault wants instead. Server.mu is held.
 func (q *call) reply(zxid int64, res result) {

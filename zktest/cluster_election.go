@@ -112,7 +112,7 @@ func (c *Cluster) begin(side []*member) {
 	leader.follow(t, nil)
 	leader.tracker = t.tracker
 	for id, sess := range leader.sessions {
-		t.tracker.open(id, sess.timeout, now) // its whole time again
+		t.tracker.open(id, sess.began, now) // its whole time again
 	}
 	c.term = t
 	c.terms = append(c.terms, t)

@@ -100,7 +100,7 @@ func (c *Cluster) newMember() (*member, error) {
 func (m *member) copyOf(other *member) {
 	m.tree, m.applied = other.tree.clone(), other.applied
 	for id, sess := range other.sessions {
-		m.sessions[id] = &session{id: id, timeout: sess.timeout}
+		m.sessions[id] = &session{id: id, began: sess.began, timeout: sess.began}
 	}
 }
 

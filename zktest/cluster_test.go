@@ -296,6 +296,46 @@ func TestSessionsGetTheirWholeTimeFromANewLeader(t *testing.T) {
 	})
 }
 
+// TestWhatAServerDoesNotKnowIsAnsweredAtOnce, before the write that was sent earlier, and ends the connection.
+func TestWhatAServerDoesNotKnowIsAnsweredAtOnce(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		for _, op := range []int32{opCreateContainer, 999} {
+			a := raw(t, follower(t, c), nil)
+			_, write := a.request(opCreate, create("/n", 2))
+			require.NoError(t, a.write(write))
+			r, err := a.call(op, create("/c", 4))
+			require.NoError(t, err)
+			require.EqualValues(t, -6, r.code, "unimplemented")
+			require.EqualValues(t, -1, r.zxid)
+			over(t, a)
+		}
+	}, zktest.WithMemberLatency(100*time.Millisecond), zktest.WithoutContainers())
+}
+
+// TestANewLeaderKnowsTheTimeoutWithWhichASessionBegan, not one that was granted later, by a server with other limits.
+func TestANewLeaderKnowsTheTimeoutWithWhichASessionBegan(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		a := raw(t, follower(t, c), nil)
+		time.Sleep(2 * time.Second) // virtual time: nothing is left to report with the first timeout
+		conn, err := leader(t, c).Dial("", "", 0)
+		require.NoError(t, err)
+		defer conn.Close()
+		again, err := dialRaw(conn, a, 30*time.Second)
+		require.NoError(t, err)
+		require.Equal(t, a.id, again.id)
+		require.EqualValues(t, 30_000, again.timeout)
+		time.Sleep(25 * time.Second) // virtual time
+		require.Len(t, leader(t, c).Sessions(), 1)
+		_, err = c.StopLeader()
+		require.NoError(t, err)
+		next := elected(t, c)
+		time.Sleep(9 * time.Second) // virtual time
+		require.Len(t, next.Sessions(), 1)
+		time.Sleep(6 * time.Second) // virtual time
+		require.Empty(t, next.Sessions())
+	})
+}
+
 func TestPausedFollowerServesTheOldStateForAMomentAfterwards(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 		f := follower(t, c)
@@ -499,4 +539,39 @@ func TestLoneMemberLosesNoWrite(t *testing.T) {
 		elected(t, c)
 		require.Equal(t, 20, strings.Count(only.Tree(), "\n"))
 	})
+}
+
+// TestAFollowerKnowsATransactionByItsNumber: a client gives numbers anew on each connection. It has a write on its way when it moves from
+// one follower to another, where its next write has the same number. Servers of 3.8.0 answered that with the result of the first one
+// in 323 of 1,000 tries.
+func TestAFollowerKnowsATransactionByItsNumber(t *testing.T) {
+	for name, more := range map[string]int32{"same number": 0, "another number": 1} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+				setup := raw(t, leader(t, c), nil)
+				mustCreate(t, setup, "/first", 0)
+				mustCreate(t, setup, "/second", 0)
+				time.Sleep(time.Second) // virtual time
+				var followers []*zktest.Server
+				for _, m := range c.Members() {
+					if m != leader(t, c) {
+						followers = append(followers, m)
+					}
+				}
+				a := raw(t, followers[0], nil)
+				number, request := a.request(opSetData, setBody("/first", "x"))
+				require.NoError(t, a.write(request))
+				time.Sleep(time.Nanosecond) // virtual time: the server has it
+				b := raw(t, followers[1], a)
+				*b.numbers = number - 1 + more
+				r, err := b.call(opSetData, *new(buffer).text("/second").bytes(nil).int(7))
+				require.NoError(t, err)
+				if more == 0 {
+					require.Zero(t, r.code, "the result of the first write")
+				} else {
+					require.EqualValues(t, -103, r.code, "bad version")
+				}
+			}, zktest.WithMemberLatency(100*time.Millisecond), zktest.WithSeed(1))
+		})
+	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// read1 is a request that is no transaction. The code is Unimplemented if the operation is not known.
+// read1 is a request that is no transaction.
 func (c *conn) read1(op Op, body proto.Record) (proto.Record, proto.Code) {
 	switch op {
 	case OpPing:
@@ -42,10 +42,8 @@ func (c *conn) read1(op Op, body proto.Record) (proto.Record, proto.Code) {
 			return c.addWatch(r)
 		}
 		return nil, c.dropWatches(op, r)
-	case malformed:
-		return nil, proto.MarshallingError
 	}
-	return nil, proto.Unimplemented
+	return nil, proto.MarshallingError
 }
 
 // multiRead answers each of several reads on its own. It sets no watches, even if asked to.

@@ -267,7 +267,9 @@ func (s *Server) Restart() error {
 		return ErrClosed
 	}
 	s.resume()
-	s.tracker.renew(time.Now())
+	for _, sess := range s.sessions {
+		s.tracker.touch(sess.id, sess.began, time.Now())
+	}
 	addr := s.addr
 	s.mu.Unlock()
 	if err := s.listen(addr); err != nil {

@@ -24,8 +24,9 @@ type Session struct {
 // session is what a server knows of a session whose opening it has applied. Guarded by Server.mu.
 type session struct {
 	id      int64
-	timeout time.Duration
-	conn    *conn // nil while the client is not connected to this server
+	began   time.Duration // the timeout in the transaction that began it; a new leader knows no other
+	timeout time.Duration // as granted last by this server
+	conn    *conn         // nil while the client is not connected to this server
 }
 
 // Sessions lists the sessions that live, in the order of their ids.
@@ -129,17 +130,32 @@ func (s *Server) apply(e *entry) {
 	switch {
 	case e.edit != nil:
 	case e.op == OpConnect:
-		s.addSession(e.session).timeout = e.timeout
+		sess := s.addSession(e.session)
+		sess.began, sess.timeout = e.timeout, cmp.Or(sess.timeout, e.timeout)
 	case e.op == OpCloseSession:
 		ended = s.sessions[e.session]
 		delete(s.sessions, e.session)
 	}
 	s.notify(e.zxid, res.events)
-	if e.origin != nil && e.at == s {
-		e.origin.answer(e.zxid, res)
+	if q := s.answers(e); q != nil {
+		if e.op != q.request.Op { // of another request with the same number
+			res = result{code: proto.MarshallingError}
+		}
+		q.answer(e.zxid, res)
 	} else if ended != nil && ended.conn != nil {
 		ended.conn.cut()
 	}
+}
+
+// answers is the call that is answered when a transaction is applied, or nil. s.mu is held.
+func (s *Server) answers(e *entry) *call {
+	switch {
+	case s.member != nil && !s.member.leads() && e.edit == nil:
+		return s.member.answers(e)
+	case e.at == s:
+		return e.origin
+	}
+	return nil
 }
 
 // expireDue ends sessions whose time has passed. s.mu is held.

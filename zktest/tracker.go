@@ -46,13 +46,6 @@ func (t *tracker) touch(id int64, timeout time.Duration, at time.Time) bool {
 	return true
 }
 
-// renew gives all sessions their whole time again.
-func (t *tracker) renew(now time.Time) {
-	for id, sess := range t.sessions {
-		t.touch(id, sess.timeout, now)
-	}
-}
-
 // shift makes a time during which nothing was counted as if it had not been.
 func (t *tracker) shift(by time.Duration) {
 	t.began = t.began.Add(by)

@@ -17,7 +17,8 @@ type rawClient struct {
 	id      int64
 	pass    []byte
 	timeout int32
-	xid     int32
+	xid     int32    // of the last request
+	numbers *int32   // of the last request of any connection of the session
 	seen    int64    // the last zxid that it says it has seen, when it connects
 	events  []string // since the last look
 
@@ -26,9 +27,9 @@ type rawClient struct {
 
 // dialRaw opens a connection and a new session, or goes on with an old one.
 func dialRaw(conn net.Conn, old *rawClient, timeout time.Duration) (*rawClient, error) {
-	c := &rawClient{conn: conn, pass: make([]byte, 16)}
+	c := &rawClient{conn: conn, pass: make([]byte, 16), numbers: new(int32)}
 	if old != nil {
-		c.id, c.pass, c.seen = old.id, old.pass, old.seen
+		c.id, c.pass, c.seen, c.numbers = old.id, old.pass, old.seen, old.numbers
 	}
 	var b buffer
 	b.int(0).long(c.seen).int(int32(timeout.Milliseconds())).long(c.id).bytes(c.pass)
@@ -87,7 +88,8 @@ func (c *rawClient) request(op int32, body buffer) (xid int32, b buffer) {
 	case opAuth:
 		xid = -4
 	default:
-		c.xid++
+		*c.numbers++
+		c.xid = *c.numbers
 		xid = c.xid
 	}
 	b.int(xid).int(op)

@@ -225,6 +225,30 @@ func TestPingsMayBeAnsweredEarly(t *testing.T) {
 	})
 }
 
+// TestARefusalMayComeEarly: a server answers what it does not know at once, and with enableEagerACLCheck what is not allowed.
+func TestARefusalMayComeEarly(t *testing.T) {
+	for code, zxid := range map[proto.Code]int64{proto.Unimplemented: -1, proto.NoAuth: 0} {
+		c, p := open(t, 10*time.Second, Handlers{})
+		var numbers []int32
+		var answers []caller
+		for range 3 {
+			r, answer := deletion()
+			c.Send(r)
+			h, _ := p.next()
+			numbers, answers = append(numbers, h.Xid), append(answers, answer)
+		}
+		p.say(frame(&proto.ReplyHeader{Xid: numbers[1], Zxid: zxid, Code: code}))
+		require.ErrorIs(t, <-answers[1], CodeError(code))
+		p.reply(numbers[0], proto.OK)
+		require.NoError(t, <-answers[0])
+		p.reply(numbers[2], proto.OK)
+		require.NoError(t, <-answers[2])
+		p.say(frame(&proto.ReplyHeader{Xid: numbers[2], Zxid: zxid, Code: code}))
+		<-c.Done()
+		require.ErrorIs(t, c.Err(), ErrOutOfOrder)
+	}
+}
+
 func TestCredentialsMayBeAnsweredEarlyAndAreNotifiedOfTheEnd(t *testing.T) {
 	var answers atomic.Int32
 	c, p := open(t, 10*time.Second, Handlers{Answered: func(Answer) error { answers.Add(1); return nil }})

@@ -3,6 +3,7 @@ package conn
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -134,7 +135,7 @@ func (c *Conn) dispatch(d *proto.Decoder) error {
 		return nil
 	}
 	received := c.heard.at()
-	s, err := c.answered(header.Xid, received)
+	s, err := c.answered(header, received)
 	if err != nil {
 		return err
 	}
@@ -159,11 +160,11 @@ func (c *Conn) dispatch(d *proto.Decoder) error {
 	return nil
 }
 
-// answered takes the request off that an answer with this number must be for.
-func (c *Conn) answered(xid int32, received time.Time) (sent, error) {
+// answered takes the request off that an answer with this header must be for.
+func (c *Conn) answered(header proto.ReplyHeader, received time.Time) (sent, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	queue := &c.inFlight
+	xid, queue := header.Xid, &c.inFlight
 	switch xid { // of what may be answered before requests that were sent earlier
 	case proto.XidPing:
 		queue = &c.pings
@@ -174,11 +175,18 @@ func (c *Conn) answered(xid int32, received time.Time) (sent, error) {
 	if !found {
 		return sent{}, fmt.Errorf("%w: xid %d, and nothing was asked", ErrOutOfOrder, xid)
 	}
-	if oldest.xid != xid {
+	s := *oldest
+	switch {
+	case oldest.xid == xid:
+		queue.pop()
+	case refusedEarly(header):
+		s, found = queue.take(func(s *sent) bool { return s.xid == xid })
+	default:
+		found = false
+	}
+	if !found {
 		return sent{}, fmt.Errorf("%w: xid %d instead of %d (%v)", ErrOutOfOrder, xid, oldest.xid, oldest.op)
 	}
-	s := *oldest
-	queue.pop()
 	c.unanswered -= s.size
 	switch {
 	case s.op == proto.OpSync:
@@ -188,6 +196,11 @@ func (c *Conn) answered(xid int32, received time.Time) (sent, error) {
 	}
 	return s, nil
 }
+
+// refusedEarly reports whether a server has refused a request before it put it into the queue of what it carries out in order: one that
+// it does not know, and with enableEagerACLCheck one that is not allowed. The answer comes before those to earlier requests,
+// and names no transaction.
+func refusedEarly(h proto.ReplyHeader) bool { return h.Code != proto.OK && h.Zxid <= 0 }
 
 // fail answers for the server, which does not any more.
 func (c *Conn) fail() {
@@ -235,6 +248,18 @@ func (q *fifo[T]) front() (*T, bool) {
 		return nil, false
 	}
 	return &q.items[q.head], true
+}
+
+// take removes the first item that is picked.
+func (q *fifo[T]) take(pick func(*T) bool) (item T, found bool) {
+	for i := q.head; i < len(q.items); i++ {
+		if pick(&q.items[i]) {
+			item = q.items[i]
+			q.items = slices.Delete(q.items, i, i+1)
+			return item, true
+		}
+	}
+	return item, false
 }
 
 func (q *fifo[T]) pop() {

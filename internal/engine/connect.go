@@ -213,6 +213,9 @@ func (f *connector) connectAt(t target, n int) (*Connection, error) {
 		c.now.Set(func(n *inUse) { n.session = session })
 		c.wg.Go(session.watch) // ends with the session, which ends with the client
 	} else {
+		// A new leader gives the session the timeout with which it began, and a server reports what it heard with the timeout
+		// that it has granted, even when the session has moved on. So the shortest of all grants counts.
+		opened.Grant.Timeout = min(opened.Grant.Timeout, session.Timeout())
 		session.attach(opened.Grant, opened.Sent)
 	}
 	behind := session.progress.begin()
@@ -254,7 +257,7 @@ func (c *core) open(ctx context.Context, t target, session *Session, limit time.
 	if session != nil {
 		hello = session.ask()
 	}
-	hello.Timeout = c.cfg.SessionTimeout
+	hello.Timeout, hello.Numbers = c.cfg.SessionTimeout, &c.numbers
 	hello.Auths, _ = c.auths.Get()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

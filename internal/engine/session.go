@@ -24,7 +24,7 @@ type Session struct {
 	clock
 
 	mu    sync.Mutex // guards what follows, and what the clock says of it
-	grant conn.Grant // the timeout may change at each reconnect
+	grant conn.Grant // the timeout may become shorter at a reconnect
 	dependencies
 }
 

@@ -1,0 +1,88 @@
+package framework_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/zktest"
+)
+
+// TestASessionKeepsItsShortestTimeout has a session begin at a server that grants 10 s, and move to one that grants 30 s. Then the
+// leader is lost, and the session's server is cut off. The next leader gives the session 10 s, with which it began. Its owner must know
+// of the end before its node goes.
+func TestASessionKeepsItsShortestTimeout(t *testing.T) {
+	for _, idle := range []time.Duration{0, 5 * time.Second, 20 * time.Second} {
+		t.Run(fmt.Sprint(idle), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { moveToALongerTimeout(t, idle) })
+		})
+	}
+}
+
+func moveToALongerTimeout(t *testing.T, idle time.Duration) {
+	ctx := t.Context()
+	cluster := zktest.NewCluster(t, 5, zktest.WithInMemory())
+	leader, err := cluster.WaitLeader(ctx)
+	require.NoError(t, err)
+	var followers []*zktest.Server
+	for _, m := range cluster.Members() {
+		if m != leader {
+			followers = append(followers, m)
+		}
+	}
+	at, timeout := followers[0], 10*time.Second
+	client, err := framework.New([]string{"follower:2181"}, framework.WithSessionTimeout(10*time.Second),
+		framework.WithErrorPolicy(connstate.Session), framework.WithDialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
+			nc, err := at.DialContext(ctx, network, at.Addr())
+			return &asking{Conn: nc, timeout: timeout}, err
+		}))
+	require.NoError(t, err)
+	defer client.Close()
+	require.NoError(t, client.WaitConnected(ctx))
+	_, err = client.Create(ctx, "/held", nil, framework.As(framework.Ephemeral))
+	require.NoError(t, err)
+	session, err := client.Session(ctx)
+	require.NoError(t, err)
+	_, err = session.Depend(connstate.Session, func(error) {})
+	require.NoError(t, err)
+	time.Sleep(2 * time.Second) // virtual time: nothing is left to report with the first timeout
+
+	at, timeout = followers[1], 30*time.Second
+	followers[0].CutConnections()
+	synctest.Wait()
+	require.NoError(t, client.WaitConnected(ctx))
+	time.Sleep(idle) // virtual time
+	require.NoError(t, session.Err())
+	require.NoError(t, cluster.Partition(followers[1]))
+	leader.Stop()
+	for range 10_000 {
+		time.Sleep(10 * time.Millisecond) // virtual time: to look, every 10 ms, whether the node or the session is gone first
+		if !followers[2].Exists("/held") {
+			require.Error(t, session.Err(), "the node is gone, and its owner does not know")
+			return
+		}
+	}
+	t.Fatal("the node is still there")
+}
+
+// asking is a connection whose handshake asks for a timeout: as if the server granted that whatever it is asked for.
+type asking struct {
+	net.Conn
+	timeout time.Duration // 0: the handshake has been made
+}
+
+func (a *asking) Write(frame []byte) (int, error) {
+	if a.timeout > 0 { // behind the length, the version, and the last zxid
+		binary.BigEndian.PutUint32(frame[4+4+8:], uint32(a.timeout.Milliseconds()))
+		a.timeout = 0
+	}
+	return a.Conn.Write(frame)
+}
