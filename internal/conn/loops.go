@@ -200,7 +200,13 @@ func (c *Conn) answered(header proto.ReplyHeader, received time.Time) (sent, err
 // refusedEarly reports whether a server has refused a request before it put it into the queue of what it carries out in order: one that
 // it does not know, and with enableEagerACLCheck one that is not allowed. The answer comes before those to earlier requests,
 // and names no transaction.
-func refusedEarly(h proto.ReplyHeader) bool { return h.Code != proto.OK && h.Zxid <= 0 }
+func refusedEarly(h proto.ReplyHeader) bool {
+	switch h.Code {
+	case proto.Unimplemented, proto.NoAuth, proto.InvalidACL:
+		return h.Zxid <= 0
+	}
+	return false
+}
 
 // fail answers for the server, which does not any more.
 func (c *Conn) fail() {

@@ -10,7 +10,8 @@
 // # One order
 //
 // A server carries out the requests of a connection in the order in which they were sent, and sends answers and events in
-// the order of its transactions. So, of what is sent on one Link:
+// the order of its transactions. What it refuses without that, such as an operation that it does not know, it answers at once. So, of what
+// is sent on one Link:
 //
 //   - an answer that comes after an event is at least as new as the event;
 //   - what an event says that comes after an answer is newer than the answer;
