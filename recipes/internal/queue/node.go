@@ -68,9 +68,7 @@ func (n *node) withToken(ctx context.Context) context.Context {
 // created notes that the node is there.
 func (n *node) created(path string) {
 	n.path = path
-	n.queue.mu.Lock()
-	n.queue.nodes[n.Name()] = true
-	n.queue.mu.Unlock()
+	n.queue.joined(n)
 }
 
 // enterView makes the node use the view, if the view has it. Otherwise the queue is listed.
@@ -198,11 +196,7 @@ func (n *node) advance(to state) bool {
 // passOn lets others of the Queue go on when the node has ended. The contexts of its holds end before.
 func (n *node) passOn() {
 	close(n.gone)
-	q := n.queue
-	q.mu.Lock()
-	delete(q.nodes, n.Name())
-	q.mu.Unlock()
-	q.local.over(n)
+	n.queue.left(n)
 }
 
 // Giving a node up. In all cases it is deleted in the end: by us, in the background while the session lives, or by the servers.

@@ -172,6 +172,21 @@ func (q *Queue) isLong() bool {
 	return q.others > view.MaxOthers
 }
 
+// joined notes a node of this Queue.
+func (q *Queue) joined(n *node) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.nodes[n.Name()] = true
+}
+
+// left forgets a node that has ended. If it was used or kept, another goroutine has the turn.
+func (q *Queue) left(n *node) {
+	q.mu.Lock()
+	delete(q.nodes, n.Name())
+	q.mu.Unlock()
+	q.local.over(n)
+}
+
 // notFree is ErrNotAcquired. It says so if the first of children is ours: whoever comes from Curator for Java expects to re-enter.
 func (q *Queue) notFree(children []string) error {
 	q.mu.Lock()
