@@ -172,9 +172,9 @@ func (o *options) measure(ctx context.Context, s *servers, name string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", w.name, err)
 		}
+		tables = append(tables, t)
 		t.workload.name += remark
 		t.print(os.Stdout)
-		tables = append(tables, t)
 	}
 	if o.out == "" {
 		return nil
