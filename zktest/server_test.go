@@ -534,3 +534,6 @@ func TestAHandshakeIsLostWithTheProcess(t *testing.T) {
 		})
 	}
 }
+
+// TestTheExampleInVirtualTime runs it.
+func TestTheExampleInVirtualTime(t *testing.T) { workAfterAnOutage(t) }
