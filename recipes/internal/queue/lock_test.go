@@ -470,7 +470,7 @@ func TestHoldOfAnHourIsNotLost(t *testing.T) {
 	})
 }
 
-func TestSequence(t *testing.T) {
+func TestSequenceIsTheNumberAtTheEndOfAName(t *testing.T) {
 	for child, want := range map[string]int64{
 		"_c_0-lock-0000000000": 0, "lock-2147483647": math.MaxInt32, "lock--000000001": -1, "lock--2147483648": math.MinInt32,
 		"lock-lock-0000000007": 7,

@@ -33,7 +33,7 @@ func counted(server *zktest.Server) map[zktest.Op]int {
 	return counts
 }
 
-func TestUncontendedCycle(t *testing.T) {
+func TestAnUncontendedCycleIsACreateAndADelete(t *testing.T) {
 	server := zktest.NewServer(t)
 	q := newQueue(t, testbed.On(server).Client(t), "/lock")
 	require.NoError(t, acquire(t, q).Release()) // the parent is there now
