@@ -227,13 +227,45 @@ work
 `, text.String())
 }
 
+func TestSummary(t *testing.T) {
+	turn := measure{cycles: 10, took: 3 * time.Millisecond, requests: 20, bytes: 3000}
+	slow := measure{cycles: 10, took: 1234 * time.Millisecond, requests: 30}
+	redis := measure{cycles: 9, givenUp: 1, took: 270 * time.Microsecond}
+	ours := measure{cycles: 10, requests: 40, bytes: 50, handOffs: []time.Duration{2 * time.Millisecond}}
+	tables := []table{
+		{workload{name: "work"}, []column{{"floor", []measure{turn}}, {"Curator", []measure{slow}}, {"redsync", []measure{redis}}}},
+		{workload{name: "holds", hold: true}, []column{{"floor", []measure{turn}}, {"ours", []measure{ours}}}},
+	}
+	var text strings.Builder
+	summary(&text, "3", tables)
+	assert.Equal(t, `# Servers: 3
+
+Time of a cycle in ms, or, where it says so, from the call of a release until the next acquire returns. A time is the median of the rounds.
+In parentheses: the median of its ratios, in the same round, to the time of the row that has none; "none" means that no hand-off happened.
+
+| | floor | Curator | redsync | ours |
+| --- | --- | --- | --- | --- |
+| work | 0.30 | 123.4 (411.33) | 0.03 (0.10) |  |
+| holds: hand-off | none |  |  | 2.00 (0.00) |
+
+Requests and bytes for each cycle, as far as they were counted:
+
+| | floor | Curator | ours |
+| --- | --- | --- | --- |
+| work | 2.0, 300 | 3.0 |  |
+| holds | 2.0, 300 |  | 4.0, 5 |
+
+work: redsync gave up 10 % of its tries, which are not counted.
+`, text.String())
+}
+
 func TestOutput(t *testing.T) {
 	s := &servers{addresses: zktest.NewServer(t).Servers()}
 	o := options{rounds: 2, turn: 10 * time.Millisecond, out: t.TempDir(), run: regexp.MustCompile("^(2|10) waiters.* no hold")}
 	require.NoError(t, o.measure(context.Background(), s, "1"))
 	text, err := os.ReadFile(filepath.Join(o.out, "bench-1.md"))
 	require.NoError(t, err)
-	assert.Contains(t, string(text), "10 waiters, one client, no hold")
+	assert.Regexp(t, `(?m)^\| 10 waiters, one client, no hold \| \d`, string(text))
 	assert.Contains(t, string(text), "| ours |")
 	picture, err := os.ReadFile(filepath.Join(o.out, "bench-1.svg"))
 	require.NoError(t, err)

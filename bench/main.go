@@ -52,7 +52,7 @@ func main() {
 	flag.BoolVar(&o.electing, "elections", false, "compare elections instead of locks; of the other systems only java takes part")
 	flag.DurationVar(&o.session, "session", 4*time.Second, "the session `timeout` of -elections, which the servers must grant")
 	flag.StringVar(&o.electionPeer, "election-peer", "", "be a candidate, `ours or floor`, on -zookeeper; -elections starts it")
-	flag.StringVar(&o.out, "out", "", "a `directory` for results.md and a plot for each size of ensemble")
+	flag.StringVar(&o.out, "out", "", "a `directory` for times, requests and bytes, and a plot, for each size of ensemble; the output has all columns")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -172,9 +172,9 @@ func (o *options) measure(ctx context.Context, s *servers, name string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", w.name, err)
 		}
+		tables = append(tables, t)
 		t.workload.name += remark
 		t.print(os.Stdout)
-		tables = append(tables, t)
 	}
 	if o.out == "" {
 		return nil

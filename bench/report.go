@@ -76,19 +76,27 @@ func (t table) print(w io.Writer) {
 			allocBytes = fmt.Sprintf("%.0f", medianOf(c.turns, func(m measure) float64 { return perCycle(m, float64(m.allocBytes)) }))
 		}
 		serverCPU := micros(medianOf(c.turns, func(m measure) float64 { return perCycle(m, float64(m.server)) }))
-		if c.system == "etcd" || c.system == "redsync" {
-			requests, serverCPU = "", "" // the counters are ZooKeeper's
+		if !c.asksZooKeeper() {
+			requests, serverCPU = "", ""
 		}
 		fmt.Fprintf(w, "| %s | %s | %.2f | %.2f | %s | %s | %s | %s | %s | %s |\n", c.system, micros(medianOf(c.turns, f)),
 			quantile(ratios, 0.5), quantile(ratios, 0.99), requests, bytes,
 			micros(medianOf(c.turns, func(m measure) float64 { return perCycle(m, float64(m.client)) })), serverCPU, allocs, allocBytes)
 	}
+	t.printGivenUp(w, "")
+}
+
+// printGivenUp says how many tries failed in each column, if any did.
+func (t table) printGivenUp(w io.Writer, where string) {
 	for _, c := range t.columns {
 		if n := medianOf(c.turns, func(m measure) float64 { return float64(m.givenUp) / float64(max(1, m.givenUp+m.cycles)) }); n > 0 {
-			fmt.Fprintf(w, "\n%s gave up %.0f %% of its tries, which are not counted.\n", c.system, 100*n)
+			fmt.Fprintf(w, "\n%s%s gave up %.0f %% of its tries, which are not counted.\n", where, c.system, 100*n)
 		}
 	}
 }
+
+// asksZooKeeper is false for those of which ZooKeeper's counters say nothing.
+func (c column) asksZooKeeper() bool { return c.system != "etcd" && c.system != "redsync" }
 
 func micros(nanos float64) string {
 	if us := nanos / float64(time.Microsecond); us < 10 {
@@ -98,13 +106,106 @@ func micros(nanos float64) string {
 	}
 }
 
-// write writes all tables and a plot to files with this name.
+// summary writes the times, requests and bytes of all tables, a workload in a line: what is worth keeping. The rest is on the screen.
+func summary(w io.Writer, ensemble string, tables []table) {
+	fmt.Fprintf(w, "# Servers: %s\n", ensemble)
+	if len(tables) == 0 {
+		return
+	}
+	times, counts := newGrid(), newGrid()
+	for _, t := range tables {
+		name, f := t.workload.name, cycleTime
+		if t.workload.hold {
+			name, f = name+": hand-off", handOff
+		}
+		for i, c := range t.columns {
+			times.set(name, c.system, t.time(i, f))
+			counts.set(t.workload.name, c.system, c.counts())
+		}
+	}
+	fmt.Fprint(w, "\nTime of a cycle in ms, or, where it says so, from the call of a release until the next acquire returns. A time is the median of the rounds.\n"+
+		"In parentheses: the median of its ratios, in the same round, to the time of the row that has none; \"none\" means that no hand-off happened.\n\n")
+	times.print(w)
+	fmt.Fprint(w, "\nRequests and bytes for each cycle, as far as they were counted:\n\n")
+	counts.print(w)
+	for _, t := range tables {
+		t.printGivenUp(w, t.workload.name+": ")
+	}
+}
+
+// time is a cell of the summary.
+func (t table) time(i int, f func(measure) float64) string {
+	median := medianOf(t.columns[i].turns, f)
+	switch {
+	case median == 0:
+		return "none"
+	case i == 0:
+		return milliseconds(median)
+	}
+	return fmt.Sprintf("%s (%.2f)", milliseconds(median), quantile(t.ratios(i, f), 0.5))
+}
+
+// counts is a cell of the summary: requests to ZooKeeper, and bytes.
+func (c column) counts() string {
+	if !c.asksZooKeeper() {
+		return ""
+	}
+	text := fmt.Sprintf("%.1f", medianOf(c.turns, func(m measure) float64 { return perCycle(m, float64(m.requests)) }))
+	if n := medianOf(c.turns, func(m measure) float64 { return perCycle(m, float64(m.bytes)) }); n > 0 {
+		text += fmt.Sprintf(", %.0f", n)
+	}
+	return text
+}
+
+// grid is a table with a line for each workload and a column for each system, in the order in which they came.
+type grid struct {
+	lines, systems []string
+	cells          map[[2]string]string
+}
+
+func newGrid() *grid { return &grid{cells: make(map[[2]string]string)} }
+
+// set fills a cell. A system of which no cell has a text gets no column.
+func (g *grid) set(line, system, text string) {
+	if !slices.Contains(g.lines, line) {
+		g.lines = append(g.lines, line)
+	}
+	if text == "" {
+		return
+	}
+	if !slices.Contains(g.systems, system) {
+		g.systems = append(g.systems, system)
+	}
+	g.cells[[2]string{line, system}] = text
+}
+
+func (g *grid) print(w io.Writer) {
+	fmt.Fprintf(w, "| | %s |\n|%s\n", strings.Join(g.systems, " | "), strings.Repeat(" --- |", len(g.systems)+1))
+	for _, line := range g.lines {
+		fmt.Fprintf(w, "| %s |", line)
+		for _, system := range g.systems {
+			fmt.Fprintf(w, " %s |", g.cells[[2]string{line, system}])
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+func milliseconds(nanos float64) string {
+	ms := nanos / float64(time.Millisecond)
+	switch {
+	case ms < 0.1:
+		return fmt.Sprintf("%.2g", ms)
+	case ms < 10:
+		return fmt.Sprintf("%.2f", ms)
+	default:
+		return fmt.Sprintf("%.1f", ms)
+	}
+}
+
+// write writes a summary of all tables and a plot to files with this name.
 func write(file, ensemble string, tables []table) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "# Servers: %s\n", ensemble)
-	for _, t := range tables {
-		t.print(&text)
-	}
+	summary(&text, ensemble, tables)
 	if err := os.WriteFile(file+".md", []byte(text.String()), 0o644); err != nil {
 		return err
 	}

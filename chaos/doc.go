@@ -1,6 +1,6 @@
 // Package chaos has contenders use a lock, or lead in turn, on a real ensemble while servers are killed, paused,
 // cut off and frozen, a leader that has been replaced loses its clients, sessions ended, and contenders stopped and killed. Then it proves from what
-// they recorded that no two holds which believed in themselves were in each other's way.
+// they recorded that no two holds that exclude each other were live at the same time.
 //
 //	make chaos DURATION=15m SEED=1 RUN=TestMutex
 //

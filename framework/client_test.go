@@ -61,7 +61,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 	}
 }
 
-func TestPaths(t *testing.T) { // KZ-CLI-05
+func TestPathsAreCheckedJoinedAndSplit(t *testing.T) { // KZ-CLI-05
 	for _, path := range []string{"/", "/a", "/a/b", "/ä", "/a.b", "/..."} {
 		assert.NoError(t, framework.ValidatePath(path), path)
 	}
@@ -76,7 +76,7 @@ func TestPaths(t *testing.T) { // KZ-CLI-05
 	}
 }
 
-func TestProtectedNames(t *testing.T) { // CUR-CLI-22
+func TestAProtectedNameHasAnIDThatUnprotectedTakesAway(t *testing.T) { // CUR-CLI-22
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
 	path, err := client.Create(t.Context(), "/lock-", nil, framework.As(framework.EphemeralSequential), framework.Protected())
@@ -180,7 +180,7 @@ func TestCloseFromAListener(t *testing.T) {
 	testbed.Receive(t, closed, "the end of Close")
 }
 
-func TestNamespaceViews(t *testing.T) { // CUR-CLI-50, -51, -53, -55, -56
+func TestANamespaceIsBeforeEachPathAndNotShown(t *testing.T) { // CUR-CLI-50, -51, -53, -55, -56
 	server := zktest.NewServer(t)
 	client := newClient(t, server, framework.WithNamespace("billing"))
 	other, err := client.Namespace("a/b")

@@ -207,7 +207,7 @@ func TestTheNextServerIsAskedToCatchUpOnlyAfterAnEvent(t *testing.T) {
 	}
 }
 
-func TestCatchUp(t *testing.T) {
+func TestWhatIsReadAfterSyncIsAsNewAsWhatWasWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
 		leader, err := cluster.WaitLeader(t.Context())
@@ -232,7 +232,7 @@ func TestCatchUp(t *testing.T) {
 	})
 }
 
-func TestCatchUpNeedsNoNode(t *testing.T) {
+func TestSyncNeedsNoNode(t *testing.T) {
 	server := zktest.NewServer(t)
 	bed := testbed.On(server)
 	client := bed.Client(t, framework.WithNamespace("ns"))

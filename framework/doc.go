@@ -1,5 +1,5 @@
 // Package framework is the ZooKeeper client under the recipes. It keeps a session, repeats what was lost on the way,
-// and cleans up behind operations whose outcome it did not learn. It is Curator's CuratorFramework.
+// and removes what operations of unknown outcome have left. It is Curator's CuratorFramework.
 //
 //	client, err := framework.New([]string{"zk1:2181", "zk2:2181"},
 //		framework.WithSessionTimeout(15*time.Second),

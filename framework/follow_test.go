@@ -79,7 +79,7 @@ func TestFollowGoesOnInTheNextSession(t *testing.T) {
 	})
 }
 
-func TestFollowEnds(t *testing.T) {
+func TestFollowEndsWhenThereIsNothingToWaitForAndOnErrors(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 		c := client()
 		require.NoError(t, c.Follow(t.Context(), func(context.Context) (<-chan struct{}, error) { return nil, nil }))

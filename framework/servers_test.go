@@ -34,7 +34,7 @@ func TestAnEmptyServerListSaysSo(t *testing.T) {
 	})
 }
 
-func TestConnectStrings(t *testing.T) { // issues 10, B7, and 11
+func TestConnectStringsAreParsedOrRefused(t *testing.T) { // issues 10, B7, and 11
 	for s, want := range map[string]struct {
 		servers []string
 		chroot  string

@@ -2,6 +2,9 @@
 // nothing. Each mutation replaces a few words of the source, by which one promise of docs/RELIABILITY.md is broken. It
 // names the test that must fail for it, and says which worlds of package sim fail as well, if there are any.
 //
+// A mutation is an edit and not a switch: a switch would be in the library of every user. What it leads to is said by behaviour, as far as that is
+// known: the kind of worlds, whose faults come from a seed, and the first seed that failed.
+//
 // Nothing is copied: the go command compiles the changed files in the place of the originals (-overlay).
 // A mutation whose words are not in the file any more, or more than once, fails its test, and so does
 // one that does not compile. The named tests run on the in-process server, in virtual time where something is

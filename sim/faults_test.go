@@ -149,8 +149,21 @@ func (w *world) fault(f fault) (heal func(), done bool) {
 		return member.Rewrite(throttled, zktest.OnOp(zktest.OpExists, zktest.OpGetData, zktest.OpGetChildren, zktest.OpGetChildren2)), true
 	case jumpSequence:
 		return nil, w.jumpSequence()
+	case delayAnswers:
+		return member.Delay(delayOf(f), zktest.OnOp(delayed[f.N%len(delayed)]), zktest.OnSession(w.sessionOf(f))), true
 	}
 	return nil, true
+}
+
+// delayed are the requests of which one kind comes late.
+var delayed = []zktest.Op{zktest.OpGetData, zktest.OpDelete, zktest.OpCreate, zktest.OpCreate2, zktest.OpGetChildren2, zktest.OpMulti}
+
+// delayOf is up to 30 ms, or, one time in three, up to 400 ms.
+func delayOf(f fault) time.Duration {
+	if f.Target%3 == 0 {
+		return time.Duration(f.Target%400) * time.Millisecond
+	}
+	return time.Duration(f.Target%30) * time.Millisecond
 }
 
 // check fails if the simulation itself does not work. A member may have been replaced meanwhile.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -208,11 +209,19 @@ func TestWatcherFindsWhatIsWrong(t *testing.T) {
 			{Kind: cache.Created, New: at(1, 1)}, {Kind: cache.Deleted, Old: at(1, 1)}, {Kind: cache.Created, New: at(1, 1)},
 		}, true},
 		"another one changed": {[]cache.Change{{Kind: cache.Created, New: at(1, 1)}, {Kind: cache.Changed, Old: at(2, 2), New: at(2, 3)}}, true},
+		"made after its parent, gone before it": {[]cache.Change{
+			{Kind: cache.Created, New: at(1, 1)}, {Kind: cache.Created, Path: "/a/b", New: at(2, 2)}, {Kind: cache.Deleted, Path: "/a/b", Old: at(2, 2)},
+			{Kind: cache.Deleted, Old: at(1, 1)},
+		}, false},
+		"made without its parent": {[]cache.Change{{Kind: cache.Created, Path: "/a/b", New: at(1, 1)}}, true},
+		"gone after its parent": {[]cache.Change{
+			{Kind: cache.Created, New: at(1, 1)}, {Kind: cache.Created, Path: "/a/b", New: at(2, 2)}, {Kind: cache.Deleted, Old: at(1, 1)},
+		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := &watcher{world: &world{monitor: newMonitor(1, false)}, notified: map[string]zk.Stat{}, mirror: map[string]cache.Node{}}
+			x := &watcher{world: &world{monitor: newMonitor(1, false)}, watcherPlan: watcherPlan{Path: "/a"}, notified: map[string]zk.Stat{}, mirror: map[string]cache.Node{}}
 			for _, ch := range c.changes {
-				ch.Path = "/a"
+				ch.Path = cmp.Or(ch.Path, "/a")
 				x.change(ch)
 			}
 			require.Equal(t, c.wrong, len(x.monitor.wrong) > 0, "%v", x.monitor.wrong)

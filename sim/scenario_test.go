@@ -23,6 +23,7 @@ type scenario struct {
 	Weather       weather
 	Clients       []clientPlan
 	Watchers      []watcherPlan
+	Writers       int // of the tree that a cache follows
 	Keepers       []keeperPlan
 	Extra         string // a recipe that some use beside the contenders; empty: none
 	Replacing     bool   // members are replaced, and all clients follow the configuration
@@ -106,6 +107,7 @@ const (
 	replaceLeader
 	refuseCredentials
 	replaceMember
+	delayAnswers
 	faultKinds
 )
 
@@ -114,7 +116,7 @@ var faultNames = [faultKinds]string{
 	"connections refused", "session ended", "node deleted", "containers reaped", "reply lost", "request failed", "reads throttled",
 	"sequence near its end", "holder isolated", "holder's follower cut off", "holder's node deleted", "holder asked to release",
 	"create and session lost", "holder asked while out of reach", "holder's leader replaced",
-	"credentials refused", "member replaced",
+	"credentials refused", "member replaced", "requests delayed",
 }
 
 func (k faultKind) String() string { return faultNames[k] }
@@ -213,6 +215,8 @@ func draw(seed uint64, only string) scenario {
 	}
 	s.guard(rand.New(rand.NewPCG(seed, 1)))
 	s.replace(rand.New(rand.NewPCG(seed, 2)))
+	s.write(rand.New(rand.NewPCG(seed, 3)))
+	s.delay(rand.New(rand.NewPCG(seed, 4)))
 	if s.hides() {
 		for i := range s.Watchers {
 			s.Watchers[i].NoData = false // see cache.WithoutData
@@ -250,6 +254,19 @@ func (s *scenario) replace(random *rand.Rand) {
 	for range 1 + random.IntN(5) {
 		s.Faults = append(s.Faults, fault{
 			At: time.Duration(random.Int64N(int64(s.Length))), Kind: replaceMember, Target: random.IntN(1000), Leader: random.IntN(3) == 0,
+		})
+	}
+}
+
+// delay makes single requests late in worlds with a pool: what somebody reads of the count is then older than what others do.
+func (s *scenario) delay(random *rand.Rand) {
+	if s.Extra != "pool" {
+		return
+	}
+	for range 10 + random.IntN(20) {
+		s.Faults = append(s.Faults, fault{
+			At: time.Duration(random.Int64N(int64(s.Length))), Kind: delayAnswers, For: upTo(random, 8*time.Second), Target: random.IntN(1000),
+			N: random.IntN(len(delayed)),
 		})
 	}
 }

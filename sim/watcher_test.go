@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/recipes/cache"
@@ -23,6 +24,7 @@ type watcherPlan struct {
 	Depth    int  // -1: no limit
 	Standard bool // the client takes the servers for ones without persistent watches
 	NoData   bool
+	Filter   bool // without nodes called b, and what is below them
 }
 
 func drawWatcher(random *rand.Rand, clients int) watcherPlan {
@@ -60,6 +62,9 @@ func (w *world) newWatcher(i int, plan watcherPlan) (*watcher, error) {
 	client := w.clients[plan.Client%len(w.clients)].client
 	if plan.Standard {
 		engine.Of(client).SetUnknown(proto.OpAddWatch)
+	}
+	if plan.Filter {
+		opts = append(opts, cache.WithFilter(func(path string) bool { return !outside(path) }))
 	}
 	if plan.NoData {
 		opts = append(opts, cache.WithoutData())
@@ -143,6 +148,15 @@ func (x *watcher) change(ch cache.Change) {
 		ch.Kind == cache.Created && ch.New.Stat.Czxid <= x.notified[ch.Path].Czxid: // it was deleted
 		wrong = "back in time"
 	}
+	dir, _ := framework.Split(ch.Path)
+	if _, parent := x.mirror[dir]; ch.Kind == cache.Created && !parent && ch.Path != x.Path {
+		wrong = "without its parent"
+	}
+	for path := range x.mirror {
+		if ch.Kind == cache.Deleted && strings.HasPrefix(path, ch.Path+"/") {
+			wrong = "before " + path
+		}
+	}
 	if wrong != "" {
 		x.monitor.fail("cache goes back", "%s: %v of %s, %s: %+v after %+v", x.name, ch.Kind, ch.Path, wrong, ch, last.Stat)
 	}
@@ -178,7 +192,7 @@ func (x *watcher) sync() {
 // has reports whether a path belongs to the cache.
 func (x *watcher) has(path string) bool {
 	below, ok := strings.CutPrefix(path, x.Path)
-	return ok && (below == "" || below[0] == '/') && (x.Depth < 0 || strings.Count(below, "/") <= x.Depth)
+	return ok && (below == "" || below[0] == '/') && !(x.Filter && outside(path)) && (x.Depth < 0 || strings.Count(below, "/") <= x.Depth)
 }
 
 // check requires that the copy, and what the changes add up to, become what there is.

@@ -187,6 +187,7 @@ func (w *world) follow(wg *sync.WaitGroup) (watchers []*watcher, err error) {
 		w.keepers = append(w.keepers, k)
 		wg.Go(k.run)
 	}
+	w.startWriters(wg)
 	for i, plan := range w.Watchers {
 		x, err := w.newWatcher(i, plan)
 		if err != nil {

@@ -39,7 +39,7 @@ func (a *agenda) settle() {
 	}
 }
 
-// run settles what comes due, until done is closed. unlock settles before it lets go of the lock.
+// run settles what comes due, until done is closed. unlock settles before it unlocks.
 func (a *agenda) run(mu *sync.Mutex, unlock func(), done <-chan struct{}) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

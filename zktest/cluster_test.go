@@ -511,11 +511,13 @@ func TestFollowerLearnsOfAnEpochWithItsFirstTransaction(t *testing.T) {
 		r, err := a.call(opPing, nil)
 		require.NoError(t, err)
 		a.seen = r.zxid
+		followers := 0
 		for _, m := range c.Members() {
 			conn, err := m.Dial("", "", 0)
 			if err != nil || m == leader(t, c) {
 				continue // the old leader is stopped
 			}
+			followers++
 			_, err = dialRaw(conn, a, 10*time.Second)
 			require.Error(t, err, "before any transaction")
 			require.NoError(t, conn.Close())
@@ -523,6 +525,7 @@ func TestFollowerLearnsOfAnEpochWithItsFirstTransaction(t *testing.T) {
 			time.Sleep(time.Second)
 			raw(t, m, a)
 		}
+		require.Equal(t, 1, followers)
 	})
 }
 

@@ -35,7 +35,7 @@ func (s *Server) rewritesOf(r Request) []*rewrite {
 	return slices.DeleteFunc(rewrites, func(w *rewrite) bool { return !w.match.picks(r) })
 }
 
-// changed is the answer o as its rewrites return it. It lets go of s.mu meanwhile.
+// changed is the answer o as its rewrites return it. It unlocks s.mu meanwhile.
 func (s *Server) changed(o output) []byte {
 	s.mu.Unlock()
 	defer s.mu.Lock()

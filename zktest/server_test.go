@@ -302,7 +302,7 @@ func TestFrozenServerGoesOnCountingAndAPausedOneDoesNot(t *testing.T) {
 	}
 }
 
-func TestDelay(t *testing.T) {
+func TestADelayHoldsRequestsUpUntilItIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.NewServer(t, zktest.WithInMemory())
 		client := raw(t, s, nil)
@@ -370,7 +370,7 @@ func TestSequenceNumbersEnd(t *testing.T) {
 	require.ErrorIs(t, s.SetSequence("/none", 1), zktest.ErrNoNode)
 }
 
-func TestCountsAndTrace(t *testing.T) {
+func TestRequestsAreCountedAndTraced(t *testing.T) {
 	s := zktest.NewServer(t)
 	client := raw(t, s, nil)
 	var lines []string
@@ -534,3 +534,6 @@ func TestAHandshakeIsLostWithTheProcess(t *testing.T) {
 		})
 	}
 }
+
+// TestTheExampleInVirtualTime runs it.
+func TestTheExampleInVirtualTime(t *testing.T) { workAfterAnOutage(t) }

@@ -42,7 +42,7 @@ func (s *Server) Sessions() []Session {
 }
 
 // ExpireSession ends a session at once, as if its time had passed: its ephemeral nodes are deleted, its
-// connection is cut, and its client learns of it when it connects again. The error is [ErrNoSession].
+// connection is cut, and its client notices when it connects again. The error is [ErrNoSession].
 func (s *Server) ExpireSession(id int64) error {
 	if s.member != nil {
 		return s.member.cluster.ExpireSession(id)

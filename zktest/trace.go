@@ -165,7 +165,7 @@ type output struct {
 // traces have, and events in the order of transactions. s.mu is held.
 func (s *shared) put(o output) { s.outputs = append(s.outputs, o) }
 
-// unlock delivers what was put out while s.mu was held, and lets go of s.mu. Traces are called
+// unlock delivers what was put out while s.mu was held, and unlocks it. Traces are called
 // without the lock, so that they may use the server: what that puts out is delivered here too,
 // after what is there already, and not by the unlock of whoever put it.
 func (s *shared) unlock() {
@@ -196,7 +196,7 @@ func (s *shared) unlock() {
 	s.outputs = nil
 }
 
-// callTraces lets go of s.mu meanwhile.
+// callTraces unlocks s.mu meanwhile.
 func (s *Server) callTraces(e Event) {
 	traces := s.traces
 	s.mu.Unlock()

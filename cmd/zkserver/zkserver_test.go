@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -20,7 +19,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -31,6 +29,7 @@ import (
 
 	"github.com/gocurator/curator/admin"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/internal/transcript"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/sasl"
@@ -39,39 +38,21 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// output is what the program prints. It is safe for concurrent use.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
-
 // program is a zkserver that runs until the test ends.
 type program struct {
 	t         *testing.T
 	addresses []string
 	control   string // http://host:port
-	out       *output
+	out       *testbed.Output
 }
 
 // run starts zkserver with a control port, and waits until it serves.
 func run(t *testing.T, args ...string) *program {
 	t.Helper()
-	p := &program{t: t, out: &output{}}
+	p := &program{t: t, out: &testbed.Output{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
-	stderr := &output{}
+	stderr := &testbed.Output{}
 	go func() { ended <- zkserver(ctx, append(args, "-control", "127.0.0.1:0"), p.out, stderr) }()
 	t.Cleanup(func() {
 		cancel()
@@ -295,7 +276,7 @@ func TestWhatIsWrongOnTheCommandLineIsSaidInOneLine(t *testing.T) {
 		"-tls-listen 127.0.0.1:0 -tls-cert " + cert + " -tls-key " + key + " -tls-clients " + broken: {exitFailed, "no certificate"},
 	} {
 		t.Run(line, func(t *testing.T) {
-			out, stderr := &output{}, &output{}
+			out, stderr := &testbed.Output{}, &testbed.Output{}
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			assert.Equal(t, want.code, zkserver(ctx, strings.Fields(line), out, stderr))
@@ -304,7 +285,7 @@ func TestWhatIsWrongOnTheCommandLineIsSaidInOneLine(t *testing.T) {
 			assert.NotContains(t, stderr.String(), "zktest")
 		})
 	}
-	help := &output{}
+	help := &testbed.Output{}
 	require.Zero(t, zkserver(t.Context(), []string{"-h"}, io.Discard, help))
 	require.Contains(t, help.String(), "usage:")
 	require.Contains(t, help.String(), "-super-digest")

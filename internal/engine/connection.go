@@ -54,7 +54,7 @@ func newLink(s *Session, t target, c *conn.Conn, cfg *Config) *Connection {
 			cfg.Events.Node(e)
 			l.watches.notify(e)
 		},
-		Ended: func() { // whoever learns of it by a request that fails finds that holders were notified
+		Ended: func() { // holders are notified before a request fails
 			s.suspend()
 			close(l.notified)
 		},

@@ -58,7 +58,7 @@ import (
 // Answered now and then. If more time has passed than Go's clock says, the Deadline moves the instants that it knows
 // back by the difference, and ignores answers to requests that were sent before. Instants that it was given after the
 // machine continued and before it noticed are moved back too, which is too early and so safe. A Deadline acts only
-// when it is called, so a holder learns of a loss at the first At after the machine continues. On other systems only
+// when it is called, so a holder notices a loss at the first At after the machine continues. On other systems only
 // a server's reply shows that the machine was suspended.
 //
 // All methods are safe for concurrent use, and none allocates.

@@ -11,7 +11,7 @@
 //
 // # What it cannot promise
 //
-// A process that is stopped learns of a loss only when it continues. And a [Deadline] assumes that our clock
+// A process that is stopped notices a loss only when it continues. And a [Deadline] assumes that our clock
 // runs at most 2 % slower than the servers' clocks, and that the pings of a leader to the follower that we talk
 // to are never more than a quarter of the session timeout apart, unless they end.
 package session

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -25,98 +24,64 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// The model check: three writers make, change and delete nodes at random, while connections are cut, sessions end, requests
-// fail, and members of the ensemble stop, stand still, lag and lose each other. No cache may ever show a node that is older than
-// what it has shown before. When all is calm each is equal to the tree, and so is what its changes give. Package sim checks caches in the
-// same way, but it has no ClickHouse Keeper, and no writers that do nothing but write.
+// The model check: three writers make, change and delete nodes of a server like ClickHouse Keeper at random, while connections are cut, sessions end
+// and requests fail. No cache may ever show a node that is older than what it has shown before. When all is calm each is equal to the tree, and so is
+// what its changes give. Worlds of package sim check the same on ensembles of ZooKeeper.
 
 const modelSteps = 250 // of each writer
 
-var modelRuns = flag.Int("cache.runs", testlevel.Pick(2, 1, 30), "how many runs of random faults on each kind of server")
+var modelRuns = flag.Int("cache.runs", testlevel.Pick(2, 1, 30), "how many runs of random faults")
 
-func TestModel(t *testing.T) { // CUR-CCH-18
-	for name, start := range map[string]func(t *testing.T, seed uint64) *world{
-		"ensemble": ensembleWorld,
-		"keeper":   keeperWorld,
-	} {
-		for range *modelRuns {
-			seed := rand.Uint64()
-			t.Run(fmt.Sprintf("%s/seed %d", name, seed), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { modelRun(t, start(t, seed), seed) })
-			})
-		}
+func TestModelOnAKeeper(t *testing.T) { // CUR-CCH-18
+	for range *modelRuns {
+		seed := rand.Uint64()
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { modelRun(t, seed) })
+		})
 	}
 }
 
-// world is the servers of a run.
-type world struct {
-	members []*zktest.Server
-	cluster *zktest.Cluster // nil if there is one server
-	dial    func(ctx context.Context, network, address string) (net.Conn, error)
-	expire  func(id int64) error
-}
-
-func ensembleWorld(t *testing.T, seed uint64) *world {
-	c := zktest.NewCluster(t, 3, zktest.WithInMemory(), zktest.WithSeed(seed), zktest.WithLag(100*time.Millisecond))
-	return &world{c.Members(), c, c.DialContext, c.ExpireSession}
-}
-
-func keeperWorld(t *testing.T, _ uint64) *world {
-	s := zktest.NewServer(t, zktest.WithInMemory(), zktest.LikeKeeper(zktest.KeeperRecent))
-	return &world{[]*zktest.Server{s}, nil, s.DialContext, s.ExpireSession}
-}
-
-// all stands for all members of the ensemble.
-const all = -1
-
-// client is a client of one member, or of all. Where there is one server it is that.
-func (w *world) client(t *testing.T, member int) *framework.Client {
-	var servers []string
-	for i, m := range w.members {
-		if member == all || member == i || len(w.members) == 1 {
-			servers = append(servers, m.Addr())
-		}
-	}
-	client, err := framework.New(servers, framework.WithDialer(w.dial), framework.WithSessionTimeout(10*time.Second),
+// modelClient is a client of a server.
+func modelClient(t *testing.T, server *zktest.Server) *framework.Client {
+	client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext), framework.WithSessionTimeout(10*time.Second),
 		framework.WithRetryPolicy(retry.NTimes(2, 10*time.Millisecond)), framework.WithConnectionTimeout(time.Second))
 	require.NoError(t, err)
 	t.Cleanup(func() { client.Close() })
 	return client
 }
 
-func modelRun(t *testing.T, w *world, seed uint64) {
+func modelRun(t *testing.T, seed uint64) {
+	server := zktest.NewServer(t, zktest.WithInMemory(), zktest.LikeKeeper(zktest.KeeperRecent))
 	everything := func(string) bool { return true }
 	withoutB := func(path string) bool { return !strings.Contains(path, "b") }
 	subjects := []*subject{
 		{name: "tree", holds: everything},
-		{name: "standard watches", holds: everything, mode: standardWatches},
 		{name: "another tree", holds: everything},
 		{name: "children", holds: func(path string) bool { return strings.Count(path, "/") <= 2 }, opts: []cache.Option{cache.WithDepth(1)}},
-		{name: "node", holds: func(path string) bool { return path == "/r" }, mode: standardWatches, opts: []cache.Option{cache.WithDepth(0)}},
+		{name: "node", holds: func(path string) bool { return path == "/r" }, opts: []cache.Option{cache.WithDepth(0)}},
 		{name: "filter", holds: withoutB, opts: []cache.Option{cache.WithFilter(withoutB)}},
 	}
-	for n, s := range subjects {
-		s.begin(t, w.client(t, []int{0, 1, 2, all, all, all}[n]))
+	for _, s := range subjects {
+		s.begin(t, modelClient(t, server))
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
 	var writers, faults sync.WaitGroup
 	for n := range 3 {
-		w := writer{w.client(t, n), rand.New(rand.NewPCG(seed, uint64(n)))}
+		w := writer{modelClient(t, server), rand.New(rand.NewPCG(seed, uint64(n)))}
 		writers.Go(func() {
 			for range modelSteps {
 				w.step(ctx)
 			}
 		})
 	}
-	faults.Go(func() { w.trouble(ctx, t, rand.New(rand.NewPCG(seed, 99))) })
+	faults.Go(func() { trouble(ctx, t, server, rand.New(rand.NewPCG(seed, 99))) })
 	writers.Wait()
 	cancel()
 	faults.Wait()
 
-	time.Sleep(5 * time.Minute) // sessions end, members catch up
-	truth := w.client(t, all)
-	testbed.CatchUp(t, truth)
+	time.Sleep(5 * time.Minute) // sessions end
+	truth := modelClient(t, server)
 	for _, s := range subjects {
 		s.check(t, truth)
 	}
@@ -168,63 +133,33 @@ func pause(r *rand.Rand, most time.Duration) {
 }
 
 // trouble makes faults until ctx is done, and then ends them.
-func (w *world) trouble(ctx context.Context, t *testing.T, r *rand.Rand) {
+func trouble(ctx context.Context, t *testing.T, s *zktest.Server, r *rand.Rand) {
 	for ctx.Err() == nil {
-		m := w.members[r.IntN(len(w.members))]
-		sessions := m.Sessions()
-		if w.cluster != nil && r.IntN(2) == 0 {
-			w.troubleMembers(t, m, r)
-		} else if len(sessions) > 0 {
-			w.troubleClients(m, sessions[r.IntN(len(sessions))].ID, r)
+		if sessions := s.Sessions(); len(sessions) > 0 {
+			troubleClients(s, sessions[r.IntN(len(sessions))].ID, r)
 		}
 		pause(r, 300*time.Millisecond)
 	}
-	for _, m := range w.members {
-		m.ClearFaults() // also those that no request has met
-		require.NoError(t, m.Restart())
-	}
-	if w.cluster != nil {
-		w.cluster.Heal()
-		_, err := w.cluster.WaitLeader(context.Background())
-		require.NoError(t, err)
-	}
+	s.ClearFaults() // also those that no request has met
+	require.NoError(t, s.Restart())
 }
 
-func (w *world) troubleClients(m *zktest.Server, victim int64, r *rand.Rand) {
+func troubleClients(s *zktest.Server, victim int64, r *rand.Rand) {
 	switch r.IntN(6) {
 	case 0:
-		m.CutConnections()
+		s.CutConnections()
 	case 1:
-		_ = w.expire(victim) // there may be no leader
+		_ = s.ExpireSession(victim) // it may have ended
 	case 2, 3:
-		m.Inject(zktest.Fault(1+r.IntN(4)), r.IntN(20))
+		s.Inject(zktest.Fault(1+r.IntN(4)), r.IntN(20))
 	case 4:
-		remove := m.Delay(upTo(r, 50*time.Millisecond), zktest.OnSession(victim))
+		remove := s.Delay(upTo(r, 50*time.Millisecond), zktest.OnSession(victim))
 		pause(r, 200*time.Millisecond)
 		remove()
 	case 5:
-		m.Freeze(victim)
+		s.Freeze(victim)
 		pause(r, 15*time.Second) // longer than a session lives
-		m.Thaw(victim)
-	}
-}
-
-func (w *world) troubleMembers(t *testing.T, m *zktest.Server, r *rand.Rand) {
-	switch r.IntN(5) {
-	case 0:
-		m.Stop()
-		pause(r, time.Second)
-		require.NoError(t, m.Restart())
-	case 1:
-		m.Pause()
-		pause(r, 2*time.Second)
-		m.Resume()
-	case 2:
-		require.NoError(t, w.cluster.Partition(m))
-		pause(r, 10*time.Second)
-		w.cluster.Heal()
-	case 3, 4:
-		require.NoError(t, w.cluster.Lag(m, upTo(r, 2*time.Second)))
+		s.Thaw(victim)
 	}
 }
 

@@ -674,6 +674,7 @@ func TestDeletedCandidateJoinsAgain(t *testing.T) {
 		stranger := w.client()
 		for range 20 { // more often than any retry policy allows
 			w.soon()
+			require.Len(t, w.nodes(), 2, "the leader and the candidate, which has joined again")
 			for _, name := range slices.Clone(w.nodes()) {
 				path := framework.Join("/election", name)
 				if path == first.Path() {

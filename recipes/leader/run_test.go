@@ -24,20 +24,7 @@ import (
 
 // journal is a log that can be read.
 type journal struct {
-	mu   sync.Mutex // guards what follows
-	text bytes.Buffer
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
+	testbed.Output
 }
 
 func (j *journal) logger() framework.Option {

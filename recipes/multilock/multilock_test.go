@@ -346,37 +346,6 @@ func TestLockThatIsLostAtTheEndIsNotReturned(t *testing.T) {
 	free(t, []lock.Locker{a, b})
 }
 
-func Example() {
-	server, err := zktest.Start() // instead of a real ensemble
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer server.Close()
-	client, err := framework.New(server.Servers())
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer client.Close()
-
-	from, _ := mutex.New(client, "/accounts/17")
-	to, _ := mutex.New(client, "/accounts/42")
-	both, err := multilock.New(from, to) // in the same order everywhere
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	err = both.Do(context.Background(), func(ctx context.Context) error {
-		fmt.Println("move money")
-		return ctx.Err()
-	})
-	fmt.Println(err)
-	// Output:
-	// move money
-	// <nil>
-}
-
 // TestGroupReentersByItsOwnHolds has the hold end that the group's context comes from.
 func TestGroupReentersByItsOwnHolds(t *testing.T) {
 	ctx := testbed.Context(t)

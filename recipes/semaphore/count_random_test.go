@@ -27,9 +27,10 @@ const (
 	untilNotified = 500 * time.Millisecond // by then the hold of one that was cut off has ended
 )
 
-// TestASharedCountAtRandom has clients of a cluster take leases while the count changes, servers lag, answers are late, connections
-// are cut and sessions end. Once the holders from before a change have released, there are never more than the count. Worlds of package
-// sim with a pool check the same under more faults, but there the count seldom changes, and no single answer is delayed.
+// TestASharedCountAtRandom has clients of a cluster take leases while the count changes, servers lag, requests are late, connections
+// are cut and sessions end, all of it for less than half a second. So once the holders from before a change have released, there are never more
+// than the count. Worlds of package sim with a pool have longer faults, in which whoever asked before a change may get a lease by the count
+// of then: they cannot find that a count has fallen meanwhile.
 func TestASharedCountAtRandom(t *testing.T) {
 	for seed := range uint64(testlevel.Pick(5, 2, 100)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

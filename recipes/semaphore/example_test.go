@@ -96,6 +96,55 @@ func ExampleNewShared() {
 	// Output: 20 <nil>
 }
 
+// Changes shows each new maximum, as a SharedCountListener does.
+func ExampleNewShared_changes() {
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	count, err := shared.Int32(client, "/billing/connections-max")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := count.Set(ctx, 10); err != nil {
+		log.Fatal(err)
+	}
+	pool, err := semaphore.NewShared(client, "/billing/connections", count.Path())
+	if err != nil {
+		log.Fatal(err)
+	}
+	for max, err := range count.Changes(ctx) { // in a service: in a goroutine, until ctx is done
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("connections for all services:", max)
+		if max == 20 {
+			break
+		}
+		if err := count.Set(ctx, 20); err != nil { // somebody changes it
+			log.Fatal(err)
+		}
+	}
+	lease, err := pool.Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Release()
+	fmt.Println("holds one of them:", lease.Err() == nil)
+	// Output:
+	// connections for all services: 10
+	// connections for all services: 20
+	// holds one of them: true
+}
+
 // Several leases at once: all, or none.
 func ExampleSemaphore_AcquireN() {
 	server, err := zktest.Start() // a ZooKeeper server in this process

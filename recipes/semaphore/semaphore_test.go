@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -886,23 +887,25 @@ func TestManyLeases(t *testing.T) {
 
 // TestOneWaitsAtTheLeases makes sure that a release wakes one waiter, however many there are.
 func TestOneWaitsAtTheLeases(t *testing.T) {
-	server := zktest.NewServer(t)
-	s, _ := newSemaphore(t, testbed.On(server), "/pool", 2)
-	one, two := acquire(t, s), acquire(t, s)
-	var waiters []<-chan acquiring
-	for i := range 10 {
-		waiters = append(waiters, start(t, testbed.Context(t), s, 1, i+1))
-	}
-	testbed.Eventually(t, func() bool {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		s, err := semaphore.New(client(), "/pool", 2)
+		require.NoError(t, err)
+		one, two := acquire(t, s), acquire(t, s)
+		var waiters []<-chan acquiring
+		for i := range 10 {
+			waiters = append(waiters, start(t, testbed.Context(t), s, 1, i+1))
+		}
+		synctest.Wait()
 		children, err := server.Children("/pool/leases")
-		return err == nil && len(children) == 3
-	}, "two hold and one waits")
-	release(t, one, two)
-	for i, w := range waiters {
-		got := testbed.Receive(t, w, fmt.Sprintf("lease %d", i))
-		require.NoError(t, got.err)
-		release(t, got.group)
-	}
+		require.NoError(t, err)
+		require.Len(t, children, 3, "two hold and one waits")
+		release(t, one, two)
+		for i, w := range waiters {
+			got := testbed.Receive(t, w, fmt.Sprintf("lease %d", i))
+			require.NoError(t, got.err)
+			release(t, got.group)
+		}
+	})
 }
 
 // TestFreeLeaseTakesTwoRequests is about a semaphore that is used again: create and delete.

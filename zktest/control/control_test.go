@@ -147,7 +147,7 @@ func TestInjectionsAreWaitedFor(t *testing.T) {
 	}
 }
 
-func TestGatesAndDelays(t *testing.T) {
+func TestGatesAndDelaysHoldRequestsUp(t *testing.T) {
 	p := open(t, zktest.NewServer(t))
 	conn := client(t, p.server.Addr())
 	for _, body := range []string{`{"ops": ["create"]}`, `{"replies": true, "path": "/held"}`} {
@@ -188,7 +188,7 @@ func TestGatesAndDelays(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, code)
 }
 
-func TestLinksAndClock(t *testing.T) {
+func TestLinksAreFrozenAndRefusedAndTheClockAdvances(t *testing.T) {
 	p := open(t, zktest.NewServer(t))
 	conn := client(t, p.server.Addr())
 	p.do("POST", "/freeze", `{"sessions": ["`+id(conn)+`"]}`)

@@ -33,6 +33,14 @@ func acquire(t *testing.T, q *queue.Queue) *queue.Hold {
 	return hold
 }
 
+// acquireAndRelease is for a goroutine of a test.
+func acquireAndRelease(ctx context.Context, t *testing.T, q *queue.Queue) {
+	hold, err := q.Acquire(ctx)
+	if assert.NoError(t, err) {
+		assert.NoError(t, hold.Release())
+	}
+}
+
 // acquiring begins an Acquire and returns when its node is the nth in the queue.
 func acquiring(t *testing.T, ctx context.Context, q *queue.Queue, server *zktest.Server, n int) <-chan result {
 	t.Helper()
@@ -67,12 +75,7 @@ func TestAThousandWaitersInOneProcess(t *testing.T) { // CURATOR-716
 	ctx := testbed.Context(t)
 	var wg sync.WaitGroup
 	for range n {
-		wg.Go(func() {
-			hold, err := q.Acquire(ctx)
-			if assert.NoError(t, err) {
-				assert.NoError(t, hold.Release())
-			}
-		})
+		wg.Go(func() { acquireAndRelease(ctx, t, q) })
 	}
 	length(t, server, q, n+1)
 	server.ResetCounts()
@@ -469,7 +472,7 @@ func TestHoldOfAnHourIsNotLost(t *testing.T) {
 	})
 }
 
-func TestSequence(t *testing.T) {
+func TestSequenceIsTheNumberAtTheEndOfAName(t *testing.T) {
 	for child, want := range map[string]int64{
 		"_c_0-lock-0000000000": 0, "lock-2147483647": math.MaxInt32, "lock--000000001": -1, "lock--2147483648": math.MinInt32,
 		"lock-lock-0000000007": 7,

@@ -33,7 +33,7 @@ func counted(server *zktest.Server) map[zktest.Op]int {
 	return counts
 }
 
-func TestUncontendedCycle(t *testing.T) {
+func TestAnUncontendedCycleIsACreateAndADelete(t *testing.T) {
 	server := zktest.NewServer(t)
 	q := newQueue(t, testbed.On(server).Client(t), "/lock")
 	require.NoError(t, acquire(t, q).Release()) // the parent is there now
@@ -190,12 +190,7 @@ func TestThousandGoroutinesNeedNoList(t *testing.T) {
 	const n = 1000
 	var wg sync.WaitGroup
 	for range n {
-		wg.Go(func() {
-			hold, err := q.Acquire(ctx)
-			if assert.NoError(t, err) {
-				assert.NoError(t, hold.Release())
-			}
-		})
+		wg.Go(func() { acquireAndRelease(ctx, t, q) })
 	}
 	length(t, server, q, n+1)
 	require.NoError(t, hold.Release())

@@ -184,7 +184,7 @@ func TestOrderReachesStart(t *testing.T) {
 	require.Equal(t, "no Docker engine answers", text(t, response))
 }
 
-func TestErrorsAreAnswered(t *testing.T) {
+func TestEachErrorHasAStatusAndAText(t *testing.T) {
 	f := newFake()
 	f.err = errors.New("there are 2")
 	server, _ := serve(t, control.New(f.start()))
