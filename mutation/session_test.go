@@ -64,6 +64,12 @@ var sessionBugs = []mutation{
 		pkg:   "recipes/internal/queue", test: "TestHolderThatPresentsCredentialsEndsFirst",
 	},
 	{
+		name:  "requests are numbered anew on each connection",
+		file:  "internal/engine/connect.go",
+		edits: []edit{{old: "hello.Timeout, hello.Numbers = c.cfg.SessionTimeout, &c.numbers", new: "hello.Timeout = c.cfg.SessionTimeout"}},
+		pkg:   "framework", test: "TestAnEarlierWriteIsNotTakenForALaterOne",
+	},
+	{
 		name:  "a session whose end is among the results of a multi goes on",
 		file:  "internal/conn/loops.go",
 		edits: []edit{{old: "header.Code = proto.MultiCode(*d)", new: "_ = d"}},

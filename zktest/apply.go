@@ -22,6 +22,19 @@ type entry struct {
 	origin  *call                 // the request behind it, of a client there; nil if nobody waits
 }
 
+// sameNumber reports whether two entries have the same session and number.
+func (e *entry) sameNumber(other *entry) bool {
+	return e.session == other.session && e.xid() == other.xid()
+}
+
+// xid is the number that the client has given the request; 0 if it has given none.
+func (e *entry) xid() int32 {
+	if e.origin == nil {
+		return 0
+	}
+	return e.origin.xid
+}
+
 // result is what came of an entry.
 type result struct {
 	code   proto.Code

@@ -27,6 +27,7 @@ type member struct {
 	steps   []step   // what it has to do, in order
 	wake    time.Time
 
+	waiting  []*entry        // writes of a follower's clients, in the order in which it passed them on: see answers
 	touched  map[int64]touch // sessions heard since the last report to the leader
 	resuming map[int64]*call // handshakes that wait for the leader, by session
 }
@@ -81,7 +82,28 @@ func (m *member) toLeader(f func(t *term)) {
 
 // submit hands a transaction to the leader.
 func (m *member) submit(e *entry) {
+	if e.origin != nil && !m.leads() {
+		m.waiting = append(m.waiting, e)
+	}
 	m.toLeader(func(t *term) { t.receive(e) })
+}
+
+// answers is the call that is answered when a transaction is applied, or nil. A follower knows a transaction by its session and the
+// number that the client has given the request. So one that the session has sent over an earlier connection, to another server, answers
+// the oldest write here if that has the same number. A leader has all writes in their order, and takes none for another.
+func (m *member) answers(e *entry) *call {
+	if len(m.waiting) == 0 || !m.waiting[0].sameNumber(e) {
+		return nil
+	}
+	q := m.waiting[0].origin
+	m.waiting = m.waiting[1:]
+	return q
+}
+
+// refuse is called when the leader does not carry out what a client here has sent.
+func (m *member) refuse(e *entry) {
+	m.waiting = slices.DeleteFunc(m.waiting, func(other *entry) bool { return other == e })
+	e.origin.conn.cut()
 }
 
 // resumeSession asks the leader whether a session that comes to this member is alive. As on a real server, the
@@ -221,7 +243,7 @@ func (m *member) look() {
 	if t == nil {
 		return
 	}
-	m.term, m.link, m.steps = nil, nil, nil
+	m.term, m.link, m.steps, m.waiting = nil, nil, nil, nil
 	m.hangUpAll()
 	if t.leader == m {
 		t.end()

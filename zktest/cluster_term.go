@@ -172,7 +172,7 @@ func (t *term) receive(e *entry) {
 		t.tracker.close(e.session)
 	case !t.permits(e):
 		if e.origin != nil {
-			t.runAt(e.at.member, e.origin.conn.cut)
+			t.runAt(e.at.member, func() { e.at.member.refuse(e) })
 		}
 		return
 	}

@@ -135,11 +135,25 @@ func (s *Server) apply(e *entry) {
 		delete(s.sessions, e.session)
 	}
 	s.notify(e.zxid, res.events)
-	if e.origin != nil && e.at == s {
-		e.origin.answer(e.zxid, res)
+	if q := s.answers(e); q != nil {
+		if e.op != q.request.Op { // of another request with the same number
+			res = result{code: proto.MarshallingError}
+		}
+		q.answer(e.zxid, res)
 	} else if ended != nil && ended.conn != nil {
 		ended.conn.cut()
 	}
+}
+
+// answers is the call that is answered when a transaction is applied, or nil. s.mu is held.
+func (s *Server) answers(e *entry) *call {
+	switch {
+	case s.member != nil && !s.member.leads() && e.edit == nil:
+		return s.member.answers(e)
+	case e.at == s:
+		return e.origin
+	}
+	return nil
 }
 
 // expireDue ends sessions whose time has passed. s.mu is held.

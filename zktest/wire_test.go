@@ -28,7 +28,7 @@ type rawClient struct {
 func dialRaw(conn net.Conn, old *rawClient, timeout time.Duration) (*rawClient, error) {
 	c := &rawClient{conn: conn, pass: make([]byte, 16)}
 	if old != nil {
-		c.id, c.pass, c.seen = old.id, old.pass, old.seen
+		c.id, c.pass, c.seen, c.xid = old.id, old.pass, old.seen, old.xid
 	}
 	var b buffer
 	b.int(0).long(c.seen).int(int32(timeout.Milliseconds())).long(c.id).bytes(c.pass)

@@ -30,6 +30,7 @@ type Conn struct {
 	Sent  time.Time // when the connect request was sent
 
 	nc       net.Conn
+	numbers  *Numbers
 	heard    stamped
 	in       replies
 	roomy    bool // a short write does not wait for a reader
@@ -118,7 +119,6 @@ type requests struct {
 	auths      fifo[sent]
 	unanswered int // bytes of those in the three queues
 	syncs      int // also those in outbox
-	lastXid    int32
 }
 
 // sent is a request on its way.
@@ -256,8 +256,7 @@ func (c *Conn) number(r *Request) {
 		s.xid = proto.XidAuth
 		c.auths.push(s)
 	default:
-		c.lastXid = max(c.lastXid+1, 1) // it turns negative at the end
-		s.xid = c.lastXid
+		s.xid = c.numbers.next()
 		c.inFlight.push(s)
 		c.nudges.look()
 	}

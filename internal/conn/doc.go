@@ -13,7 +13,8 @@
 // One goroutine reads. It calls the handlers of replies and events itself, one at a time, in the
 // order in which the server sent them; so they must not block. Replies must come in the order of the
 // requests, pings and credentials apart, which have numbers of their own. A reply that belongs to no request, or
-// to another one than the oldest, ends the connection: what follows could not be trusted.
+// to another one than the oldest, ends the connection: what follows could not be trusted. The numbers of requests go on over all
+// connections of a session: see [Numbers].
 //
 // # Writing
 //

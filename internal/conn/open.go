@@ -42,6 +42,22 @@ type Hello struct {
 	LastZxid int64 // a server that knows less than we have seen refuses
 	SASL     *SASL // nil: none
 	Auths    []Auth
+	Numbers  *Numbers // of the requests of all connections of the session; nil: of this one
+}
+
+// Numbers gives requests their numbers. A server knows the transactions of its clients by session and number. So when a session
+// moves to another server, the result of what was sent over the last connection would be the answer to what has the same number
+// on the next one. So no number may come twice in a session.
+type Numbers struct{ last atomic.Int32 }
+
+// next is a number that was not given yet. It begins again at 1 after the last one: negative ones are not for requests.
+func (n *Numbers) next() int32 {
+	for {
+		last := n.last.Load()
+		if next := max(last+1, 1); n.last.CompareAndSwap(last, next) {
+			return next
+		}
+	}
 }
 
 // SASL is an exchange with which the client authenticates itself.
@@ -71,11 +87,15 @@ type Grant struct {
 // zk.ErrAuthFailed and those of the network.
 func Open(ctx context.Context, nc net.Conn, hello Hello) (*Conn, error) {
 	c := &Conn{
-		nc:    nc,
-		heard: stamped{Reader: nc, base: time.Now()},
-		roomy: isSocket(nc),
-		down:  make(chan struct{}),
-		done:  make(chan struct{}),
+		nc:      nc,
+		numbers: hello.Numbers,
+		heard:   stamped{Reader: nc, base: time.Now()},
+		roomy:   isSocket(nc),
+		down:    make(chan struct{}),
+		done:    make(chan struct{}),
+	}
+	if c.numbers == nil {
+		c.numbers = &Numbers{}
 	}
 	c.nudges.timer = time.NewTimer(time.Hour)
 	c.nudges.timer.Stop()
@@ -174,8 +194,8 @@ func (c *Conn) exchange(s *SASL) error {
 
 // sayToken sends a token of SASL, and returns the server's.
 func (c *Conn) sayToken(mechanism string, token []byte) ([]byte, error) {
-	c.lastXid++ // nobody else uses it yet
-	header := proto.RequestHeader{Xid: c.lastXid, Op: proto.OpSASL}
+	xid := c.numbers.next()
+	header := proto.RequestHeader{Xid: xid, Op: proto.OpSASL}
 	request := proto.SASLToken{Token: token}
 	if _, err := c.nc.Write(proto.Seal(request.Append(header.Append(proto.Begin(64 + len(token)))))); err != nil {
 		return nil, fmt.Errorf("SASL %s: %w", mechanism, err)
@@ -189,7 +209,7 @@ func (c *Conn) sayToken(mechanism string, token []byte) ([]byte, error) {
 	d := proto.NewDecoder(frame)
 	reply.Decode(&d)
 	switch {
-	case d.Err() != nil || reply.Xid != c.lastXid:
+	case d.Err() != nil || reply.Xid != xid:
 		return nil, fmt.Errorf("SASL %s: %w: an answer to something else (xid %d)", mechanism, ErrRefused, reply.Xid)
 	case reply.Code == proto.AuthFailed:
 		return nil, fmt.Errorf("SASL %s: %w", mechanism, zk.ErrAuthFailed)

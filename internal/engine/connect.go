@@ -254,7 +254,7 @@ func (c *core) open(ctx context.Context, t target, session *Session, limit time.
 	if session != nil {
 		hello = session.ask()
 	}
-	hello.Timeout = c.cfg.SessionTimeout
+	hello.Timeout, hello.Numbers = c.cfg.SessionTimeout, &c.numbers
 	hello.Auths, _ = c.auths.Get()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

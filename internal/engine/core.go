@@ -25,6 +25,8 @@ type core struct {
 	now   wait.Value[inUse]
 	auths wait.Value[[]conn.Auth] // for each connection; a list is replaced, never changed
 
+	numbers conn.Numbers // of the requests of all connections
+
 	unknownOps sync.Map // keys are operations: see noteUnknown
 	sweeper    *sweeper
 	reports    reports

@@ -1,0 +1,78 @@
+package framework_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
+)
+
+// TestAnEarlierWriteIsNotTakenForALaterOne has a client send a write, lose its connection, move to another server, and send a
+// different write at once. The first one is committed when the second one waits at the new server, which knows the transactions of its
+// clients by session and number of the request.
+func TestAnEarlierWriteIsNotTakenForALaterOne(t *testing.T) {
+	both := 0
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if writeMoveAndWrite(t, seed) {
+					both++
+				}
+			})
+		})
+	}
+	require.Positive(t, both)
+}
+
+// writeMoveAndWrite reports whether the first write was carried out. It is not if the session has moved before the leader gets it.
+func writeMoveAndWrite(t *testing.T, seed uint64) bool {
+	ctx := t.Context()
+	cluster := zktest.NewCluster(t, 3, zktest.WithInMemory(), zktest.WithSeed(seed), zktest.WithMemberLatency(100*time.Millisecond))
+	leader, err := cluster.WaitLeader(ctx)
+	require.NoError(t, err)
+	var followers []*zktest.Server
+	for _, m := range cluster.Members() {
+		if m != leader {
+			followers = append(followers, m)
+		}
+	}
+	for _, path := range []string{"/first", "/second"} {
+		require.NoError(t, leader.Create(path, nil))
+	}
+	time.Sleep(time.Second) // virtual time: all members have them
+	at := followers[0]
+	client, err := framework.New([]string{"follower:2181"}, framework.WithRetryPolicy(retry.Never()), framework.WithDialer(
+		func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return at.DialContext(ctx, network, at.Addr())
+		}))
+	require.NoError(t, err)
+	defer client.Close()
+	require.NoError(t, client.WaitConnected(ctx))
+	time.Sleep(2 * time.Second) // virtual time: the next connection is made at once
+
+	first := make(chan error, 1)
+	go func() {
+		_, err := client.Set(ctx, "/first", []byte("x"), -1)
+		first <- err
+	}()
+	synctest.Wait()
+	at = followers[1]
+	followers[0].CutConnections()
+	require.ErrorIs(t, <-first, zk.ErrConnectionClosed)
+	require.NoError(t, client.WaitConnected(ctx))
+	_, err = client.Set(ctx, "/second", []byte("x"), 7)
+	require.ErrorIs(t, err, zk.ErrBadVersion)
+	time.Sleep(time.Second) // virtual time
+	data, _, err := client.Get(ctx, "/first")
+	require.NoError(t, err)
+	return len(data) > 0
+}
