@@ -82,6 +82,30 @@ func TestAnExpiredRequestFailsAfterHoldersWereNotifiedByAnotherGoroutine(t *test
 	})
 }
 
+// TestAMultiOfAMovedSessionEndsTheConnection: the leader heard late of a server that the client had tried before. ZooKeeper before 3.6
+// says so among the results of a multi, and goes on to answer reads.
+func TestAMultiOfAMovedSessionEndsTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &scripted{welcome: welcome(7, 10*time.Second)}
+		l.answer = func(h proto.RequestHeader, _ []byte) []byte {
+			reply := &proto.ReplyHeader{Xid: h.Xid, Zxid: 9}
+			if h.Op != proto.OpMulti || l.accepted.Load() > 1 {
+				return packet(reply)
+			}
+			return packet(reply, &proto.MultiResponse{Results: []proto.MultiResult{{Op: proto.OpError, Code: proto.SessionMoved}}})
+		}
+		client := l.client(t)
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		_, err = client.Multi(t.Context(), &zk.DeleteRequest{Path: "/a", Version: -1})
+		require.ErrorIs(t, err, zk.ErrSessionMoved)
+		require.False(t, retry.Unknown(err))
+		time.Sleep(time.Second) // virtual time
+		require.EqualValues(t, 2, l.accepted.Load())
+		require.NoError(t, session.Err())
+	})
+}
+
 // TestAMultiOfAnExpiredSessionEndsIt: ZooKeeper reports that among the results of a multi, also of the one that confirms a session. A
 // server to which the client came back at the moment of the end goes on to answer, so nothing else would end the session.
 func TestAMultiOfAnExpiredSessionEndsIt(t *testing.T) {

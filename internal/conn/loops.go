@@ -149,6 +149,9 @@ func (c *Conn) dispatch(d *proto.Decoder) error {
 	}
 	if header.Code != proto.OK {
 		s.handler.Reply(nil, CodeError(header.Code))
+		if header.Code == proto.SessionMoved {
+			return errMoved
+		}
 		return nil
 	}
 	s.handler.Reply(d, nil)
