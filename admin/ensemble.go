@@ -32,7 +32,10 @@ type Member struct {
 	ID        int64
 	Addresses []string // for the other servers, as "host:2888:3888"; since ZooKeeper 3.6 there may be several
 	Observer  bool     // it does not vote
-	Client    string   // where clients connect: "2181", "host:2181", or "" if the configuration does not say
+
+	// Client is where clients connect: "2181", "host:2181", or "" if the configuration does not say. From ZooKeeper 3.10 on ";2281" or
+	// ";host:2281" may follow, for TLS.
+	Client string
 }
 
 // line is the member in a configuration: "server.1=host:2888:3888:participant;0.0.0.0:2181".

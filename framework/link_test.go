@@ -2,6 +2,7 @@ package framework_test
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -82,8 +83,33 @@ func TestAnExpiredRequestFailsAfterHoldersWereNotifiedByAnotherGoroutine(t *test
 	})
 }
 
+// TestAMultiOfAMovedSessionEndsTheConnection: the leader heard late of a server that the client had tried before. ZooKeeper before 3.6
+// says so among the results of a multi, and goes on to answer reads.
+func TestAMultiOfAMovedSessionEndsTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &scripted{welcome: welcome(7, 10*time.Second)}
+		l.answer = func(h proto.RequestHeader, _ []byte) []byte {
+			reply := &proto.ReplyHeader{Xid: h.Xid, Zxid: 9}
+			if h.Op != proto.OpMulti || l.accepted.Load() > 1 {
+				return packet(reply)
+			}
+			return packet(reply, &proto.MultiResponse{Results: []proto.MultiResult{{Op: proto.OpError, Code: proto.SessionMoved}}})
+		}
+		client := l.client(t)
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		_, err = client.Multi(t.Context(), &zk.DeleteRequest{Path: "/a", Version: -1})
+		require.ErrorIs(t, err, zk.ErrSessionMoved)
+		require.False(t, retry.Unknown(err))
+		time.Sleep(time.Second) // virtual time
+		require.EqualValues(t, 2, l.accepted.Load())
+		require.NoError(t, session.Err())
+	})
+}
+
 // TestAMultiOfAnExpiredSessionEndsIt: ZooKeeper reports that among the results of a multi, also of the one that confirms a session. A
-// server to which the client came back at the moment of the end goes on to answer, so nothing else would end the session.
+// server to which the client came back at the moment of the end goes on to answer, so nothing else would end the session. One that runs
+// alone may have forgotten the session, and says so of what it had taken in before.
 func TestAMultiOfAnExpiredSessionEndsIt(t *testing.T) {
 	for name, ask := range map[string]func(context.Context, *framework.Client) error{
 		"multi": func(ctx context.Context, client *framework.Client) error {
@@ -93,43 +119,62 @@ func TestAMultiOfAnExpiredSessionEndsIt(t *testing.T) {
 		"sync":                                  func(ctx context.Context, client *framework.Client) error { return client.Sync(ctx) },
 		"nothing but what confirms the session": nil,
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				const timeout = 10 * time.Second
-				l := &scripted{welcome: welcome(7, timeout)}
-				l.answer = func(h proto.RequestHeader, body []byte) []byte {
-					reply := &proto.ReplyHeader{Xid: h.Xid, Zxid: 9}
-					if h.Op != proto.OpMulti {
-						return packet(reply)
-					}
-					var r proto.MultiRequest
-					d := proto.NewDecoder(body)
-					r.Decode(&d)
-					results := make([]proto.MultiResult, len(r.Ops))
-					for i := range results {
-						results[i] = proto.MultiResult{Op: proto.OpError, Code: proto.RuntimeInconsistency}
-					}
-					results[0].Code = proto.SessionExpired
-					return packet(reply, &proto.MultiResponse{Results: results})
-				}
-				client := l.client(t, framework.WithRetryPolicy(retry.Never()))
-				session, err := client.Session(t.Context())
-				require.NoError(t, err)
-				ended := make(chan error, 1)
-				_, err = session.Depend(connstate.Session, func(err error) { ended <- err })
-				require.NoError(t, err)
-				if ask != nil {
-					require.Error(t, ask(t.Context(), client)) // which one depends on whether the write that confirms the session was first
-				}
-				select {
-				case err := <-ended:
-					require.ErrorIs(t, err, zk.ErrSessionExpired)
-				case <-time.After(time.Minute): // virtual time
-					require.Fail(t, "the session goes on")
-				}
+		for _, code := range []proto.Code{proto.SessionExpired, proto.UnknownSession} {
+			t.Run(fmt.Sprintf("%s, %v", name, code), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { askInAnExpiredSession(t, code, ask) })
 			})
-		})
+		}
 	}
+}
+
+func askInAnExpiredSession(t *testing.T, code proto.Code, ask func(context.Context, *framework.Client) error) {
+	const timeout = 10 * time.Second
+	l := &scripted{welcome: welcome(7, timeout)}
+	l.answer = func(h proto.RequestHeader, body []byte) []byte {
+		reply := &proto.ReplyHeader{Xid: h.Xid, Zxid: 9}
+		if h.Op != proto.OpMulti {
+			return packet(reply)
+		}
+		var r proto.MultiRequest
+		d := proto.NewDecoder(body)
+		r.Decode(&d)
+		results := make([]proto.MultiResult, len(r.Ops))
+		for i := range results {
+			results[i] = proto.MultiResult{Op: proto.OpError, Code: proto.RuntimeInconsistency}
+		}
+		results[0].Code = code
+		return packet(reply, &proto.MultiResponse{Results: results})
+	}
+	client := l.client(t, framework.WithRetryPolicy(retry.Never()))
+	session, err := client.Session(t.Context())
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	_, err = session.Depend(connstate.Session, func(err error) { ended <- err })
+	require.NoError(t, err)
+	if ask != nil {
+		require.Error(t, ask(t.Context(), client)) // which one depends on whether the write that confirms the session was first
+	}
+	select {
+	case err := <-ended:
+		require.ErrorIs(t, err, zk.ErrSessionExpired)
+	case <-time.After(time.Minute): // virtual time
+		require.Fail(t, "the session goes on")
+	}
+}
+
+// TestARequestOfAForgottenSessionEndsIt is the same for what is no multi.
+func TestARequestOfAForgottenSessionEndsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &scripted{welcome: welcome(7, 10*time.Second), answer: fine(func(h proto.RequestHeader, _ []byte) []byte {
+			return packet(&proto.ReplyHeader{Xid: h.Xid, Zxid: 9, Code: proto.UnknownSession})
+		})}
+		client := l.client(t)
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		_, _, err = client.Get(t.Context(), "/a")
+		require.ErrorIs(t, err, zk.ErrSessionExpired)
+		require.ErrorIs(t, session.Err(), zk.ErrSessionExpired)
+	})
 }
 
 // TestAMalformedAnswerIsReportedAfterHolders: the connection ends for it, and whoever learns of that by a request finds that holders

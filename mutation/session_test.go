@@ -87,4 +87,16 @@ var sessionBugs = []mutation{
 		edits: []edit{{old: "header.Code = proto.MultiCode(*d)", new: "_ = d"}},
 		pkg:   "framework", test: "TestAMultiOfAnExpiredSessionEndsIt",
 	},
+	{
+		name:  "a session that a server has forgotten goes on",
+		file:  "internal/conn/loops.go",
+		edits: []edit{{old: "if header.Code == proto.UnknownSession {", new: "if false {"}},
+		pkg:   "framework", test: "TestAMultiOfAnExpiredSessionEndsIt",
+	},
+	{
+		name:  "a connection goes on over which the session cannot write",
+		file:  "internal/conn/loops.go",
+		edits: []edit{{old: "header.Code == proto.SessionMoved", new: "false"}},
+		pkg:   "framework", test: "TestAMultiOfAMovedSessionEndsTheConnection",
+	},
 }

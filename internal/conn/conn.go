@@ -22,6 +22,10 @@ var (
 
 	// ErrSilent is why a connection ended that brought nothing for two thirds of the timeout.
 	ErrSilent = errors.New("the server is silent")
+
+	// errMoved is why a connection ended over which the session could not write any more. Servers hang up then; those before
+	// ZooKeeper 3.6 do not if the write was a multi. The next connection puts it right.
+	errMoved = errors.New("the leader says that the session has moved to another server")
 )
 
 // Conn is one connection. All methods are safe for concurrent use.

@@ -142,6 +142,9 @@ func (c *Conn) dispatch(d *proto.Decoder) error {
 	if s.op == proto.OpMulti && header.Code == proto.OK {
 		header.Code = proto.MultiCode(*d)
 	}
+	if header.Code == proto.UnknownSession { // it has ended, and the server has forgotten it
+		header.Code = proto.SessionExpired
+	}
 	if s.op != proto.OpAuth {
 		if err := c.handlers.Answered(Answer{s.at, received, header.Code.Committed(s.op), header.Zxid, header.Code}); err != nil {
 			c.in.refused, c.in.reason = s.handler, err
@@ -150,6 +153,9 @@ func (c *Conn) dispatch(d *proto.Decoder) error {
 	}
 	if header.Code != proto.OK {
 		s.handler.Reply(nil, CodeError(header.Code))
+		if header.Code == proto.SessionMoved {
+			return errMoved
+		}
 		return nil
 	}
 	s.handler.Reply(d, nil)

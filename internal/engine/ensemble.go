@@ -139,9 +139,10 @@ func quorumHost(address string) string {
 }
 
 // clientAddress makes an address of a server's host and of what the configuration says about clients: "2181",
-// "host:2181" or nothing.
+// "host:2181" or nothing, and perhaps behind a semicolon the same for TLS.
 func clientAddress(host, client, port string) string {
 	if port == "" {
+		client, _, _ = strings.Cut(client, ";")
 		if h, p, err := net.SplitHostPort(client); err == nil {
 			port = p
 			if ip := net.ParseIP(h); h != "" && (ip == nil || !ip.IsUnspecified()) {

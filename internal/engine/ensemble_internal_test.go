@@ -22,7 +22,9 @@ func TestConfigurationsAreParsed(t *testing.T) { // CUR-ENS-01, -06, CURATOR-638
 		"server.1=[fe80::1]:2888:3888;2181":                                  {"[fe80::1]:2181"},
 		"server.1=zk1:2888:3888|zk1b:2888:3888;2181":                         {"zk1:2181", "zk1b:2181"},
 		"server.2=b:1:2;2181\r\nserver.1=a:1:2;2181\r\n":                     {"a:2181", "b:2181"},
-		"server.1=zk1:2888:3888:participant":                                 nil, // it does not say for clients
+		"server.1=zk1:2888:3888:participant;0.0.0.0:2181;0.0.0.0:2281":       {"zk1:2181"}, // ZOOKEEPER-4276: a port for TLS
+		"server.1=zk1:2888:3888:participant;;0.0.0.0:2281":                   nil,          // and no other
+		"server.1=zk1:2888:3888:participant":                                 nil,          // it does not say for clients
 		"server.1=zk1:2888:3888;port":                                        nil,
 		"server.1=;2181":                                                     nil,
 		"version=7":                                                          nil,

@@ -17,6 +17,7 @@ const (
 	OperationTimeout         Code = -7
 	BadArguments             Code = -8
 	NewConfigNoQuorum        Code = -13
+	UnknownSession           Code = -12 // of a server that runs alone: SessionExpired
 	ReconfigInProgress       Code = -14
 	APIError                 Code = -100
 	NoNode                   Code = -101
@@ -44,6 +45,7 @@ var codeNames = map[Code]string{
 	OK: "ok", SystemError: "system error", RuntimeInconsistency: "runtime inconsistency",
 	DataInconsistency: "data inconsistency", ConnectionLoss: "connection loss", MarshallingError: "marshalling error",
 	Unimplemented: "unimplemented", OperationTimeout: "operation timeout", BadArguments: "bad arguments",
+	UnknownSession:    "unknown session",
 	NewConfigNoQuorum: "new config has no quorum", ReconfigInProgress: "reconfig in progress", APIError: "API error",
 	NoNode: "no node", NoAuth: "no auth", BadVersion: "bad version", NoChildrenForEphemerals: "no children for ephemerals",
 	NodeExists: "node exists", NotEmpty: "not empty", SessionExpired: "session expired", InvalidCallback: "invalid callback",

@@ -133,12 +133,13 @@ func (r *MultiResult) decode(d *Decoder) {
 }
 
 // MultiCode is the code of an answer to a multi whose results d is about to read. ZooKeeper answers a multi with OK, also if the leader has
-// refused the session: then SessionExpired or SessionMoved is among the results, which are all of kind OpError. d is not changed.
+// refused the session: then SessionExpired, UnknownSession or SessionMoved is among the results, which are all of kind OpError. d is not
+// changed.
 func MultiCode(d Decoder) Code {
 	for Op(d.Int32()) == OpError && !d.Bool() {
 		d.Int32() // the code, which comes again
 		switch code := Code(d.Int32()); code {
-		case SessionExpired, SessionMoved:
+		case SessionExpired, UnknownSession, SessionMoved:
 			return code
 		}
 	}

@@ -233,6 +233,7 @@ func TestMultiCodeFindsARefusedSessionAmongTheResults(t *testing.T) {
 		{[]MultiResult{expired, other}, SessionExpired},
 		{[]MultiResult{{Op: OpError, Code: OK}, expired}, SessionExpired},
 		{[]MultiResult{{Op: OpError, Code: SessionMoved}, other}, SessionMoved},
+		{[]MultiResult{{Op: OpError, Code: UnknownSession}, other}, UnknownSession},
 	} {
 		answer := (&MultiResponse{Results: c.results}).Append(nil)
 		for cut := range answer {

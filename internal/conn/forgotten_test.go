@@ -1,0 +1,70 @@
+package conn
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/testbed/ensemble"
+)
+
+// TestAServerThatRunsAloneForgetsASession ends a session over one connection, when it has just come back over another one. The requests of
+// a busy client before and behind that let the server take in what the second connection sends, and forget the session before it
+// comes to that. Then ZooKeeper 3.8.0 answers with the code -12, or not at all.
+func TestAServerThatRunsAloneForgetsASession(t *testing.T) {
+	e := ensemble.Start(t, ensemble.WithServers(1))
+	open := func(hello Hello) (*Conn, error) {
+		nc, err := net.Dial("tcp", e.Servers()[0])
+		require.NoError(t, err)
+		hello.Timeout = 10 * time.Second
+		c, err := Open(t.Context(), nc, hello)
+		if err == nil {
+			c.Start(Handlers{Answered: func(Answer) error { return nil }, Ended: func() {}})
+		}
+		return c, err
+	}
+	checks := func(n int) []byte {
+		var r proto.MultiRequest
+		for range n {
+			r.Ops = append(r.Ops, proto.MultiOp{Op: proto.OpCheck, Body: &proto.VersionRequest{Path: "/", Version: -1}})
+		}
+		return r.Append(Begin(64))
+	}
+	send := func(c *Conn, op proto.Op, frame []byte) outcome {
+		answered := make(outcome, 1)
+		c.Send(&Request{Op: op, Frame: frame, Handler: answered})
+		return answered
+	}
+	busy, err := open(Hello{})
+	require.NoError(t, err)
+	keepBusy := func() (last outcome) {
+		for range 6 {
+			last = send(busy, proto.OpMulti, checks(20_000))
+		}
+		return last
+	}
+	for range 2 {
+		first, err := open(Hello{})
+		require.NoError(t, err)
+		keepBusy()
+		time.Sleep(15 * time.Millisecond) // the server takes these in first
+		send(first, proto.OpCloseSession, Begin(0))
+		done := keepBusy()
+		second, err := open(Hello{Session: first.Grant.Session, Password: first.Grant.Password})
+		if err == nil {
+			answered := send(second, proto.OpMulti, checks(1))
+			require.NoError(t, <-done)
+			second.Close(nil)
+			require.Contains(t, []error{zk.ErrSessionExpired, zk.ErrConnectionClosed}, <-answered)
+			<-second.Done()
+		}
+		first.Close(nil)
+		<-first.Done()
+	}
+	busy.CloseSession(context.Background())
+}
