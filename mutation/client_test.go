@@ -61,7 +61,7 @@ var clientBugs = []mutation{
 		name:  "a server with the optimized watch manager is taken for one with persistent watches",
 		file:  "internal/engine/watch.go",
 		edits: []edit{{old: " || errors.Is(err, conn.CodeError(proto.MarshallingError))", new: " || errors.Is(err, conn.CodeError(proto.SystemError))"}},
-		pkg:   "recipes/cache", test: "TestServersWithoutPersistentWatches",
+		pkg:   "framework", test: "TestTheOptimizedWatchManagerHasNoPersistentWatches",
 	},
 	{
 		name:  "a reply to another request is accepted",
