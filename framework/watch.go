@@ -24,8 +24,8 @@ func (w *Watch) Done() <-chan struct{} { return (*engine.Watch)(w).Done() }
 // Event says what happened. It is the zero Event until Done is closed.
 func (w *Watch) Event() zk.Event { return (*engine.Watch)(w).Event() }
 
-// ErrWatchUnsupported means that the server has no persistent watches that the client can use: ZooKeeper before 3.6,
-// and every ClickHouse Keeper. Use [Client.GetW] and [Client.ChildrenW] instead. A Keeper is not asked: older ones close the
+// ErrWatchUnsupported means that the server has no persistent watches that the client can use: ZooKeeper before 3.6, or with
+// WatchManagerOptimized, and every ClickHouse Keeper. Use [Client.GetW] and [Client.ChildrenW] instead. A Keeper is not asked: older ones close the
 // connection, and newer ones report the path of the watch instead of that of the node.
 var ErrWatchUnsupported = engine.ErrWatchUnsupported
 

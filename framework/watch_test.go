@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -127,4 +128,19 @@ func TestAPanicInAWatchFunctionIsLogged(t *testing.T) {
 	require.Empty(t, states())
 	require.NoError(t, client.Close())
 	require.Equal(t, 2, strings.Count(log.String(), "watch function panicked"))
+}
+
+// TestTheOptimizedWatchManagerHasNoPersistentWatches: a ZooKeeper of 3.8.0 that has it answers addWatch with a marshalling error.
+func TestTheOptimizedWatchManagerHasNoPersistentWatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
+			copy(answer[16:], []byte{0xff, 0xff, 0xff, 0xfb}) // -5
+			return answer
+		}, zktest.OnOp(zktest.OpAddWatch))
+		for _, mode := range []framework.WatchMode{framework.WatchPersistent, framework.WatchRecursive} {
+			_, err := client.AddWatch(t.Context(), "/a", mode, func(zk.Event) {})
+			require.ErrorIs(t, err, framework.ErrWatchUnsupported)
+		}
+	})
 }

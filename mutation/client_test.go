@@ -58,6 +58,12 @@ var clientBugs = []mutation{
 		pkg:   "framework", test: "TestOnlyThoseWhoDependOnASessionCostTheLeaderAnything",
 	},
 	{
+		name:  "a server with the optimized watch manager is taken for one with persistent watches",
+		file:  "internal/engine/watch.go",
+		edits: []edit{{old: " || errors.Is(err, conn.CodeError(proto.MarshallingError))", new: " || errors.Is(err, conn.CodeError(proto.SystemError))"}},
+		pkg:   "framework", test: "TestTheOptimizedWatchManagerHasNoPersistentWatches",
+	},
+	{
 		name:  "a reply to another request is accepted",
 		file:  "internal/conn/loops.go",
 		edits: []edit{{old: "case oldest.xid == xid:", new: "case true:"}},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/internal/conn"
 	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/wait"
 )
@@ -204,9 +205,10 @@ func (c Client) addWatch(l *Connection, path string, mode Mode, f func(zk.Event)
 // ErrWatchUnsupported is that of package framework.
 var ErrWatchUnsupported = errors.New("persistent watches are not supported by the server")
 
-// unsupported is err, or [ErrWatchUnsupported] if the server does not know the request.
+// unsupported is err, or [ErrWatchUnsupported] if the server does not know the request. One whose watchManagerName is that of the
+// optimized watch manager has no persistent watches, and answers as if it could not read the request.
 func unsupported(err error) error {
-	if errors.Is(err, ErrUnimplemented) {
+	if errors.Is(err, ErrUnimplemented) || errors.Is(err, conn.CodeError(proto.MarshallingError)) {
 		return ErrWatchUnsupported
 	}
 	return err

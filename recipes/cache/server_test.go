@@ -32,6 +32,14 @@ func TestServersWithoutPersistentWatches(t *testing.T) {
 			}, zktest.OnOp(zktest.OpAddWatch))
 			return server
 		},
+		"has WatchManagerOptimized": func(t *testing.T) *zktest.Server {
+			server := zktest.NewServer(t)
+			server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
+				copy(answer[16:], []byte{0xff, 0xff, 0xff, 0xfb}) // -5, marshalling error, as a ZooKeeper of 3.8.0 did
+				return answer
+			}, zktest.OnOp(zktest.OpAddWatch))
+			return server
+		},
 		"is a Keeper of 2022": func(t *testing.T) *zktest.Server {
 			return zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperOld))
 		},
