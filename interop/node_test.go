@@ -163,6 +163,12 @@ func javaKeeps(t *testing.T, s stage) {
 		_, found := view.Get(path + "/touch")
 		return found
 	}, "the child of a node with a TTL")
+	taken, err := node.Keep(ctx, c.client, path, []byte("of go"), node.WithTTL(ttl)) // Java's is a container up to 5.8.0
+	require.NoError(t, err)
+	require.NoError(t, view.Sync(ctx))
+	kept, _ := view.Get(path)
+	require.Equal(t, "of go", string(kept.Data))
+	require.NoError(t, taken.Close())
 	c.create(t, ctx, c.over())
 	p.hears(t, ctx, "done")
 	require.NoError(t, view.Sync(ctx))
