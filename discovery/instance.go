@@ -92,6 +92,9 @@ func encode[T any](i Instance[T], cfg config) ([]byte, error) {
 		Name: i.Name, ID: i.ID, Address: orNull(i.Address), Port: orNull(uint16(i.Port)), SSLPort: orNull(uint16(i.SSLPort)),
 		Payload: payload, RegistrationTime: i.RegistrationTime.UnixMilli(), Type: i.Type, URISpec: i.URISpec,
 	}
+	if w.URISpec != nil && w.URISpec.Parts == nil { // Java's ServiceProvider would fail for all instances of the service
+		w.URISpec = &URISpec{Parts: []URIPart{}}
+	}
 	if enabled := !i.Disabled; cfg.enabledField {
 		w.Enabled = &enabled
 	}

@@ -147,6 +147,24 @@ func TestMissingAndUnknownFieldsDoNotDisturbReading(t *testing.T) {
 	}
 }
 
+// With "parts":null, Java's ServiceProvider fails for all instances of the service.
+func TestAURISpecWithoutPartsHasAnEmptyList(t *testing.T) {
+	empty, err := discovery.ParseURISpec("")
+	require.NoError(t, err)
+	for _, spec := range []*discovery.URISpec{empty, {}} {
+		data, err := discovery.Encode(discovery.Instance[any]{URISpec: spec})
+		require.NoError(t, err)
+		assert.Contains(t, string(data), `,"uriSpec":{"parts":[]}`)
+	}
+	for _, text := range []string{`{"uriSpec":{"parts":null}}`, `{"uriSpec":{}}`} {
+		i, err := discovery.Decode[any]([]byte(text))
+		require.NoError(t, err)
+		data, err := discovery.Encode(i)
+		require.NoError(t, err)
+		assert.Contains(t, string(data), `,"uriSpec":{"parts":[]}`)
+	}
+}
+
 func TestWhatIsNoInstanceIsAnError(t *testing.T) {
 	for _, text := range []string{
 		``, `null`, `[]`, `"x"`, `{"port":-1}`, `{"sslPort":65536}`, `{"port":1.5}`, `{"name":7}`, `{"uriSpec":1}`, `10.0.0.1`, `{"payload":"text"}`,

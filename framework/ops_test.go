@@ -114,6 +114,17 @@ func TestNoDataAndEmptyDataAreDifferentThings(t *testing.T) { // KZ-CLI-06
 	require.Nil(t, read())
 }
 
+// Java's GroupMember and LeaderSelector throw a NullPointerException when they read a node without data.
+func TestDefaultDataAreNeverNoData(t *testing.T) {
+	client := newClient(t, zktest.NewServer(t), framework.WithDefaultData(nil))
+	path, err := client.Create(t.Context(), "/a", nil)
+	require.NoError(t, err)
+	data, _, err := client.Get(t.Context(), path)
+	require.NoError(t, err)
+	require.Equal(t, []byte{}, data)
+	require.Equal(t, []byte{}, client.DefaultData())
+}
+
 func TestMultiIsAllOrNothing(t *testing.T) { // CUR-CLI-68, -69
 	server := zktest.NewServer(t)
 	client := newClient(t, server, framework.WithNamespace("ns"))

@@ -8,7 +8,6 @@ import (
 	"math"
 	"net"
 	"os"
-	"slices"
 	"strconv"
 	"time"
 
@@ -184,10 +183,10 @@ func WithServerList(list func(ctx context.Context) ([]string, error)) Option {
 	return opt.Checked(list != nil, func(c *config) { c.Servers = list }, "nil server list")
 }
 
-// WithDefaultData sets what nodes hold that are created without data of their
-// own. The default is "host:pid", for people who look at a queue.
+// WithDefaultData sets what nodes hold that are created without data of their own. The default is "host:pid", for people who look at a
+// queue. nil is empty data: Java's recipes fail on a node that has none.
 func WithDefaultData(data []byte) Option {
-	return opt.Set(func(c *config) { c.data = slices.Clone(data) })
+	return opt.Set(func(c *config) { c.data = append([]byte{}, data...) })
 }
 
 // WithoutContainers makes parents persistent nodes even where containers were asked for.

@@ -38,7 +38,11 @@ func serve[T any](
 	t.Helper()
 	d, err := discovery.New[T](client, base, append(opts, discovery.WithEnabledField())...)
 	require.NoError(t, err)
-	r, err := d.Register(ctx, discovery.Instance[T]{Name: kind, ID: "go-" + kind, Address: "10.0.0.2", SSLPort: 443, Payload: payload, Disabled: kind == "disabled"})
+	i := discovery.Instance[T]{Name: kind, ID: "go-" + kind, Address: "10.0.0.2", SSLPort: 443, Payload: payload, Disabled: kind == "disabled"}
+	if kind == "none" {
+		i.URISpec = &discovery.URISpec{} // Java must be able to build a URI of it, which is empty
+	}
+	r, err := d.Register(ctx, i)
 	require.NoError(t, err)
 	w, err := d.Watch(ctx, kind)
 	require.NoError(t, err)

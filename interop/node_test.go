@@ -15,6 +15,7 @@ import (
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/zkconn"
 )
 
 // over is the node that ends a peer of Java's.
@@ -65,6 +66,15 @@ func javaGroup(t *testing.T, s stage) {
 	require.Equal(t, int64(session), theirs.Stat.EphemeralOwner)
 	_, err = node.Join(ctx, c.client, c.path, "java", nil, node.WithIfTaken(node.Fail))
 	require.ErrorIs(t, err, node.ErrTaken)
+
+	// A program of go-zookeeper that is migrating. A member without data would be a NullPointerException in Java.
+	conn, _, err := zkconn.Connect(s.ensemble.Servers(), 10*time.Second, zkconn.WithLogInfo(false))
+	require.NoError(t, err)
+	defer conn.Close()
+	migrating, err := node.Join(ctx, conn.Client(), c.path, "migrating", nil)
+	require.NoError(t, err)
+	p.hearsMembers(t, ctx, "go=of go ö;java=of java ö;migrating="+string(conn.Client().DefaultData())+";")
+	require.NoError(t, migrating.Close())
 
 	require.NoError(t, m.Set(ctx, []byte("set")))
 	p.hearsMembers(t, ctx, "go=set;java=of java ö;")
@@ -153,6 +163,12 @@ func javaKeeps(t *testing.T, s stage) {
 		_, found := view.Get(path + "/touch")
 		return found
 	}, "the child of a node with a TTL")
+	taken, err := node.Keep(ctx, c.client, path, []byte("of go"), node.WithTTL(ttl)) // Java's is a container up to 5.8.0
+	require.NoError(t, err)
+	require.NoError(t, view.Sync(ctx))
+	kept, _ := view.Get(path)
+	require.Equal(t, "of go", string(kept.Data))
+	require.NoError(t, taken.Close())
 	c.create(t, ctx, c.over())
 	p.hears(t, ctx, "done")
 	require.NoError(t, view.Sync(ctx))

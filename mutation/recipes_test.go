@@ -129,4 +129,16 @@ var recipeBugs = []mutation{
 		edits: []edit{{old: "done <- reg.node.Close()", new: "done <- r.client.Delete(context.Background(), path, -1)"}},
 		pkg:   "discovery/kratosregistry", test: "TestNothingComesBackAfterDeregister",
 	},
+	{
+		name:  "a URI spec without parts is written as Java cannot use it",
+		file:  "discovery/instance.go",
+		edits: []edit{{old: "w.URISpec != nil && w.URISpec.Parts == nil {", new: "false {"}},
+		pkg:   "discovery", test: "TestAURISpecWithoutPartsHasAnEmptyList",
+	},
+	{
+		name:  "recipes may write nodes without data",
+		file:  "framework/options.go",
+		edits: []edit{{old: "c.data = append([]byte{}, data...)", new: "c.data = data"}},
+		pkg:   "framework", test: "TestDefaultDataAreNeverNoData",
+	},
 }

@@ -130,7 +130,6 @@ func Connect(servers []string, sessionTimeout time.Duration, options ...Option) 
 	opts := []framework.Option{
 		framework.WithSessionTimeout(sessionTimeout),
 		framework.WithConnectionTimeout(max(time.Duration(len(servers)), 1) * waitPerServer),
-		framework.WithDefaultData(nil),
 		framework.WithErrorPolicy(connstate.Session),
 		framework.WithDialer(c.dial),
 		framework.WithLogger(c.log.slog()),
@@ -230,7 +229,8 @@ func (c *Conn) Close() {
 }
 
 // Client is the client that the Conn is made of, for programs that migrate step by step: it shares the session. Its operations
-// are repeated under the framework's default policy. Use [Conn.Close] to close it.
+// are repeated under the framework's default policy, and nil data are the default data that [framework.WithDefaultData] describes.
+// Use [Conn.Close] to close it.
 func (c *Conn) Client() *framework.Client { return c.client }
 
 // State is the state of the connection: [StateDisconnected], [StateConnecting], [StateConnected], [StateHasSession] or

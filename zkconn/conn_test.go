@@ -406,3 +406,20 @@ func TestTheClientSharesTheSession(t *testing.T) {
 		require.Equal(t, conn.SessionID(), session.ID())
 	})
 }
+
+// As in go-zookeeper, nil are no data. The client's recipes write nodes that Java's recipes read, which fail on a node without data.
+func TestNilDataAreNoDataExceptForTheClient(t *testing.T) {
+	virtual(t, func(t *testing.T, b *bench) {
+		conn, _ := b.connect()
+		b.create(conn, "/ours")
+		data, _, err := conn.Get("/ours")
+		require.NoError(t, err)
+		require.Nil(t, data)
+		_, err = conn.Client().Create(t.Context(), "/theirs", nil)
+		require.NoError(t, err)
+		data, _, err = conn.Get("/theirs")
+		require.NoError(t, err)
+		require.Equal(t, string(conn.Client().DefaultData()), string(data))
+		require.NotEmpty(t, data)
+	})
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/internal/proto"
 )
 
@@ -111,7 +112,12 @@ func (c *Conn) create(ctx context.Context, path string, data []byte, acl []ACL, 
 	case path+number == "/":
 		return "", zk.ErrNodeExists
 	}
-	created, err := c.client.Create(ctx, path, data, append(opts, framework.As(mode), framework.ACL(acl))...)
+	var o engine.Creation
+	if err := opt.Apply(&o, append(opts, framework.As(mode), framework.ACL(acl))); err != nil {
+		return "", unwrapped(err)
+	}
+	// Not c.client.Create: nil data are no data here, as in go-zookeeper, and not the client's default data.
+	created, err := engine.Of(c.client).Create(ctx, path, data, o)
 	return created, unwrapped(err)
 }
 

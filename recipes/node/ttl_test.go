@@ -81,6 +81,23 @@ func TestATTLNodeThatIsTakenOverStartsAnew(t *testing.T) {
 	}, zktest.WithTTLNodes(), zktest.WithContainerCheckInterval(time.Second))
 }
 
+// TestATTLNodeMayBeAContainer has the nodes of Java's PersistentTtlNode up to 5.8.0, of a process that has crashed.
+func TestATTLNodeMayBeAContainer(t *testing.T) {
+	const ttl = 10 * time.Second
+	virtual(t, func(t *testing.T, w world) {
+		client, java := w.client(), w.client()
+		_, err := java.Create(t.Context(), "/group/a/touch", []byte("java"), framework.TTL(ttl), framework.ContainerParents())
+		require.NoError(t, err)
+		n := keep(t, client, "/group/a", "a", node.WithTTL(ttl))
+		time.Sleep(5 * ttl)
+		w.one(n, "a")
+		require.Len(t, w.nodes("/group/a"), 1)
+		require.NoError(t, n.Close())
+		time.Sleep(3 * ttl)
+		require.Empty(t, w.nodes("/group"))
+	}, zktest.WithTTLNodes(), zktest.WithContainerCheckInterval(time.Second))
+}
+
 // TestATTLNodeWaitsWithoutSpinning has an ephemeral node in the way.
 func TestATTLNodeWaitsWithoutSpinning(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {

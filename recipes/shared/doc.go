@@ -25,4 +25,7 @@
 //
 // The servers compare a version of 32 bits. Swap and Update look at transaction ids before, but for an instant after that a node that was
 // deleted, made again and written equally often is not noticed. At version -1, once in 2^32 writes, a write is not conditional.
+//
+// The node must not be a container. Nothing shows that it is one, and servers delete a container, here with the value, when its last
+// child is gone: that of the first write.
 package shared
