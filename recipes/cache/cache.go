@@ -174,17 +174,22 @@ func (c *Cache) Sync(ctx context.Context) (err error) {
 		case c.Err() != nil:
 			return c.Err()
 		case ctx.Err() != nil:
-			return c.client.GaveUp(ctx, s.err)
+			return c.client.GaveUp(ctx, cmp.Or(s.err, err))
 		}
 		done := make(chan error, 1)
 		s.loop.link.CatchUp(func(err error) {
-			if err == nil { // otherwise the connection has ended
+			if err == nil {
 				s.loop.post(func() { s.loop.closeGroup(done) })
+			} else {
+				done <- err
 			}
 		})
 		select {
-		case err := <-done:
-			return err
+		case err = <-done:
+			if err == nil || errors.Is(err, zk.ErrNoAuth) {
+				return err
+			}
+			_ = engine.Sleep(ctx, c.client, engine.RefusedPause) // the server has too much to do, or the connection has ended
 		case <-s.loop.link.Down():
 		case <-c.ctx.Done():
 		case <-ctx.Done():
