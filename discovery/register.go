@@ -73,12 +73,16 @@ func (d *Discovery[T]) Write(ctx context.Context, i Instance[T]) (_ Instance[T],
 	if err != nil {
 		return i, err
 	}
-	// In one transaction: a node that is there may belong to a session, which would delete it at its end.
-	_, err = d.client.Multi(ctx, &zk.DeleteRequest{Path: path, Version: -1}, &zk.CreateRequest{Path: path, Data: data})
-	if errors.Is(err, zk.ErrNoNode) {
-		_, err = d.client.CreateOrSet(ctx, path, data, framework.ContainerParents())
+	for {
+		// In one transaction: a node that is there may belong to a session, which would delete it at its end.
+		_, err = d.client.Multi(ctx, &zk.DeleteRequest{Path: path, Version: -1}, &zk.CreateRequest{Path: path, Data: data})
+		if errors.Is(err, zk.ErrNoNode) {
+			_, err = d.client.Create(ctx, path, data, framework.ContainerParents())
+		}
+		if !errors.Is(err, zk.ErrNodeExists) { // it came in between
+			return i, err
+		}
 	}
-	return i, err
 }
 
 // prepare completes an instance, and returns its path and what to write there.

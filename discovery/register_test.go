@@ -312,3 +312,29 @@ func TestARegistrationSurvivesEveryFault(t *testing.T) {
 		require.Equal(t, permanent.ID, list[0].ID)
 	})
 }
+
+// TestAPermanentInstanceReplacesOneThatComesMeanwhile has another process register the instance after Write has found none to replace.
+func TestAPermanentInstanceReplacesOneThatComesMeanwhile(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		const path = "/services/orders/1"
+		subject, other := client(), client()
+		d := newDiscovery[string](t, subject)
+		session, err := subject.Session(t.Context())
+		require.NoError(t, err)
+		gate := server.Block(zktest.OnSession(session.ID()), zktest.OnPath(path), zktest.OnCreate())
+		written := make(chan error, 1)
+		go func() { // ends with the write
+			_, err := d.Write(t.Context(), at("orders", "1"))
+			written <- err
+		}()
+		testbed.Receive(t, gate.Arrived(), "the create")
+		_, err = other.Create(t.Context(), path, nil, framework.As(framework.Ephemeral), framework.ContainerParents())
+		require.NoError(t, err)
+		gate.Open()
+		require.NoError(t, testbed.Receive(t, written, "the write"))
+		require.NoError(t, other.Close())
+		_, found, err := d.Get(t.Context(), "orders", "1")
+		require.NoError(t, err)
+		require.True(t, found, "a permanent instance does not go with the session of another")
+	})
+}

@@ -187,6 +187,8 @@ func (r *run) hold(ctx context.Context, t *tool, c *contended, held *revocable.H
 		return context.Cause(ctx)
 	case s := <-signals:
 		return signaledBy(s.(syscall.Signal))
+	case <-hold.Done():
+		return loss(hold)
 	default:
 	}
 	signal.Notify(signals, j.signals...)

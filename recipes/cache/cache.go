@@ -55,6 +55,7 @@ type status struct {
 	loaded  bool      // all was read on this connection
 	since   time.Time // when loaded became what it is
 	current bool
+	taken   int64 // events that loop had taken in by then
 }
 
 // up reports whether there is a loop with a connection.
@@ -95,18 +96,18 @@ func (c *Cache) run() {
 		if errors.Is(err, framework.ErrClosed) {
 			c.stop(framework.ErrClosed)
 		}
-		c.show(nil, err, false, false)
+		c.show(status{err: err})
 		_ = engine.Sleep(c.ctx, c.client, pauses.Next())
 	}
 }
 
 // show notes how the cache follows the ensemble.
-func (c *Cache) show(l *loop, err error, loaded, current bool) {
+func (c *Cache) show(now status) {
 	c.now.Set(func(s *status) {
-		if s.loaded != loaded {
-			s.since = time.Now()
+		if now.since = s.since; now.loaded != s.loaded {
+			now.since = time.Now()
 		}
-		s.loop, s.err, s.loaded, s.current = l, err, loaded, current
+		*s = now
 	})
 }
 
@@ -153,11 +154,11 @@ func (c *Cache) list(path string, from, to int) iter.Seq[Node] {
 
 // Current reports whether the copy shows all that this client's server has reported, and returns a channel that is closed when that may
 // have changed, and when the cache has ended. It is false during a load, from the moment at which the connection is lost until
-// everything has been read again on another one, and while something that has changed is being read. Nodes that the client may not read
+// everything has been read again on another one, and from an event until what it names has been read. Nodes that the client may not read
 // do not count. Sync is the way to be certain. [Stats.Age] says for how long there has been no connection.
 func (c *Cache) Current() (ok bool, changed <-chan struct{}) {
 	s, changed := c.now.Get()
-	return s.current && s.up() && c.ctx.Err() == nil, changed
+	return s.current && s.up() && s.taken == s.loop.reported.Load() && c.ctx.Err() == nil, changed
 }
 
 // Sync waits until the copy is at least as new as the ensemble was when Sync was called. The first call waits for the load. It
@@ -174,17 +175,22 @@ func (c *Cache) Sync(ctx context.Context) (err error) {
 		case c.Err() != nil:
 			return c.Err()
 		case ctx.Err() != nil:
-			return c.client.GaveUp(ctx, s.err)
+			return c.client.GaveUp(ctx, cmp.Or(s.err, err))
 		}
 		done := make(chan error, 1)
 		s.loop.link.CatchUp(func(err error) {
-			if err == nil { // otherwise the connection has ended
+			if err == nil {
 				s.loop.post(func() { s.loop.closeGroup(done) })
+			} else {
+				done <- err
 			}
 		})
 		select {
-		case err := <-done:
-			return err
+		case err = <-done:
+			if err == nil || errors.Is(err, zk.ErrNoAuth) {
+				return err
+			}
+			_ = engine.Sleep(ctx, c.client, engine.RefusedPause) // the server has too much to do, or the connection has ended
 		case <-s.loop.link.Down():
 		case <-c.ctx.Done():
 		case <-ctx.Done():

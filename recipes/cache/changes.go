@@ -83,6 +83,7 @@ func (c *Cache) ended(ctx context.Context) error { return cmp.Or(c.Err(), wait.E
 
 // event takes in what a watch reports.
 func (l *loop) event(e zk.Event) {
+	l.taken++
 	n := l.c.nodes.find(e.Path)
 	switch {
 	case e.Type == zk.EventNodeChildrenChanged && (n == nil || !l.c.lists(e.Path)): // it changes nothing in the copy

@@ -13,8 +13,7 @@
 // One goroutine follows one connection. First it sets a watch for the whole tree, then it makes the server catch up with the ensemble, and
 // then it reads every node, from the root down; on a new connection the data of a node whose children it has only if they have changed.
 // From then on it reads what events name. On servers without persistent watches that it can use (ZooKeeper before 3.6, ClickHouse Keeper)
-// it sets standard watches, two for each node. The cache finds that out, and takes them back when it is closed; a Keeper has them
-// until they fire.
+// it sets standard watches, two for each node, which the cache takes back when it is closed; a Keeper has them until they fire.
 //
 // # What it promises
 //

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -27,9 +28,11 @@ type loop struct {
 	inFlight int      // requests
 	groups   []*group // of marks, the oldest first; the last one is open
 
-	newSession      bool  // until the load has ended
-	loaded, current bool  // as they were last shown
-	rootErr         error // why the root cannot be read
+	reported           atomic.Int64 // events of the watch
+	taken              int64        // of these, by functions of the inbox
+	shown              status       // last
+	newSession, loaded bool         // until the load has ended, and since
+	rootErr            error        // why the root cannot be read
 }
 
 // mark says that something is to be done with a path. There is one for a path at most, and so one read at a time.
@@ -84,7 +87,7 @@ func (l *loop) run() error {
 	if err := engine.Ask(l.c.ctx, l.link.CatchUp); err != nil {
 		return err
 	}
-	l.c.show(l, nil, false, false)
+	l.c.show(status{loop: l})
 	l.byPath, l.groups = make(map[string]*mark), []*group{{}}
 	l.mark(l.c.Path(), l.open())
 	l.closeGroup(make(chan error, 1))
@@ -112,7 +115,10 @@ func (l *loop) post(do func()) { l.inbox.Set(func(all *[]func()) { *all = append
 
 // watch sets the watch, or has the reads set standard watches if the server has no others.
 func (l *loop) watch() (remove func(), err error) {
-	event := func(e zk.Event) { l.post(func() { l.event(e) }) }
+	event := func(e zk.Event) {
+		l.reported.Add(1)
+		l.post(func() { l.event(e) })
+	}
 	mode := engine.Tree
 	if l.c.cfg.depth == 0 {
 		mode = engine.Node
@@ -129,16 +135,16 @@ func (l *loop) watch() (remove func(), err error) {
 // report shows whether the copy is current, and then lets those go on whose wait has ended.
 func (l *loop) report() {
 	unread := func(g *group) bool { return g.left > 0 }
-	ended := !l.loaded && !unread(l.groups[0])
-	if ended {
+	if !l.loaded && !unread(l.groups[0]) {
 		l.loaded, l.newSession = true, false
 		l.byPath = maps.Collect(maps.All(l.byPath)) // a map does not shrink
 		l.c.counts.resyncs.Add(1)
 		l.c.nodes.endLoad()
 	}
-	if current := l.loaded && !slices.ContainsFunc(l.groups, unread); ended || current != l.current {
-		l.current = current
-		l.c.show(l, nil, l.loaded, current)
+	now := status{loop: l, loaded: l.loaded, current: l.loaded && !slices.ContainsFunc(l.groups, unread), taken: l.taken}
+	if now != l.shown {
+		l.shown = now
+		l.c.show(now)
 	}
 	for len(l.groups) > 1 && !unread(l.groups[0]) {
 		l.groups[0].done <- l.rootErr

@@ -12,8 +12,7 @@ type config struct {
 	onChange    func(Change) // nil: nobody is called
 }
 
-// WithDepth limits the copy to n levels below the root of the cache: 0 is the root alone, 1 the root and its children. n must not be
-// negative. The default is no limit.
+// WithDepth limits the copy to n levels below the root, at least 0: 1 is the root and its children. The default is no limit.
 func WithDepth(n int) Option {
 	return opt.Checked(n >= 0, func(c *config) { c.depth = n }, "depth %d", n)
 }
@@ -24,8 +23,7 @@ func WithFilter(keep func(path string) bool) Option {
 	return opt.Checked(keep != nil, func(c *config) { c.filter = keep }, "nil filter")
 }
 
-// WithoutData keeps the stats of nodes, and not their data: Data is nil. Changes of data are still reported. Without [OnChange]
-// the data are not even read.
+// WithoutData keeps the stats of nodes, and not their data, which are only read for [OnChange]: Data is nil. Changes of data are reported.
 //
 // Nodes that the client may not read are left out, as with data. But servers before 3.8.4 and 3.9.2 give the stat to everybody: with a
 // persistent watch such a cache shows them as well if they had no children when their stat was read.
@@ -35,8 +33,7 @@ func WithoutData() Option { return opt.Set(func(c *config) { c.withoutData = tru
 // other, nothing merged, and without [Loaded]. When [Cache.Sync] returns, f has returned for all that Sync has waited for. f is called
 // by the goroutine that follows the tree, not under a lock. It should return soon, and must not close the cache.
 //
-// With [WithoutData], New has the data that were read. They are dropped when f has returned, so who keeps something else of each
-// node needs no memory for them.
+// With [WithoutData], New has the data that were read. They are dropped when f has returned, to save memory.
 func OnChange(f func(Change)) Option {
 	return opt.Checked(f != nil, func(c *config) { c.onChange = f }, "OnChange(nil)")
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// store is a tree of values, whose changes readers get. One goroutine changes it, and may use find without the lock. Otherwise
-// it is safe for concurrent use.
+// store is a tree of values, whose changes readers get. One goroutine changes it, and may use find without the lock; others may read it.
 type store[V any] struct {
 	path    string   // of the root
 	readers sync.Map // *reader[V] to nil

@@ -209,7 +209,7 @@ func (k *keeper) write(ctx context.Context) error {
 		time.AfterFunc(2*k.session.Timeout(), func() { values.CompareAndDelete(key, stat) })
 	}
 	if err = k.again(err); err != nil && isAnswer(err) {
-		k.update(func(s *status) { s.refused, s.err = want.number, follow.Bare(err) })
+		k.update(func(s *status) { s.refused, s.refusal, s.err = want.number, follow.Bare(err), follow.Bare(err) })
 	}
 	return err
 }

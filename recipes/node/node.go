@@ -48,7 +48,8 @@ type status struct {
 	depends func() bool // ends what depends on the session; nil: the node is not there
 	err     error
 	owners  []int64 // of nodes that are ours: our sessions, this one included; 0 if the node is persistent
-	refused int64   // the number of the newest content that was refused; err says why
+	refused int64   // the number of the newest content that was refused
+	refusal error   // why; err may have become another since
 }
 
 // content is what the node is to hold, or what we have last written to a node.
@@ -129,8 +130,7 @@ func (n *Node) Path() string { return n.path }
 //
 // If Set fails the data are not lost: they are written when that becomes possible, also into a node that has to be made again, unless a
 // later Set replaces them. Errors are that of ctx, which also wraps the reason, such as [ErrTaken]; what the server answered, such as
-// zk.ErrNoAuth; [framework.ErrEnded] and [framework.ErrClosed]. Only after [framework.ErrTooLong], which is returned at once, nothing has
-// changed.
+// zk.ErrNoAuth; [framework.ErrEnded] and [framework.ErrClosed]. Only [framework.ErrTooLong] comes at once, and has changed nothing.
 func (n *Node) Set(ctx context.Context, data []byte) error {
 	data = n.dataOf(data)
 	if err := engine.Of(n.client).Fits(n.path, len(data)); err != nil {
@@ -148,6 +148,8 @@ func (n *Node) Set(ctx context.Context, data []byte) error {
 	switch {
 	case err != nil:
 		err = engine.Of(n.client).GaveUp(ctx, s.err)
+	case s.shown.number < number && s.refused >= number:
+		err = s.refusal
 	case s.shown.number < number:
 		err = s.err
 	}
@@ -228,14 +230,12 @@ const (
 )
 
 // WithIfTaken says what to do when there is a node at the path that does not belong to our session, or when another Keep of this client has
-// the path. While that is so, [Node.Err] is [ErrTaken]. If another Keep of this client is closing, Keep first waits until its node is
-// deleted, whatever the option says.
+// the path. While that is so, [Node.Err] is [ErrTaken]. Keep always waits for the end of the node of another Keep that is closing.
 func WithIfTaken(taken Taken) Option {
 	return opt.Checked(taken >= Wait && taken <= Fail, func(c *config) { c.taken = taken }, "WithIfTaken(%d)", taken)
 }
 
-// AsProtected puts "_c_", an id and "-" before the node's name, as Curator does. The name is chosen once: a node that is made again has the
-// same name.
+// AsProtected puts "_c_", an id and "-" before the node's name, as Curator does. A node that is made again has the same name.
 func AsProtected() Option { return opt.Set(func(c *config) { c.protected = true }) }
 
 // AsSequential appends a number of ten digits to the node's name, as ZooKeeper does. It needs [AsProtected], by which the node is found

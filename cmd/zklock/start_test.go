@@ -1,0 +1,58 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/zktest"
+)
+
+// TestNothingIsStartedWithoutTheLock loses the lock after the last question to the servers, and before their answer is used.
+func TestNothingIsStartedWithoutTheLock(t *testing.T) {
+	for _, onLoss := range []string{lossTerm, lossIgnore} {
+		server := zktest.NewServer(t)
+		var armed atomic.Bool
+		asked, goOn := make(chan struct{}), make(chan struct{})
+		client := testbed.On(server).Client(t, framework.WithObserver(framework.Observer{
+			Operation: func(_ context.Context, e framework.OperationEvent) {
+				if e.Op == "exists" && armed.CompareAndSwap(true, false) {
+					close(asked)
+					<-goOn
+				}
+			},
+		}))
+		r, said := &run{}, &bytes.Buffer{}
+		fs := flag.NewFlagSet("", flag.ContinueOnError)
+		r.flags(fs)
+		require.NoError(t, fs.Parse([]string{"-on-loss", onLoss}))
+		require.NoError(t, r.check())
+		tool := &tool{out: said, err: said}
+		q, hold, err := r.enter(t.Context(), tool, client, "/lock")
+		require.NoError(t, err)
+		file := filepath.Join(t.TempDir(), "started")
+		j, err := newJob([]string{"/lock", "--", "sh", "-c", "echo > " + file})
+		require.NoError(t, err)
+		armed.Store(true)
+		ended := make(chan error, 1)
+		go func() { ended <- r.hold(t.Context(), tool, q, hold, j) }() // ends with the command
+		testbed.Receive(t, asked, "the question for the token")
+		require.NoError(t, server.Delete(hold.Path()))
+		testbed.Receive(t, hold.Done(), "word of the loss")
+		close(goOn)
+		err = testbed.Receive(t, ended, "the end")
+		var end *exit
+		require.ErrorAs(t, err, &end)
+		require.Equal(t, exitLost, end.code)
+		require.NoFileExists(t, file)
+	}
+}

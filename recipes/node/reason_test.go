@@ -1,0 +1,55 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/zktest"
+)
+
+// stopped is a context whose user is stopped, once, when it looks whether the context has ended.
+type stopped struct {
+	context.Context
+	done atomic.Bool
+	goOn chan struct{}
+}
+
+func (s *stopped) Err() error {
+	if s.done.CompareAndSwap(false, true) {
+		<-s.goOn
+	}
+	return s.Context.Err()
+}
+
+// TestASetThatWasRefusedSaysSo stops the goroutine of a Set when it begins to wait. Meanwhile the server refuses, and the connection ends.
+func TestASetThatWasRefusedSaysSo(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		c := client()
+		n := keep(t, c, "/group/a", "first")
+		_, err := c.SetACL(t.Context(), "/group/a", zk.WorldACL(zk.PermRead), -1)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		slow := &stopped{Context: ctx, goOn: make(chan struct{})}
+		set := make(chan error, 1)
+		go func() { set <- n.Set(slow, []byte("second")) }() // ends with ctx
+		synctest.Wait()
+		await(t, n, func(_ bool, err error) bool { return errors.Is(err, zk.ErrNoAuth) })
+		server.RefuseConnections(true)
+		server.CutConnections()
+		await(t, n, reason(framework.ErrSuspended))
+		close(slow.goOn)
+		synctest.Wait()
+		server.RefuseConnections(false)
+		require.ErrorIs(t, testbed.Receive(t, set, "the Set"), zk.ErrNoAuth)
+	})
+}
