@@ -3,9 +3,11 @@ package framework_test
 import (
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -127,4 +129,20 @@ func TestAPanicInAWatchFunctionIsLogged(t *testing.T) {
 	require.Empty(t, states())
 	require.NoError(t, client.Close())
 	require.Equal(t, 2, strings.Count(log.String(), "watch function panicked"))
+}
+
+// TestAWatchFunctionThatEndsItsGoroutine, as t.FailNow does, ends the connection: requests and Close waited for ever.
+func TestAWatchFunctionThatEndsItsGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(server.DialContext))
+		require.NoError(t, err)
+		w, err := client.AddWatch(t.Context(), "/a", framework.WatchPersistent, func(zk.Event) { runtime.Goexit() })
+		require.NoError(t, err)
+		_, err = client.CreateOrSet(t.Context(), "/a", nil)
+		require.NoError(t, err)
+		<-w.Done()
+		require.ErrorIs(t, w.Err(), zk.ErrConnectionClosed)
+		require.NoError(t, client.Close())
+	})
 }
