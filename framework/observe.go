@@ -14,7 +14,7 @@ import (
 //
 // Functions are called on the goroutine that does the work, which waits for them, and on many
 // goroutines at a time: they must be quick and safe for concurrent use. They may call the client,
-// but what they do there is observed as well. A panic is not caught, except in State. It may end a goroutine
+// but what they do there is observed as well, and [Client.Close] may wait for them: only State may call it. A panic is not caught, except in State. It may end a goroutine
 // of the client, and a lock that was just acquired stays acquired.
 //
 // The contexts are those of the work that is observed, with their values. They may be done.
@@ -24,7 +24,8 @@ type Observer struct {
 	Operation func(ctx context.Context, e OperationEvent)
 
 	// State is called with each change of the connection's state, in order, and at last with the end, when
-	// the client is closed. It is a listener as in [Client.Listen], and may block.
+	// the client is closed. It is a listener as in [Client.Listen], and may block. Close waits for the call with the end,
+	// unless a call before it has not returned.
 	State func(e StateEvent)
 
 	// Acquiring is called when somebody begins to acquire a lock. The acquire continues with the context that

@@ -76,7 +76,7 @@ func (c *Client) ExistsW(ctx context.Context, path string) (found bool, stat *zk
 // f is called with every event, on the connection's goroutine and in the order of the connection: an
 // event that the server sent before a reply has been given to f before the operation of that
 // reply returns. So f must be quick, must not block and must not call the client. If f panics, the panic is logged, and f is
-// called with the next event. Watches on the same
+// called with the next event; if it ends the goroutine, as t.FailNow does, the connection ends. Watches on the same
 // path and with the same mode share one watch on the server. Servers report nothing about nodes that the client is not allowed to read.
 // If the client also has a recursive watch on this path, a [WatchPersistent] gets no event for children that the client
 // may not read.

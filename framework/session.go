@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/gocurator/curator/connstate"
@@ -53,7 +54,12 @@ func (s *Session) Depend(policy connstate.ErrorPolicy, notify func(cause error))
 	if notify == nil {
 		return nil, fmt.Errorf("%w: nil function", ErrBadArgument)
 	}
-	return s.engine().Depend(policy, notify)
+	return s.engine().Depend(policy, func(cause error) {
+		// notify may end its goroutine, as t.FailNow does. Others have to be notified after it.
+		var wg sync.WaitGroup
+		wg.Go(func() { notify(cause) })
+		wg.Wait()
+	})
 }
 
 // InSession returns a context with which operations are carried out in session s

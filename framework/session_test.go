@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -310,6 +311,32 @@ func TestDependentsAreNotifiedByTheirPolicy(t *testing.T) {
 	require.NoError(t, client.Close())
 	require.ErrorIs(t, testbed.Receive(t, patient, "the end"), framework.ErrClosed)
 	assert.Empty(t, notified, "once")
+}
+
+// TestADependentThatEndsItsGoroutine, as t.FailNow does, keeps nobody else from being notified, and Close from returning.
+func TestADependentThatEndsItsGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(server.DialContext))
+		require.NoError(t, err)
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		var notified atomic.Int32
+		for n := range 20 {
+			_, err = session.Depend(connstate.ErrorPolicy(n%2), func(error) {
+				notified.Add(1)
+				runtime.Goexit()
+			})
+			require.NoError(t, err)
+		}
+		server.CutConnections()
+		synctest.Wait()
+		require.EqualValues(t, 10, notified.Load())
+		require.NoError(t, server.ExpireSession(session.ID()))
+		<-session.Done()
+		require.NoError(t, client.Close())
+		require.EqualValues(t, 20, notified.Load())
+	})
 }
 
 func TestSessionOfAnotherClientIsIgnored(t *testing.T) {

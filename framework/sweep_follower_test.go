@@ -1,7 +1,10 @@
 package framework_test
 
 import (
+	"context"
 	"fmt"
+	"net"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,4 +62,33 @@ func TestCreateThatAFollowerCarriesOutAtTheEndOfItsSessionLeavesNoNode(t *testin
 		}
 	}
 	require.Positive(t, came, "in some of these the session has not ended yet")
+}
+
+// TestCloseRemovesWhatTheNextServerHasNotHeardOf has a client lose the answer to a create, and end its session on another server, which
+// is behind.
+func TestCloseRemovesWhatTheNextServerHasNotHeardOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
+		leader, err := cluster.WaitLeader(t.Context())
+		require.NoError(t, err)
+		followers := slices.DeleteFunc(cluster.Members(), func(m *zktest.Server) bool { return m == leader })
+		lost := followers[0].Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate))
+		client, err := framework.New([]string{"cluster"}, framework.WithRetryPolicy(retry.Never()),
+			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+				if lost.Met() {
+					return followers[1].DialContext(ctx, network, address)
+				}
+				return followers[0].DialContext(ctx, network, address)
+			}))
+		require.NoError(t, err)
+		defer client.Close()
+		require.NoError(t, client.Sync(t.Context()))
+		time.Sleep(time.Second) // virtual time, in which all servers apply what there is
+		require.NoError(t, cluster.Lag(followers[1], 200*time.Millisecond))
+		_, err = client.Create(t.Context(), "/n-", nil, framework.As(framework.PersistentSequential), framework.Protected())
+		require.True(t, retry.Unknown(err), err)
+		require.NotEmpty(t, leader.Tree())
+		require.NoError(t, client.Close())
+		require.Empty(t, leader.Tree())
+	})
 }

@@ -3,6 +3,7 @@ package framework_test
 import (
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -142,5 +143,21 @@ func TestTheOptimizedWatchManagerHasNoPersistentWatches(t *testing.T) {
 			_, err := client.AddWatch(t.Context(), "/a", mode, func(zk.Event) {})
 			require.ErrorIs(t, err, framework.ErrWatchUnsupported)
 		}
+	})
+}
+
+// TestAWatchFunctionThatEndsItsGoroutine, as t.FailNow does, ends the connection: requests and Close waited for ever.
+func TestAWatchFunctionThatEndsItsGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(server.DialContext))
+		require.NoError(t, err)
+		w, err := client.AddWatch(t.Context(), "/a", framework.WatchPersistent, func(zk.Event) { runtime.Goexit() })
+		require.NoError(t, err)
+		_, err = client.CreateOrSet(t.Context(), "/a", nil)
+		require.NoError(t, err)
+		<-w.Done()
+		require.ErrorIs(t, w.Err(), zk.ErrConnectionClosed)
+		require.NoError(t, client.Close())
 	})
 }

@@ -142,6 +142,12 @@ var clientBugs = []mutation{
 		pkg:   "framework", test: "TestCloseRemovesWhatAPersistentProtectedCreateLeaves",
 	},
 	{
+		name:  "Close looks for persistent nodes without catching up",
+		file:  "internal/engine/sweep.go",
+		edits: []edit{{old: "\tif len(places) > 0 {", new: "\tif false {"}},
+		pkg:   "framework", test: "TestCloseRemovesWhatTheNextServerHasNotHeardOf",
+	},
+	{
 		name:  "a retry does not start early when the connection is back",
 		file:  "internal/engine/attempts.go",
 		edits: []edit{{old: "return now.link != used && now.usable(nil) })", new: "return false })"}},

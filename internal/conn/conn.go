@@ -142,7 +142,8 @@ func (c *Conn) Start(h Handlers) {
 	c.mu.Unlock()
 	c.loops.Go(c.write)     // ends with down
 	c.loops.Go(c.keepAlive) // ends with down
-	go c.read()             // ends with nc, and then waits for the others
+	c.loops.Go(c.read)      // ends with nc
+	go c.end()              // waits for these
 }
 
 // Done is closed when the connection has ended, every request has got its answer or an error,

@@ -11,7 +11,7 @@
 // # Order
 //
 // One goroutine reads. It calls the handlers of replies and events itself, one at a time, in the
-// order in which the server sent them; so they must not block. Replies must come in the order of the
+// order in which the server sent them; so they must not block. If one of them ends the goroutine, the connection ends. Replies must come in the order of the
 // requests, pings and credentials apart, which have numbers of their own, and what the server refuses at once. A reply that belongs to no request, or
 // to another one than the oldest, ends the connection: what follows could not be trusted. The numbers of requests go on over all
 // connections of a session: see [Numbers].

@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -96,8 +97,12 @@ type replies struct {
 	reason  error         // for that
 }
 
-// read hands out replies and events until the connection ends, and then ends everything.
+// errHandler is why a connection ended whose handler has ended its goroutine, as a t.FailNow in a watch function does.
+var errHandler = errors.New("a handler has not returned")
+
+// read hands out replies and events until the connection ends.
 func (c *Conn) read() {
+	defer c.Close(errHandler)
 	for {
 		frame, err := c.in.frames.Next()
 		if err == nil {
@@ -109,9 +114,13 @@ func (c *Conn) read() {
 				err = fmt.Errorf("the server has closed the connection: %w", err)
 			}
 			c.Close(err)
-			break
+			return
 		}
 	}
+}
+
+// end ends everything, when the connection has ended.
+func (c *Conn) end() {
 	c.loops.Wait()
 	c.handlers.Ended()
 	c.fail()

@@ -196,7 +196,7 @@ func (c *Conn) exchange(s *SASL) error {
 func (c *Conn) sayToken(mechanism string, token []byte) ([]byte, error) {
 	xid := c.numbers.next()
 	header := proto.RequestHeader{Xid: xid, Op: proto.OpSASL}
-	request := proto.SASLToken{Token: token}
+	request := proto.SASLToken{Token: append([]byte{}, token...)} // nil would be none, at which a ZooKeeper fails
 	if _, err := c.nc.Write(proto.Seal(request.Append(header.Append(proto.Begin(64 + len(token)))))); err != nil {
 		return nil, fmt.Errorf("SASL %s: %w", mechanism, err)
 	}

@@ -159,6 +159,9 @@ func TestASASLExchangeEndsAsTheMechanismAndTheServerSay(t *testing.T) {
 		"done with a last word, which is answered": {[]reply{{body: token("a")}, {body: token("")}}, func(int, string) ([]byte, bool, error) {
 			return []byte("one"), true, nil
 		}, []string{"first", "one"}, nil},
+		"done with an empty word that is none": {[]reply{{body: token("a")}, {body: token("b")}}, func(n int, _ string) ([]byte, bool, error) {
+			return nil, n == 2, nil
+		}, []string{"first", ""}, nil},
 		"refused by the server":    {[]reply{{code: proto.AuthFailed}}, nil, []string{"first"}, zk.ErrAuthFailed},
 		"refused where it is must": {[]reply{{code: proto.SessionClosedRequireSASL}}, nil, []string{"first"}, ServerError(proto.SessionClosedRequireSASL)},
 		"refused by the mechanism": {[]reply{{body: token("a")}}, func(int, string) ([]byte, bool, error) { return nil, false, refuse }, []string{"first"}, refuse},
@@ -183,6 +186,7 @@ func TestASASLExchangeEndsAsTheMechanismAndTheServerSay(t *testing.T) {
 				h.Decode(&d)
 				r.Decode(&d)
 				assert.Equal(t, proto.RequestHeader{Xid: int32(i + 1), Op: proto.OpSASL}, h, name)
+				assert.NotNil(t, r.Token, name)
 				got = append(got, string(r.Token))
 				if i >= len(c.replies) {
 					break

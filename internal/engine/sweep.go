@@ -203,6 +203,11 @@ func (s *sweeper) last(ctx context.Context, l *Connection) {
 	s.closed = true
 	places := s.places(func(u *unwanted) bool { return u.persistent })
 	s.mu.Unlock()
+	if len(places) > 0 { // the server may know less than the one that was asked for a node: see Connection.CatchUp
+		q := askNothing()
+		q.last = true
+		post(l, q)
+	}
 	for where, nodes := range places {
 		if err := s.remove(ctx, l, where, nodes, true); err != nil {
 			s.core.cfg.Log.Warn("nodes may stay behind", "path", where.path, "count", len(nodes), "reason", err)
