@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,6 +18,7 @@ import (
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -90,6 +92,27 @@ func TestCloseRemovesWhatAPersistentProtectedCreateLeaves(t *testing.T) {
 			require.Empty(t, server.Tree())
 		})
 	}
+}
+
+// TestCloseRemovesManyNodesOfAFarServer has 50 creates under way, each of which takes 100 ms, and Close end after a second.
+func TestCloseRemovesManyNodesOfAFarServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(100*time.Millisecond))
+		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(server.DialContext))
+		require.NoError(t, err)
+		require.NoError(t, client.Sync(t.Context()))
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() {
+				_, err := client.Create(t.Context(), "/n-", nil, framework.As(framework.PersistentSequential), framework.Protected())
+				assert.ErrorIs(t, err, framework.ErrClosed)
+			})
+		}
+		synctest.Wait() // they are sent
+		require.NoError(t, client.Close())
+		wg.Wait()
+		require.Empty(t, server.Tree())
+	})
 }
 
 // TestCloseRemovesWhatTheServerWouldNotDeleteYet has the caller of a persistent protected create give up, and the server be too busy to

@@ -232,8 +232,14 @@ func (s *sweeper) remove(ctx context.Context, l *Connection, where place, nodes 
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err
 	}
-	for _, path := range paths {
-		switch _, err := lastCall(ctx, l, AskDelete(path, version), last); {
+	deletes := make([]*exchange[None], len(paths)) // all at once: Close has little time
+	for i, path := range paths {
+		q := AskDelete(path, version)
+		q.last = last
+		deletes[i] = send(l, q)
+	}
+	for i, path := range paths {
+		switch _, err := deletes[i].wait(ctx); {
 		case err != nil && ctx.Err() != nil, retry.MayPass(err):
 			return err
 		case errors.Is(err, zk.ErrBadVersion): // somebody has written to it just now
