@@ -31,6 +31,18 @@ var cacheBugs = []mutation{
 		worlds: caches, seed: 19,
 	},
 	{
+		name:  "a cache is current while events wait for it",
+		file:  "recipes/cache/cache.go",
+		edits: []edit{{old: " && s.taken == s.loop.reported.Load()", new: ""}},
+		pkg:   "recipes/cache", test: "TestACacheIsNotCurrentWhileEventsWait",
+	},
+	{
+		name:  "a Sync of a cache is not repeated when its write was refused",
+		file:  "recipes/cache/cache.go",
+		edits: []edit{{old: "				done <- err\n", new: "				_ = err\n"}},
+		pkg:   "recipes/cache", test: "TestASyncGoesOnAfterAServerHadTooMuchToDo",
+	},
+	{
 		name:  "OnChange does not get what goes",
 		file:  "recipes/cache/changes.go",
 		edits: []edit{{old: "if changed && l.c.cfg.onChange != nil {", new: "if changed && v != nil && l.c.cfg.onChange != nil {"}},

@@ -98,6 +98,12 @@ var nodeBugs = []mutation{
 		pkg:   "recipes/node", test: "TestAWriteUnderWayDoesNotMeetTheNodeOfAnother",
 	},
 	{
+		name:  "a Set of a kept node that was refused says what is wrong now",
+		file:  "recipes/node/node.go",
+		edits: []edit{{old: "		err = s.refusal\n", new: "		err = s.err\n"}},
+		pkg:   "recipes/node", test: "TestASetThatWasRefusedSaysSo",
+	},
+	{
 		name:  "data that are too long for a create are set",
 		file:  "recipes/node/node.go",
 		edits: []edit{{old: "Fits(n.path, len(data))", new: "Fits(n.path, 0)"}},

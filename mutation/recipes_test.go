@@ -52,6 +52,12 @@ var recipeBugs = []mutation{
 		pkg:   "recipes/shared", test: "TestAnUpdateNeverBeginsWithSomethingOlderThanWasShown",
 	},
 	{
+		name:  "a double barrier opens late, when its member has left",
+		file:  "recipes/barrier/double.go",
+		edits: []edit{{old: "&zk.CheckVersionRequest{Path: a.member, Version: -1}", new: "&zk.CheckVersionRequest{Path: \"/\", Version: -1}"}},
+		pkg:   "recipes/barrier", test: "TestAReadyThatIsCarriedOutLateLetsNobodyPass",
+	},
+	{
 		name:   "a double barrier opens with one too few",
 		file:   "recipes/barrier/double.go",
 		edits:  []edit{{old: "len(members(names)) >= a.n {", new: "len(members(names)) >= a.n-1 {"}},
@@ -116,6 +122,12 @@ var recipeBugs = []mutation{
 		file:   "discovery/watch.go",
 		edits:  []edit{{old: "{ *l = list }", new: "{ _ = list }"}},
 		worlds: services, seed: 48,
+	},
+	{
+		name:  "a permanent instance is written into a node that came meanwhile",
+		file:  "discovery/register.go",
+		edits: []edit{{old: "d.client.Create(ctx, path, data, framework.ContainerParents())", new: "d.client.CreateOrSet(ctx, path, data, framework.ContainerParents())"}},
+		pkg:   "discovery", test: "TestAPermanentInstanceReplacesOneThatComesMeanwhile",
 	},
 	{
 		name:   "a closed registration stays",

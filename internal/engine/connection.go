@@ -109,7 +109,7 @@ func (l *Connection) ByKeeper() bool {
 
 // CatchUp sends a write that changes nothing. What was committed anywhere before it was sent has been applied by the
 // server, and its events have come, when it is answered. A refusal is an answer, too: err is not nil only if no
-// answer came.
+// answer came, or if the server had too much to do and has not looked at it.
 //
 // It is sent on each connection that goes on with a session whose last connection brought an event that named no transaction: the next
 // server may know less than the last one did, and what is asked behind it is answered when the server knows as much. It also

@@ -97,8 +97,16 @@ func (a *arrival) advance(in context.Context, l engine.Link) (<-chan struct{}, e
 		return nil, err
 	}
 	if len(members(names)) >= a.n {
-		if _, err = a.client.Create(in, path, nil); errors.Is(err, zk.ErrNodeExists) {
+		// Only while we are a member: if it is carried out late, when we have left, it must not let others in.
+		_, err = a.client.Multi(in, &zk.CheckVersionRequest{Path: a.member, Version: -1},
+			&zk.CreateRequest{Path: path, Data: a.client.DefaultData()})
+		switch {
+		case errors.Is(err, zk.ErrNodeExists):
 			err = nil
+		case errors.Is(err, zk.ErrNoNode): // somebody has deleted our node
+			a.entry.end(err)
+			a.entry = nil
+			return follow.Again, nil
 		}
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package barrier_test
 
 import (
 	"context"
+	"path"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -359,5 +360,45 @@ func TestALeaveDoesNotSpin(t *testing.T) {
 		require.ErrorIs(t, first.entry.Leave(short), context.DeadlineExceeded)
 		require.Less(t, server.Requests().Requests[zktest.OpGetChildren2], 3)
 		require.NoError(t, two.entry.Leave(testbed.Context(t)))
+	})
+}
+
+// TestAReadyThatIsCarriedOutLateLetsNobodyPass has a server that stands still with the create of ready in its hands, until its member has
+// entered in another session, and has left.
+func TestAReadyThatIsCarriedOutLateLetsNobodyPass(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		c := client(framework.WithExpirationPercent(50)) // the servers go on with the session for as long again
+		session, err := c.Session(t.Context())
+		require.NoError(t, err)
+		gate := server.Block(zktest.OnSession(session.ID()), zktest.OnOp(zktest.OpCreate, zktest.OpMulti), zktest.OnPath("/d/ready"))
+		one := entering(t.Context(), newDouble(t, c, "/d", 1))
+		testbed.Receive(t, gate.Arrived(), "the create of ready")
+		server.Freeze(session.ID())
+		entered := testbed.Receive(t, one, "the member")
+		require.NoError(t, entered.err)
+		leave(t, entered.entry)
+		gate.Open()
+		synctest.Wait()
+		require.Empty(t, left(t, server, "/d"))
+	})
+}
+
+// TestAMemberThatSomebodyDeletesComesAgain deletes the node when its member is about to let everybody in.
+func TestAMemberThatSomebodyDeletesComesAgain(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		gate := server.Block(zktest.OnOp(zktest.OpMulti), zktest.OnPath("/d/ready"))
+		one := entering(testbed.Context(t), newDouble(t, client(), "/d", 1))
+		testbed.Receive(t, gate.Arrived(), "the create of ready")
+		names, err := server.Children("/d")
+		require.NoError(t, err)
+		for _, name := range names {
+			require.NoError(t, server.Delete("/d/"+name))
+		}
+		gate.Open()
+		entered := testbed.Receive(t, one, "the member")
+		require.NoError(t, entered.err)
+		require.NoError(t, entered.entry.Context().Err())
+		require.Contains(t, left(t, server, "/d"), path.Base(entered.entry.Path()))
+		leave(t, entered.entry)
 	})
 }
