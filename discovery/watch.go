@@ -57,7 +57,7 @@ func (w *Watch[T]) take(ch cache.Change) {
 	}
 	i, err := decode[T](w.name, ch.Path, ch.New.Data, &ch.New.Stat) // a deleted one has no data
 	if err != nil {
-		w.d.cfg.unreadable(ch.Path, err)
+		defer w.d.cfg.unreadable(ch.Path, err)
 	}
 	list, _ := w.list.Get()
 	at, there := slices.BinarySearchFunc(list, ch.Path, func(i *Instance[T], path string) int { return cmp.Compare(i.path, path) })

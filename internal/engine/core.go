@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -148,6 +149,19 @@ func (c *core) ACLAt(path string) []zk.ACL {
 		}
 	}
 	return everybody
+}
+
+// Recover is deferred where a function of a user is called. It logs a panic, which ends nothing else.
+func (c *core) Recover(what, path string) {
+	if p := recover(); p != nil {
+		c.cfg.Log.Error(what+" panicked", "path", path, "panic", p, "stack", string(debug.Stack()))
+	}
+}
+
+// Guard calls f, a function of a user, and logs a panic of it.
+func (c *core) Guard(what, path string, f func()) {
+	defer c.Recover(what, path)
+	f()
 }
 
 // sessionText is how ZooKeeper's own logs and tools write a session id.

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -235,11 +234,7 @@ func (w *PersistentWatch) notify(event zk.Event) {
 		return
 	}
 	event.Path = w.client.Unreal(event.Path)
-	defer func() {
-		if p := recover(); p != nil {
-			w.client.cfg.Log.Error("watch function panicked", "path", event.Path, "panic", p, "stack", string(debug.Stack()))
-		}
-	}()
+	defer w.client.Recover("watch function", event.Path)
 	w.f(event)
 }
 

@@ -127,11 +127,10 @@ func (c *Cache) Path() string { return c.nodes.path }
 
 // Get returns the node at path, as far as it is known. It never waits and never asks a server. A path outside the cache is not found.
 func (c *Cache) Get(path string) (Node, bool) {
-	v := c.nodes.get(path)
-	if v == nil {
-		return Node{}, false
+	if v := c.nodes.get(path); v != nil {
+		return v.node(path), true
 	}
-	return v.node(path), true
+	return Node{}, false
 }
 
 // Children iterates over the children of path, in order of their names, as they are when the iteration begins. It never asks a server.
@@ -221,6 +220,7 @@ func (c *Cache) Stats() Stats {
 
 // keeps reports whether a node below the root belongs into the copy, apart from the depth. Nobody can ask about a path that is refused.
 func (c *Cache) keeps(path string) bool {
+	defer c.client.Recover("filter", path) // and leave the node out
 	return framework.ValidatePath(path) == nil && (c.cfg.filter == nil || c.cfg.filter(path))
 }
 

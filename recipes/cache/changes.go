@@ -29,10 +29,8 @@ const (
 
 // String is the kind in words, such as "created".
 func (k Kind) String() string {
-	if k >= Created && k <= Loaded {
-		return [...]string{"created", "changed", "deleted", "loaded"}[k-1]
-	}
-	return fmt.Sprintf("Kind(%d)", int(k))
+	words := map[Kind]string{Created: "created", Changed: "changed", Deleted: "deleted", Loaded: "loaded"}
+	return cmp.Or(words[k], fmt.Sprintf("Kind(%d)", int(k)))
 }
 
 // Change is a change of the copy, or of Kind Loaded. Then Path is empty, and Old and New are zero.
@@ -248,7 +246,8 @@ func (l *loop) put(path string, v *value) *node[value] {
 		v.data = old.data // only what is said of children and ACL is new
 	}
 	if changed && l.c.cfg.onChange != nil {
-		defer l.c.cfg.onChange(change(&item[value]{path: path, old: old, new: v}, (*value).node)) // when the copy has it
+		now := change(&item[value]{path: path, old: old, new: v}, (*value).node)
+		defer l.c.client.Guard("function of OnChange", path, func() { l.c.cfg.onChange(now) }) // when the copy has it
 	}
 	if v != nil && l.c.cfg.withoutData {
 		v.data = nil // they were read for OnChange

@@ -2,6 +2,7 @@ package cache_test
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"testing"
 	"testing/synctest"
@@ -101,4 +102,51 @@ func TestOnChangeDoesNotGetANodeThatMayNotBeRead(t *testing.T) {
 			require.Equal(t, []string{"/r"}, seen)
 		})
 	})
+}
+
+// TestAPanicOfAFunctionEndsNothingElse: neither that of a filter, nor of OnChange, nor of a decoder. CUR-CCH-15
+func TestAPanicOfAFunctionEndsNothingElse(t *testing.T) {
+	server := zktest.NewServer(t)
+	for _, path := range []string{"/c", "/c/bad", "/c/good"} {
+		require.NoError(t, server.Create(path, nil))
+	}
+	var log testbed.Output
+	client := testbed.On(server).Client(t, framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	angry := func(path string) {
+		if path == "/c/bad" {
+			panic("no")
+		}
+	}
+	var seen []string
+	c := open(t, client, "/c", cache.OnChange(func(ch cache.Change) {
+		angry(ch.Path)
+		seen = append(seen, ch.Path)
+	}))
+	values, err := cache.NewValues(c, func(n cache.Node) (int, error) {
+		angry(n.Path)
+		return 7, nil
+	})
+	require.NoError(t, err)
+	require.NoError(t, values.Sync(t.Context()))
+	require.Equal(t, []string{"/c", "/c/good"}, seen)
+	_, there := c.Get("/c/bad")
+	require.True(t, there)
+	_, there = values.Get("/c/bad")
+	require.False(t, there)
+	good, there := values.Get("/c/good")
+	require.True(t, there)
+	require.Equal(t, 7, good.Value)
+
+	filtered := open(t, client, "/c", cache.WithFilter(func(path string) bool {
+		angry(path)
+		return true
+	}))
+	require.NoError(t, filtered.Sync(t.Context()))
+	_, there = filtered.Get("/c/bad")
+	require.False(t, there, "it is left out")
+	_, there = filtered.Get("/c/good")
+	require.True(t, there)
+	for _, what := range []string{"function of OnChange", "decoder", "filter"} {
+		require.Contains(t, log.String(), what+" panicked")
+	}
 }

@@ -34,7 +34,7 @@ type Value[T any] struct {
 func (v *Value[T]) node(string) Node { return v.Node }
 
 // NewValues makes values of what a cache holds, and returns when that is decoded. decode is called with each version, unless a newer one
-// replaces it before, on one goroutine, and not under a lock. It must neither change the node's data nor close the cache. The error is
+// replaces it before, on one goroutine, and not under a lock. It must neither change the node's data nor close the cache; a panic is an error. The error is
 // [framework.ErrBadArgument] for a nil argument and for a cache [WithoutData], or that of [Cache.Err]. Values ends with its cache.
 func NewValues[T any](c *Cache, decode func(n Node) (T, error)) (*Values[T], error) {
 	if c == nil || decode == nil || c.cfg.withoutData {
@@ -80,7 +80,8 @@ func (v *Values[T]) run() {
 
 // value decodes a node, whose value was old before.
 func (v *Values[T]) value(n Node, old Value[T]) *Value[T] {
-	x, err := v.decode(n)
+	x, err := *new(T), errors.New("the decoder panicked")
+	v.cache.client.Guard("decoder", n.Path, func() { x, err = v.decode(n) })
 	switch {
 	case err == nil:
 		return &Value[T]{Node: n, Value: x, good: true}
