@@ -70,3 +70,24 @@ func TestAConnectionBeginsWithOneHeartbeat(t *testing.T) {
 		}
 	})
 }
+
+// TestASyncConfirmsTheSession also if nothing was answered for long, and the first answers are too young for a write to prove them.
+func TestASyncConfirmsTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 10*time.Second, session.Timeout())
+		server.Freeze()
+		time.Sleep(6400 * time.Millisecond) // virtual time: less than a client waits for an answer
+		server.Thaw()
+		time.Sleep(2500 * time.Millisecond) // virtual time: less than 9/32 of the timeout
+		_, err = session.Depend(connstate.Session, func(error) {})
+		require.ErrorIs(t, err, framework.ErrSessionLost)
+		server.ResetCounts()
+		require.NoError(t, client.Sync(t.Context()))
+		require.LessOrEqual(t, server.Requests().Requests[zktest.OpMulti], 10, "there are pauses")
+		_, err = session.Depend(connstate.Session, func(error) {})
+		require.NoError(t, err)
+	})
+}

@@ -142,8 +142,9 @@ func (c *Client) DeleteGuaranteed(ctx context.Context, path string) (found bool,
 
 // Sync returns when the server that we are connected to has applied every write that was answered, to any client, before
 // Sync was called. What this session reads after it is at least as new. It is a write that changes nothing, so it costs
-// what a write costs: twice if the session was idle for longer than its timeout, see [Session.Depend]. It needs no node and no permission. It is stronger than the operation "sync" of ZooKeeper and of Curator
-// for Java, which a leader that its followers have replaced answers alone.
+// what a write costs: more than one if nobody can depend on the session yet, see [Session.Depend], which somebody can when Sync
+// returns. It needs no node and no permission. It is stronger than the operation "sync" of ZooKeeper and of Curator for Java, which a
+// leader that its followers have replaced answers alone.
 func (c *Client) Sync(ctx context.Context) error {
 	err := c.engine.Do(ctx, "sync", "/", func(l *engine.Connection) error { return l.Confirm(ctx) })
 	return opError("sync", "/", err)

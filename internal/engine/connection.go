@@ -152,11 +152,15 @@ func (l *Connection) CaughtUp(ctx context.Context) error {
 	return answered(err)
 }
 
-// Confirm is CaughtUp, and once more if that was the first write after a long time: only the second one shows that the session is not
-// about to end. After it somebody can depend on the session.
+// Confirm is CaughtUp, and again until somebody can depend on the session, for as long as its timeout: see [session.Deadline]. After a
+// long time the first write only begins a proof. And a write proves what was answered a while before, so there are pauses between
+// further ones.
 func (l *Connection) Confirm(ctx context.Context) error {
-	err := l.CaughtUp(ctx)
-	if err == nil && !l.session.dependable() {
+	began, err := time.Now(), l.CaughtUp(ctx)
+	for n := 0; err == nil && !l.session.dependable() && time.Since(began) < l.session.Timeout(); n++ {
+		if n > 0 {
+			_ = Sleep(ctx, Client{core: l.session.core}, RefusedPause) // if ctx ends, the next request says so
+		}
 		err = l.CaughtUp(ctx)
 	}
 	return err
