@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/ory/dockertest/v3/docker"
@@ -32,8 +33,19 @@ func (e *Ensemble) KillServer(i int) error {
 
 // PauseServer stops a server's process without ending it; its connections stay.
 func (e *Ensemble) PauseServer(i int) error {
-	return e.on(i, "pause", func(s *server) error { return e.docker.PauseContainer(s.container) })
+	return e.on(i, "pause", func(s *server) (err error) {
+		for range pauseTries {
+			if err = e.docker.PauseContainer(s.container); err == nil || !strings.Contains(err.Error(), "unable to freeze") {
+				break
+			}
+		}
+		return err
+	})
 }
+
+// pauseTries is how often a server is tried to be paused. The kernel may not stop all of its threads in time on a busy machine, and then the
+// engine lets them run again.
+const pauseTries = 10
 
 // ResumeServer ends what PauseServer began.
 func (e *Ensemble) ResumeServer(i int) error {
