@@ -52,7 +52,7 @@ func TestAServerThatRunsAloneForgetsASession(t *testing.T) {
 		first, err := open(Hello{})
 		require.NoError(t, err)
 		keepBusy()
-		time.Sleep(15 * time.Millisecond) // the server takes these in first
+		time.Sleep(15 * time.Millisecond) // a real server does not say when it has taken requests in
 		send(first, proto.OpCloseSession, Begin(0))
 		done := keepBusy()
 		second, err := open(Hello{Session: first.Grant.Session, Password: first.Grant.Password})

@@ -160,7 +160,7 @@ func TestForgottenOnceIsNotUsual(t *testing.T) {
 		c.Send(r)
 		h, _ := p.next()
 		nudge, _ := p.next()
-		time.Sleep(5 * time.Second) // it does not help at once
+		time.Sleep(5 * time.Second) // virtual time: it does not help at once
 		p.reply(h.Xid, proto.OK)
 		p.reply(nudge.Xid, proto.OK, &proto.PathResponse{Path: "/"})
 		require.NoError(t, <-answered)

@@ -191,10 +191,10 @@ func TestABarrierThatIsSetAgainLetsWaitersPass(t *testing.T) {
 		b := newBarrier(t, c, "/b")
 		require.NoError(t, b.Set(t.Context()))
 		passed := waiting(t.Context(), b)
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // virtual time
 		_, err := c.Set(t.Context(), "/b", []byte("still set"), -1)
 		require.NoError(t, err)
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // virtual time
 		synctest.Wait()
 		require.Empty(t, passed, "other data are no removal")
 		gate := server.Block(zktest.OnOp(zktest.OpExists))
@@ -203,7 +203,7 @@ func TestABarrierThatIsSetAgainLetsWaitersPass(t *testing.T) {
 		gate.Open()
 		require.NoError(t, <-passed)
 		late := waiting(t.Context(), b)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // virtual time
 		synctest.Wait()
 		require.Empty(t, late, "it is set")
 		require.NoError(t, server.Delete("/b"))
@@ -225,7 +225,7 @@ func TestCloseEndsWaits(t *testing.T) {
 		require.NoError(t, (<-stays).err)
 		leaves := make(chan error, 1)
 		go func() { leaves <- one.entry.Leave(t.Context()) }()
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // virtual time
 		require.NoError(t, c.Close())
 		require.ErrorIs(t, <-waits, framework.ErrClosed)
 		require.ErrorIs(t, (<-enters).err, framework.ErrClosed)
@@ -240,7 +240,7 @@ func TestAWaitLastsThroughAnOutage(t *testing.T) {
 		b := newBarrier(t, client(), "/b")
 		require.NoError(t, b.Set(t.Context()))
 		passed := waiting(t.Context(), b)
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // virtual time
 		server.Stop()
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
@@ -262,9 +262,9 @@ func TestBarriersOnAKeeper(t *testing.T) {
 			passed := waiting(t.Context(), newBarrier(t, client(), "/b"))
 			a, c := newDouble(t, client(), "/d", 2), newDouble(t, client(), "/d", 2)
 			first := entering(t.Context(), a)
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // virtual time
 			server.CutConnections() // all sessions are lost
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // virtual time
 			require.Empty(t, passed)
 			require.Empty(t, first)
 			_, err := b.Remove(t.Context())
@@ -274,7 +274,7 @@ func TestBarriersOnAKeeper(t *testing.T) {
 			require.NoError(t, second.err)
 			one := <-first
 			require.NoError(t, one.err)
-			time.Sleep(time.Minute) // the old sessions have ended
+			time.Sleep(time.Minute) // virtual time: the old sessions have ended
 			require.True(t, server.Exists(one.entry.Path()), "it belongs to the present session")
 			leave(t, one.entry, second.entry)
 			require.Empty(t, left(t, server, "/d"))

@@ -55,7 +55,7 @@ func leave(t *testing.T, entries ...*barrier.Entry) {
 // left is what there is below path after a minute.
 func left(t *testing.T, server *zktest.Server, path string) []string {
 	t.Helper()
-	time.Sleep(time.Minute)
+	time.Sleep(time.Minute) // virtual time
 	synctest.Wait()
 	names, err := server.Children(path)
 	if err != nil {
@@ -212,7 +212,7 @@ func TestDoubleWithAnyRequestFailing(t *testing.T) {
 		ctx := testbed.Context(t)
 		subject, other := newDouble(t, s.Subject, "/deep/down/d", 2), newDouble(t, s.Other, "/deep/down/d", 2)
 		one := entering(ctx, subject)
-		time.Sleep(20 * time.Second)
+		time.Sleep(20 * time.Second) // virtual time
 		synctest.Wait()
 		require.Empty(t, one, "one is missing")
 		two := <-entering(ctx, other)
@@ -222,7 +222,7 @@ func TestDoubleWithAnyRequestFailing(t *testing.T) {
 		leaving := make(chan error, 1)
 		go func() { leaving <- first.entry.Leave(ctx) }()
 		if first.entry.Context().Err() == nil {
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // virtual time
 			synctest.Wait()
 			require.Empty(t, leaving, "the other one is inside")
 		}
@@ -261,7 +261,7 @@ func TestACreateThatIsCarriedOutLateLeavesNoMember(t *testing.T) {
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			if cut {
 				server.CutConnections()
-				time.Sleep(time.Second)
+				time.Sleep(time.Second) // virtual time
 			}
 			gate.Open()
 			require.Empty(t, left(t, server, "/d"))
@@ -273,7 +273,7 @@ func TestACreateThatIsCarriedOutLateLeavesNoMember(t *testing.T) {
 func TestAReadyThatIsGoneAgainIsNotMissed(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 		slow := entering(testbed.Context(t), newDouble(t, client(), "/d", 2))
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // virtual time
 		gate := server.Block(zktest.OnOp(zktest.OpExists))
 		require.NoError(t, server.Create("/d/ready", nil))
 		require.NoError(t, server.Delete("/d/ready"))
@@ -289,7 +289,7 @@ func TestOneClientEntersTwice(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 		d := newDouble(t, client(), "/d", 2)
 		first := entering(t.Context(), d)
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // virtual time
 		second, err := d.Enter(t.Context())
 		require.NoError(t, err)
 		one := <-first
@@ -313,7 +313,7 @@ func TestLeaveAgain(t *testing.T) {
 		require.ErrorIs(t, one.entry.Leave(short), context.DeadlineExceeded)
 		again := make(chan error, 1)
 		go func() { again <- one.entry.Leave(testbed.Context(t)) }()
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // virtual time
 		synctest.Wait()
 		require.Empty(t, again, "the other one is inside")
 		require.NoError(t, two.Leave(t.Context()))
@@ -332,7 +332,7 @@ func TestADoubleBarrierIsUsedAgain(t *testing.T) {
 			require.NoError(t, err)
 			leave(t, e)
 			first := entering(t.Context(), newDouble(t, c, "/two", 2))
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // virtual time
 			synctest.Wait()
 			require.Empty(t, first, "the last round is over")
 			second := <-entering(t.Context(), newDouble(t, other, "/two", 2))
