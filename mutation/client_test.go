@@ -160,6 +160,12 @@ var clientBugs = []mutation{
 		pkg:   "zkconn", test: "TestAWriteIsSentOnce",
 	},
 	{
+		name:  "a connect string may have a chroot in its middle",
+		file:  "framework/servers.go",
+		edits: []edit{{old: `strings.Contains(chroot, ",")`, new: "false"}},
+		pkg:   "framework", test: "TestConnectStringsAreParsedOrRefused",
+	},
+	{
 		name:  "a watch of zkconn does not see what it has missed",
 		file:  "zkconn/watch.go",
 		edits: []edit{{old: "e.Type == 0 {", new: "e.Type == 0 || key.kind == ofData {"}},
