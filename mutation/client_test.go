@@ -160,6 +160,12 @@ var clientBugs = []mutation{
 		pkg:   "zkconn", test: "TestAWriteIsSentOnce",
 	},
 	{
+		name:  "zkconn tries one of the addresses of a name",
+		file:  "zkconn/conn.go",
+		edits: []edit{{old: "opts = append(opts, framework.WithResolver(net.DefaultResolver.LookupHost))", new: "_ = net.DefaultResolver"}},
+		pkg:   "zkconn", test: "TestEachMemberBehindOneNameIsTried",
+	},
+	{
 		name:  "a connect string may have a chroot in its middle",
 		file:  "framework/servers.go",
 		edits: []edit{{old: `strings.Contains(chroot, ",")`, new: "false"}},
