@@ -142,6 +142,12 @@ var recipeBugs = []mutation{
 		pkg:   "discovery/kratosregistry", test: "TestNothingComesBackAfterDeregister",
 	},
 	{
+		name:  "an instance that Spring Cloud does not call is picked",
+		file:  "discovery/instance.go",
+		edits: []edit{{old: "i.PayloadClass == springClass", new: "false"}},
+		pkg:   "discovery", test: "TestWhatSpringDoesNotCallIsDisabled",
+	},
+	{
 		name:  "a URI spec without parts is written as Java cannot use it",
 		file:  "discovery/instance.go",
 		edits: []edit{{old: "w.URISpec != nil && w.URISpec.Parts == nil {", new: "false {"}},
