@@ -34,7 +34,8 @@ type Instance[T any] struct {
 	URISpec          *URISpec  // how to make a URI of it; nil is none
 
 	// Disabled keeps [Watch.Pick] from choosing the instance. Other processes see it only if it is written
-	// [WithEnabledField]. Java calls the opposite enabled.
+	// [WithEnabledField]. Java calls the opposite enabled. An instance of Spring Cloud is also disabled when it is read with
+	// an "instance_status" in its metadata that is not "UP": Spring calls it no more.
 	Disabled bool
 
 	path    string // of the node that it was read from; "" if it was not read
@@ -136,7 +137,7 @@ func decode[T any](name, path string, data []byte, stat *zk.Stat) (*Instance[T],
 	}
 	_, id := framework.Split(path)
 	i.Name, i.ID, i.Type, i.URISpec = cmp.Or(w.Name, name), cmp.Or(w.ID, id), w.Type, w.URISpec
-	i.Port, i.SSLPort, i.Disabled = int(port), int(sslPort), !enabled
+	i.Port, i.SSLPort, i.Disabled = int(port), int(sslPort), !enabled || i.PayloadClass == springClass && outOfService(w.Payload)
 	if w.RegistrationTime != 0 {
 		i.RegistrationTime = time.UnixMilli(w.RegistrationTime).UTC()
 	}

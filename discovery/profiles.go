@@ -2,11 +2,13 @@ package discovery
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"strconv"
+	"strings"
 
 	"github.com/gocurator/curator/internal/uuid"
 )
@@ -24,6 +26,20 @@ const (
 	dubboClass  = "org.apache.dubbo.registry.zookeeper.ZookeeperInstance"
 )
 
+// The status of an instance in the metadata of Spring Cloud, and that of one that is to be called.
+const (
+	springStatus = "instance_status"
+	springUp     = "UP"
+)
+
+// outOfService reports whether a payload of Spring Cloud has a status with which ZookeeperServiceInstanceListSupplier leaves it out.
+func outOfService(payload json.RawMessage) bool {
+	var p Metadata
+	_ = json.Unmarshal(payload, &p) // what cannot be read has no status
+	status := p.Metadata[springStatus]
+	return strings.TrimSpace(status) != "" && !strings.EqualFold(status, springUp)
+}
+
 // otherProfile is the class of instances that must not be in one service with those of a class.
 var otherProfile = map[string]string{springClass: dubboClass, dubboClass: springClass}
 
@@ -32,9 +48,9 @@ var otherProfile = map[string]string{springClass: dubboClass, dubboClass: spring
 var ErrOtherProfile = errors.New("service has instances of another profile")
 
 // Spring makes an instance as Spring Cloud ZooKeeper registers it. Its default base is "/services". The status in the metadata,
-// "instance_status", is "UP" unless metadata has it: Spring calls no instance with another status.
+// "instance_status", is "UP" unless metadata has it: neither Spring nor [Watch.Pick] chooses an instance with another status.
 func Spring(name, host string, port int, metadata map[string]string) Instance[Metadata] {
-	all := map[string]string{"instance_status": "UP"}
+	all := map[string]string{springStatus: springUp}
 	maps.Copy(all, metadata)
 	return Instance[Metadata]{
 		Name: name, ID: uuid.New(), Address: host, Port: port,

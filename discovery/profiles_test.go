@@ -57,3 +57,38 @@ func TestTwoProfilesUnderOneNameAreRefused(t *testing.T) {
 	i.Port = 0
 	require.ErrorIs(t, r.Update(ctx, i), framework.ErrBadArgument)
 }
+
+// TestWhatSpringDoesNotCallIsDisabled: an operator takes an instance out of service, and programs in Go went on to call it.
+func TestWhatSpringDoesNotCallIsDisabled(t *testing.T) {
+	ctx := testbed.Context(t)
+	client := newClient(t, zktest.NewServer(t))
+	r := register(t, newDiscovery[discovery.Metadata](t, client), discovery.Spring("orders", "h", 1, nil))
+	d := newDiscovery[map[string]any](t, client) // whatever a program reads payloads into
+	w, err := d.Watch(ctx, "orders")
+	require.NoError(t, err)
+	defer w.Close()
+	for status, disabled := range map[string]bool{"OUT_OF_SERVICE": true, "DOWN": true, "up": false, "UP": false, " ": false, "": false} {
+		i := r.Instance()
+		i.Payload.Metadata = map[string]string{"instance_status": status, "zone": "a"}
+		require.NoError(t, r.Update(ctx, i))
+		list, err := d.Lookup(ctx, "orders")
+		require.NoError(t, err)
+		require.Equal(t, disabled, list[0].Disabled, status)
+		for list := range w.Changes(ctx) {
+			if list[0].Payload["metadata"].(map[string]any)["instance_status"] == status {
+				break
+			}
+		}
+		if _, err = w.Pick(discovery.RoundRobin); disabled {
+			require.ErrorIs(t, err, discovery.ErrNoInstance, status)
+		} else {
+			require.NoError(t, err, status)
+		}
+	}
+	other := discovery.Instance[discovery.Metadata]{Name: "other", Address: "h", Port: 1}
+	other.Payload.Metadata = map[string]string{"instance_status": "DOWN"} // of another class, it may mean anything
+	register(t, newDiscovery[discovery.Metadata](t, client), other)
+	list, err := d.Lookup(ctx, "other")
+	require.NoError(t, err)
+	require.False(t, list[0].Disabled)
+}

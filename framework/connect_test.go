@@ -88,6 +88,42 @@ func TestEachMemberBehindOneNameIsTried(t *testing.T) {
 	})
 }
 
+// TestNamesThatDoNotResolveAreLeft: DNS does not know one member, and does not answer about another. A session outlasts that.
+func TestNamesThatDoNotResolveAreLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		asked := map[string]bool{}
+		client, err := framework.New([]string{"gone.test", "slow.test", "zk.test"}, framework.WithSessionTimeout(10*time.Second),
+			framework.WithResolver(func(ctx context.Context, host string) ([]string, error) {
+				asked[host] = true
+				switch host {
+				case "gone.test":
+					return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+				case "slow.test":
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				return []string{"10.0.0.1"}, nil
+			}),
+			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+				require.Equal(t, "10.0.0.1:2181", address)
+				return server.DialContext(ctx, network, server.Addr())
+			}))
+		require.NoError(t, err)
+		defer client.Close()
+		session, err := client.Session(testbed.Context(t))
+		require.NoError(t, err)
+		for range 20 { // the order is random
+			server.CutConnections()
+			synctest.Wait()
+			require.NoError(t, client.WaitConnected(testbed.Context(t)))
+			require.NoError(t, session.Err())
+			time.Sleep(time.Minute) // virtual time: what has failed is not tried last any more
+		}
+		require.Len(t, asked, 3)
+	})
+}
+
 // TestAnAnswerToAnEarlierHandshake has a client go on with its session at a follower that is slow to hear of the leader, give
 // up, and come back to the same follower. The leader's answer to the first handshake is taken for one to the second.
 // Then the follower is cut off from the leader. The client must know of the end of its session before its node goes.

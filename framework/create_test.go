@@ -374,4 +374,8 @@ func TestMakingParentsDoesNotGetRoundACLs(t *testing.T) { // KZ-CLI-09
 	require.ErrorIs(t, err, zk.ErrNodeExists)
 	_, err = owner.Create(ctx, "/mine/a/b", nil, framework.ContainerParents())
 	require.NoError(t, err)
+	_, err = owner.Create(ctx, "/mine/open", nil, framework.ACL(zk.WorldACL(zk.PermAll)))
+	require.NoError(t, err)
+	_, err = client.Create(ctx, "/mine/open/a/b", nil, framework.ContainerParents())
+	require.NoError(t, err, "what is there need not be made")
 }

@@ -10,7 +10,8 @@ import (
 // ParseConnectString parses a connect string of Java's clients:
 // "zk1:2181,zk2:2181/app/a" are two servers and the chroot "app/a". Give the latter to
 // [WithNamespace], which has the same effect: all paths are below it. It is empty if there is none. Unlike
-// Java's chroot it need not exist when nodes are created with their parents.
+// Java's chroot it need not exist when nodes are created with their parents. A chroot with a comma is refused: Java takes
+// "zk1/app,zk2/app" for the server zk1 and the chroot "app,zk2/app", where nobody else looks for a lock.
 //
 //	servers, chroot, err := framework.ParseConnectString(os.Getenv("ZOOKEEPER"))
 //	if err != nil { ... }
@@ -19,6 +20,9 @@ import (
 // Errors are [ErrBadArgument] and [ErrBadPath].
 func ParseConnectString(s string) (servers []string, chroot string, err error) {
 	hosts, chroot, _ := strings.Cut(strings.TrimSpace(s), "/")
+	if strings.Contains(chroot, ",") {
+		return nil, "", fmt.Errorf("%w: connect string %q: the chroot comes once, behind the last server", ErrBadArgument, s)
+	}
 	chroot = strings.TrimSuffix(chroot, "/")
 	if err := validateNamespace(chroot); err != nil {
 		return nil, "", fmt.Errorf("connect string %q: %w", s, err)

@@ -56,6 +56,11 @@ func TestConnectStringsAreParsedOrRefused(t *testing.T) { // issues 10, B7, and 
 	}
 	_, _, err := framework.ParseConnectString("zk1/a//b")
 	require.ErrorIs(t, err, framework.ErrBadPath)
+	for _, s := range []string{"zk1:2181/app,zk2:2181/app", "zk1/app,zk2", "zk1/,zk2"} {
+		_, _, err := framework.ParseConnectString(s)
+		require.ErrorIs(t, err, framework.ErrBadArgument, s)
+		require.ErrorContains(t, err, "the chroot comes once, behind the last server")
+	}
 	for _, server := range []string{"zk1,zk2", "zk1:2181,zk2:2181", "zk1/app"} {
 		_, err := framework.New([]string{server})
 		require.ErrorIs(t, err, framework.ErrBadArgument)

@@ -160,6 +160,18 @@ var clientBugs = []mutation{
 		pkg:   "zkconn", test: "TestAWriteIsSentOnce",
 	},
 	{
+		name:  "zkconn tries one of the addresses of a name",
+		file:  "zkconn/conn.go",
+		edits: []edit{{old: "opts = append(opts, framework.WithResolver(net.DefaultResolver.LookupHost))", new: "_ = net.DefaultResolver"}},
+		pkg:   "zkconn", test: "TestEachMemberBehindOneNameIsTried",
+	},
+	{
+		name:  "a connect string may have a chroot in its middle",
+		file:  "framework/servers.go",
+		edits: []edit{{old: `strings.Contains(chroot, ",")`, new: "false"}},
+		pkg:   "framework", test: "TestConnectStringsAreParsedOrRefused",
+	},
+	{
 		name:  "a watch of zkconn does not see what it has missed",
 		file:  "zkconn/watch.go",
 		edits: []edit{{old: "e.Type == 0 {", new: "e.Type == 0 || key.kind == ofData {"}},

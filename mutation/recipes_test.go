@@ -36,7 +36,7 @@ var recipeBugs = []mutation{
 	{
 		name:   "a shared value is written whatever its version",
 		file:   "recipes/shared/value.go",
-		edits:  []edit{{old: "return v.number", new: "return anyVersion"}},
+		edits:  []edit{{old: "return int64(v.number)", new: "return anyVersion"}},
 		worlds: numbers, seed: 48,
 	},
 	{
@@ -140,6 +140,12 @@ var recipeBugs = []mutation{
 		file:  "discovery/kratosregistry/registry.go",
 		edits: []edit{{old: "done <- reg.node.Close()", new: "done <- r.client.Delete(context.Background(), path, -1)"}},
 		pkg:   "discovery/kratosregistry", test: "TestNothingComesBackAfterDeregister",
+	},
+	{
+		name:  "an instance that Spring Cloud does not call is picked",
+		file:  "discovery/instance.go",
+		edits: []edit{{old: "i.PayloadClass == springClass", new: "false"}},
+		pkg:   "discovery", test: "TestWhatSpringDoesNotCallIsDisabled",
 	},
 	{
 		name:  "a URI spec without parts is written as Java cannot use it",

@@ -78,11 +78,12 @@ var (
 // Option configures a Conn, as go-zookeeper's unexported connOption.
 type Option func(*Conn)
 
-// WithDialer sets how connections are opened. The dialer is given a timeout of one second, and must keep it.
+// WithDialer sets how connections are opened. The dialer is given an IP address and a port, except with [WithHostProvider], and a timeout
+// of one second, which it must keep.
 func WithDialer(dialer Dialer) Option { return func(c *Conn) { c.dialer = dialer } }
 
 // WithHostProvider sets what names the servers to connect to. Before each round over the servers Next is called Len times.
-// The servers of a round are tried in random order.
+// The servers of a round are tried in random order. The dialer is given what Next returns.
 func WithHostProvider(hostProvider HostProvider) Option {
 	return func(c *Conn) { c.hosts = hostProvider }
 }
@@ -115,7 +116,8 @@ func ConnectWithDialer(servers []string, sessionTimeout time.Duration, dialer Di
 // connection. Events of the connection and of watches go to the channel, which holds 100; what does not fit is left out. The channel
 // is closed by [Conn.Close].
 //
-// An error means that an argument is not valid. Names of hosts are resolved later, each time a connection is made.
+// An error means that an argument is not valid. Names of hosts are resolved later, each time a connection is made, and all addresses
+// of a name are tried.
 func Connect(servers []string, sessionTimeout time.Duration, options ...Option) (*Conn, <-chan Event, error) {
 	c := &Conn{
 		events: make(chan Event, eventRoom),
@@ -147,6 +149,8 @@ func Connect(servers []string, sessionTimeout time.Duration, options ...Option) 
 		}
 		opts = append(opts, framework.WithServerList(c.provided))
 		servers = nil
+	} else { // there may be a member behind each address of a name, and a dialer connects to the first that accepts
+		opts = append(opts, framework.WithResolver(net.DefaultResolver.LookupHost))
 	}
 	for _, server := range servers {
 		if strings.ContainsFunc(server, neverInAddress) {
@@ -248,7 +252,7 @@ func (c *Conn) SessionID() int64 {
 	return c.sessionID
 }
 
-// Server is the address, as given to [Connect], of the server that the Conn is connected to or has last tried.
+// Server is the address of the server that the Conn is connected to or has last tried. A name that was given to [Connect] is resolved.
 func (c *Conn) Server() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -29,8 +29,8 @@
 //	                          all servers
 //	watches after a reconnect are given up if the one request       are set again one by one, until it succeeds or the
 //	                          that sets them again fails            session is over
-//	host names                resolved once, by Connect, which      resolved at each connect; Event.Server and Server
-//	                          fails if one is unknown               have the name that was given
+//	host names                resolved once, by Connect, which      resolved at each connect
+//	                          fails if one is unknown
 //	event channel             holds 6 events                        holds 100 events
 //	event callback            on the connection's goroutine: must   on a goroutine of its own: may block and use the Conn
 //	                          not block, must not use the Conn

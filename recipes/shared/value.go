@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"slices"
 	"time"
 
@@ -30,16 +31,16 @@ func (v Version) Exists() bool { return v != Version{} }
 
 func versionOf(s *zk.Stat) Version { return Version{s.Czxid, s.Mzxid, s.Version} }
 
-// What a write expects instead of a number.
+// What a write expects instead of a number. The version of a node may be any of 32 bits.
 const (
-	anyVersion = -1
-	noNode     = -2
+	anyVersion int64 = -1
+	noNode     int64 = math.MaxInt64
 )
 
 // expected is what a write to a node of this version expects.
-func (v Version) expected() int32 {
+func (v Version) expected() int64 {
 	if v.Exists() {
-		return v.number
+		return int64(v.number)
 	}
 	return noNode
 }
@@ -77,7 +78,7 @@ func (v *Value[T]) Set(ctx context.Context, x T) error {
 	ctx = framework.InSession(ctx, nil)
 	defer v.recent.shown(Version{})
 	data, err := v.codec.encode(x)
-	for next := []int32{anyVersion, noNode}; err == nil; slices.Reverse(next) {
+	for next := []int64{anyVersion, noNode}; err == nil; slices.Reverse(next) {
 		if _, err = v.write(ctx, next[0], data); err != ErrChanged {
 			break
 		}

@@ -23,9 +23,9 @@ func (n notWritten) Unknown() bool { return false }
 
 // write writes the node once, if its number is the expected one, and returns its version if that is known: see the package comment. The error
 // is ErrChanged if the number is another one. If retry.Unknown is not true of an error, nothing was written.
-func (v *Value[T]) write(ctx context.Context, expected int32, data []byte) (now Version, err error) {
+func (v *Value[T]) write(ctx context.Context, expected int64, data []byte) (now Version, err error) {
 	mark := framework.Join(v.path, "write-"+uuid.New())
-	var op any = &zk.SetDataRequest{Path: v.path, Data: data, Version: expected}
+	var op any = &zk.SetDataRequest{Path: v.path, Data: data, Version: int32(expected)}
 	if expected == noNode {
 		op = &zk.CreateRequest{Path: v.path, Data: data}
 	}
