@@ -62,7 +62,8 @@ var keeperUnknown = map[KeeperAge][]Op{
 // Of what Keepers have and ZooKeeper has not there is nothing here: the operations from 500 on, /keeper/availability_zone and
 // /keeper/max_request_size. Sessions get what [WithSessionTimeouts] says; a Keeper grants 10 s to 100 s by default.
 //
-// [Server.RefuseSessions] is a Keeper without a leader.
+// [Server.RefuseSessions] is a Keeper without a leader. [Server.Stop] is the end of its process. A Keeper that is stopped in the
+// normal way has the sessions of its clients ended before that: see [Server.ExpireSession].
 func LikeKeeper(age KeeperAge) Option {
 	return func(c *config) error {
 		if keeperUnknown[age] == nil {

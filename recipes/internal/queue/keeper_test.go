@@ -14,7 +14,7 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// TestAHoldOnAKeeperEndsWithItsConnection has a Keeper be shut down in good order: it ends the sessions of its clients, and is gone.
+// TestAHoldOnAKeeperEndsWithItsConnection has a Keeper be stopped in the normal way: it ends the sessions of its clients, and is gone.
 // The holder trusts its session without a connection, and reaches no other server that could say that the session is over.
 func TestAHoldOnAKeeperEndsWithItsConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
