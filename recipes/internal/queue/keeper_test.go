@@ -1,6 +1,9 @@
 package queue_test
 
 import (
+	"context"
+	"math"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +13,7 @@ import (
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/recipes/internal/queue"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
@@ -49,4 +53,24 @@ func TestAHoldOnAKeeperEndsWithItsConnection(t *testing.T) {
 		require.ErrorIs(t, session.Err(), framework.ErrSessionLost)
 		require.NoError(t, got.hold.Release())
 	})
+}
+
+// TestANumberAboveAllIsRefused: new Keepers count on where ZooKeeper's numbers become negative.
+func TestANumberAboveAllIsRefused(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		q := newQueue(t, client(), "/lock")
+		require.NoError(t, acquire(t, q).Release())
+		require.NoError(t, server.SetSequence("/lock", math.MinInt32)) // 2^31
+		for _, try := range []func(context.Context) (*queue.Hold, error){q.Acquire, q.TryAcquire} {
+			require.NoError(t, server.Create("/lock/x-lock-2147483648", nil))
+			_, err := try(testbed.Context(t))
+			require.ErrorIs(t, err, queue.ErrSequenceExhausted)
+			require.NoError(t, server.Delete("/lock/x-lock-2147483648"))
+		}
+		_, err := q.Acquire(testbed.Context(t))
+		require.ErrorIs(t, err, queue.ErrSequenceExhausted)
+		hold := acquire(t, q)
+		require.True(t, strings.HasSuffix(hold.Path(), "-lock-0000000000"), "the path was empty, and was made anew: %s", hold.Path())
+		require.NoError(t, hold.Release())
+	}, zktest.LikeKeeper(zktest.KeeperNew))
 }
