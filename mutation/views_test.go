@@ -68,6 +68,12 @@ var viewBugs = []mutation{
 		pkg:   "recipes/internal/queue", test: "TestHolderInAViewLearnsThatItsNodeWasDeleted",
 	},
 	{
+		name:  "a node with a number above the largest is of no lock",
+		file:  "recipes/internal/queue/view/order.go",
+		edits: []edit{{old: "strconv.ParseInt(digits, 10, 64)", new: "strconv.ParseInt(digits, 10, 32)"}},
+		pkg:   "recipes/internal/queue", test: "TestANumberAboveAllIsRefused",
+	},
+	{
 		name:  "sequence numbers are used after they overflow",
 		file:  "recipes/internal/queue/view/order.go",
 		edits: []edit{{old: "return n < 0 || n >= math.MaxInt32", new: "return n > math.MaxInt32"}},

@@ -37,7 +37,7 @@ const (
 //     [zk.ErrClosing], [zk.ErrNoServer], the connection loss and timeout codes, and the [net.Error] or [io.EOF] of a
 //     failed socket write;
 //   - a request that the server refused for now: [zk.ErrSessionMoved],
-//     [zk.ErrSessionExpired] and the throttling code.
+//     [zk.ErrSessionExpired], the throttling code, and that of a ClickHouse Keeper with too little memory.
 //
 // It is [Over] for errors of a context, and [Answered] for a [backoff.PermanentError], answers of a healthy server such
 // as [zk.ErrNoNode], and what it does not know. An error that is neither Answered nor Over may have been preceded by

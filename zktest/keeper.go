@@ -24,6 +24,7 @@ const (
 
 	// KeeperNew is a Keeper of the middle of 2026 (26.6). It answers a request for a container
 	// with "bad arguments" (-8), and one for a child of a TTL node, too. It has TTL nodes if [WithTTLNodes] is given.
+	// The numbers of sequential nodes go on after 2^31 - 1; here they end at 2^32 - 1.
 	KeeperNew
 
 	// KeeperNewest is a Keeper of autumn 2026. It differs from KeeperNew in two things: it makes containers, whose
@@ -62,7 +63,8 @@ var keeperUnknown = map[KeeperAge][]Op{
 // Of what Keepers have and ZooKeeper has not there is nothing here: the operations from 500 on, /keeper/availability_zone and
 // /keeper/max_request_size. Sessions get what [WithSessionTimeouts] says; a Keeper grants 10 s to 100 s by default.
 //
-// [Server.RefuseSessions] is a Keeper without a leader.
+// [Server.RefuseSessions] is a Keeper without a leader. [Server.Stop] is the end of its process. A Keeper that is stopped in the
+// normal way has the sessions of its clients ended before that: see [Server.ExpireSession].
 func LikeKeeper(age KeeperAge) Option {
 	return func(c *config) error {
 		if keeperUnknown[age] == nil {
@@ -161,6 +163,14 @@ func (c *config) keeperForbids(op Op, body proto.Record) bool {
 		path = r.Path
 	}
 	return c.keeper > KeeperOld && (path == "/keeper" || below(path, "/keeper"))
+}
+
+// shownNumber is the number of a sequential node. New Keepers count with 64 bits.
+func (c *config) shownNumber(count int32) int64 {
+	if c.keeper >= KeeperNew {
+		return int64(uint32(count))
+	}
+	return int64(count)
 }
 
 // keeperContainer is the ephemeralOwner of a container, as clients of the newest Keepers see it.

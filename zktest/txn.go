@@ -82,7 +82,7 @@ func (x *txn) create(m newNode, who []identity) (string, proto.Code) {
 	}
 	count := x.counter(parent)
 	if m.sequential {
-		path += fmt.Sprintf("%010d", count)
+		path += fmt.Sprintf("%010d", x.tree.cfg.shownNumber(count))
 	}
 	if !validPath(path) {
 		return "", proto.BadArguments
@@ -130,7 +130,7 @@ func (x *txn) advance(parent *node, count int32) {
 	if count == -1 {
 		count = parent.stat.Cversion + 1 // in the protocol -1 stands for "one more"
 	}
-	if count > parent.stat.Cversion {
+	if x.tree.cfg.shownNumber(count) > x.tree.cfg.shownNumber(parent.stat.Cversion) {
 		parent.stat.Cversion = count
 		parent.stat.Pzxid = x.zxid
 	}

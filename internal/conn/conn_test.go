@@ -225,9 +225,12 @@ func TestPingsMayBeAnsweredEarly(t *testing.T) {
 	})
 }
 
-// TestARefusalMayComeEarly: a server answers what it does not know at once, and with enableEagerACLCheck what is not allowed.
+// TestARefusalMayComeEarly: a server answers what it does not know at once, and with enableEagerACLCheck what is not allowed. So does a
+// Keeper that has too little memory for a write, or has lost its leader.
 func TestARefusalMayComeEarly(t *testing.T) {
-	for code, zxid := range map[proto.Code]int64{proto.Unimplemented: -1, proto.NoAuth: 0} {
+	for code, zxid := range map[proto.Code]int64{
+		proto.Unimplemented: -1, proto.NoAuth: 0, proto.OutOfMemory: 0, proto.ConnectionLoss: 0, proto.OperationTimeout: 0,
+	} {
 		c, p := open(t, 10*time.Second, Handlers{})
 		var numbers []int32
 		var answers []caller
@@ -393,7 +396,7 @@ func TestCodes(t *testing.T) {
 	require.EqualError(t, CodeError(-99), "zk: code -99 (-99)")
 	for code, want := range map[proto.Code]retry.Verdict{
 		proto.ConnectionLoss: retry.Lost, proto.OperationTimeout: retry.Lost, proto.RequestTimeout: retry.Lost,
-		proto.Throttled: retry.Refused, proto.QuotaExceeded: retry.Answered, proto.RuntimeInconsistency: retry.Answered,
+		proto.Throttled: retry.Refused, proto.OutOfMemory: retry.Refused, proto.QuotaExceeded: retry.Answered, proto.RuntimeInconsistency: retry.Answered,
 		proto.NotReadOnly: retry.Answered, -99: retry.Answered,
 	} {
 		require.Equal(t, want, retry.Judge(fmt.Errorf("get: %w", CodeError(code))), code)

@@ -46,7 +46,7 @@ func (e ServerError) Verdict() retry.Verdict {
 	switch proto.Code(e) {
 	case proto.ConnectionLoss, proto.OperationTimeout, proto.RequestTimeout:
 		return retry.Lost
-	case proto.Throttled:
+	case proto.Throttled, proto.OutOfMemory:
 		return retry.Refused
 	}
 	return retry.Answered

@@ -213,11 +213,12 @@ func (c *Conn) answered(header proto.ReplyHeader, received time.Time) (sent, err
 }
 
 // refusedEarly reports whether a server has refused a request before it put it into the queue of what it carries out in order: one that
-// it does not know, and with enableEagerACLCheck one that is not allowed. The answer comes before those to earlier requests,
-// and names no transaction.
+// it does not know, and with enableEagerACLCheck one that is not allowed. A ClickHouse Keeper does so with a write for which it has too little
+// memory, and what it drops because it has no leader it answers in another order than it was sent in. The answer comes before those to
+// earlier requests, and names no transaction.
 func refusedEarly(h proto.ReplyHeader) bool {
 	switch h.Code {
-	case proto.Unimplemented, proto.NoAuth, proto.InvalidACL:
+	case proto.Unimplemented, proto.NoAuth, proto.InvalidACL, proto.OutOfMemory, proto.ConnectionLoss, proto.OperationTimeout:
 		return h.Zxid <= 0
 	}
 	return false

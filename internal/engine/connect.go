@@ -199,7 +199,7 @@ func (f *connector) connectAt(t target, n int) (*Connection, error) {
 		session.over(fmt.Errorf("%w: %w", ErrSessionLost, zk.ErrSessionExpired))
 		c.dropIfOver(session)
 		session = nil
-		// ZooKeeper hangs up. ClickHouse Keeper has made a new session, which will do.
+		// ZooKeeper hangs up. A ClickHouse Keeper that we did not know as one has made a new session, which will do.
 		if err != nil {
 			c.cfg.Events.State(zk.StateDisconnected, t.address, 0)
 			opened, err = c.open(c.ctx, t, nil, c.timeFor(nil, n))

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -55,6 +56,9 @@ func newLink(s *Session, t target, c *conn.Conn, cfg *Config) *Connection {
 			l.watches.notify(e)
 		},
 		Ended: func() { // holders are notified before a request fails
+			if l.ByKeeper() { // it may have ended the session long before its time, and no other server could tell us
+				s.over(fmt.Errorf("%w: a ClickHouse Keeper does not restore it on another connection: %v", ErrSessionLost, c.Err()))
+			}
 			s.suspend()
 			close(l.notified)
 		},

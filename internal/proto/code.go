@@ -16,6 +16,7 @@ const (
 	Unimplemented            Code = -6
 	OperationTimeout         Code = -7
 	BadArguments             Code = -8
+	OutOfMemory              Code = -10 // of a ClickHouse Keeper above its soft limit
 	NewConfigNoQuorum        Code = -13
 	UnknownSession           Code = -12 // of a server that runs alone: SessionExpired
 	ReconfigInProgress       Code = -14
@@ -45,7 +46,7 @@ var codeNames = map[Code]string{
 	OK: "ok", SystemError: "system error", RuntimeInconsistency: "runtime inconsistency",
 	DataInconsistency: "data inconsistency", ConnectionLoss: "connection loss", MarshallingError: "marshalling error",
 	Unimplemented: "unimplemented", OperationTimeout: "operation timeout", BadArguments: "bad arguments",
-	UnknownSession:    "unknown session",
+	OutOfMemory: "out of memory", UnknownSession: "unknown session",
 	NewConfigNoQuorum: "new config has no quorum", ReconfigInProgress: "reconfig in progress", APIError: "API error",
 	NoNode: "no node", NoAuth: "no auth", BadVersion: "bad version", NoChildrenForEphemerals: "no children for ephemerals",
 	NodeExists: "node exists", NotEmpty: "not empty", SessionExpired: "session expired", InvalidCallback: "invalid callback",

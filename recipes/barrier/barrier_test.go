@@ -282,6 +282,24 @@ func TestBarriersOnAKeeper(t *testing.T) {
 	}
 }
 
+// TestABarrierOnAKeeperIsNotSetTwice: a Keeper keeps the old session beside the next one, so a create whose answer was lost may be
+// carried out after what the next session does.
+func TestABarrierOnAKeeperIsNotSetTwice(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		b := newBarrier(t, client(), "/b")
+		server.Inject(zktest.FailBefore, 0, zktest.OnCreate())
+		err := b.Set(t.Context())
+		require.ErrorIs(t, err, framework.ErrSessionLost)
+		require.True(t, retry.Unknown(err), "%v", err)
+		require.False(t, server.Exists("/b"), "nobody has set it in the next session")
+		require.NoError(t, b.Set(t.Context()))
+		server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpDelete))
+		_, err = b.Remove(t.Context())
+		require.ErrorIs(t, err, framework.ErrSessionLost)
+		require.True(t, retry.Unknown(err), "%v", err)
+	}, zktest.LikeKeeper(zktest.KeeperRecent))
+}
+
 func TestBadArguments(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
 		c := client()

@@ -57,5 +57,5 @@ func (Standard) Decide(children []string, own string, maxLeases int) (Decision, 
 }
 
 // Sequence returns the number that the server gave to a child whose name, without protection, begins with name.
-// Numbers are signed: they become negative when they overflow.
+// Numbers are signed: they become negative when they overflow. A ClickHouse Keeper from 26.4 on counts on instead: then n is 2^31 - 1.
 func Sequence(child, name string) (n int32, ok bool) { return queue.Sequence(child, name) }

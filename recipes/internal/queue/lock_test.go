@@ -475,8 +475,8 @@ func TestHoldOfAnHourIsNotLost(t *testing.T) {
 func TestSequenceIsTheNumberAtTheEndOfAName(t *testing.T) {
 	for child, want := range map[string]int64{
 		"_c_0-lock-0000000000": 0, "lock-2147483647": math.MaxInt32, "lock--000000001": -1, "lock--2147483648": math.MinInt32,
-		"lock-lock-0000000007": 7,
-		"lock-":                -2, "lock-1": -2, "lock-00000000001": -2, "lock-2147483648": -2, "lock-+000000001": -2, "lock-000000000x": -2, "": -2, "other-0000000001": -2,
+		"lock-lock-0000000007": 7, "lock-2147483648": math.MaxInt32, "lock-9999999999": math.MaxInt32,
+		"lock-": -2, "lock-1": -2, "lock-00000000001": -2, "lock--2147483649": -2, "lock-+000000001": -2, "lock-000000000x": -2, "": -2, "other-0000000001": -2,
 	} {
 		n, ok := queue.Sequence(child, "lock-")
 		if want == -2 {

@@ -121,7 +121,8 @@ func Number(child string) int64 {
 }
 
 // Sequence returns the number that the server gave to a child whose name, without protection, begins with name, and its digits.
-// They are looked for at the end, since the name may consist of digits too.
+// They are looked for at the end, since the name may consist of digits too. New ClickHouse Keepers count on after the largest number:
+// then n is that one.
 func Sequence(child, name string) (digits string, n int32, ok bool) {
 	// The server prints %010d: ten characters, or eleven for a minus and ten digits.
 	for _, length := range []int{10, 11} {
@@ -133,8 +134,8 @@ func Sequence(child, name string) (digits string, n int32, ok bool) {
 		if digits[0] == '+' || length == 11 && digits[0] != '-' {
 			continue
 		}
-		if v, err := strconv.ParseInt(digits, 10, 32); err == nil {
-			return digits, int32(v), true
+		if v, err := strconv.ParseInt(digits, 10, 64); err == nil && v >= math.MinInt32 {
+			return digits, int32(min(v, math.MaxInt32)), true
 		}
 	}
 	return "", 0, false
