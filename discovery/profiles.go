@@ -77,11 +77,15 @@ func (d *Discovery[T]) checkProfile(ctx context.Context, i Instance[T]) error {
 	if other == "" {
 		return nil
 	}
-	list, err := d.Lookup(ctx, i.Name)
-	for _, there := range list {
+	w, err := d.Watch(ctx, i.Name) // it waits for a server as Register does; Lookup does not
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	for _, there := range w.Instances() {
 		if there.PayloadClass == other {
 			return fmt.Errorf("%w: %s has the class %s", ErrOtherProfile, there.ID, other)
 		}
 	}
-	return err
+	return nil
 }
