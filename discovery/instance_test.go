@@ -239,7 +239,7 @@ func roundTrip[T any](t *testing.T, data []byte) {
 	if err != nil {
 		return
 	}
-	_, _ = i.URI(nil)
+	_ = i.URI(nil)
 	once, err := discovery.Encode(i)
 	require.NoError(t, err)
 	again, err := discovery.Decode[T](once)

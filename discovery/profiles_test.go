@@ -34,9 +34,7 @@ func TestProfilesWriteWhatSpringAndDubboRead(t *testing.T) {
 	}
 	require.Equal(t, map[string]string{"instance_status": "DOWN"},
 		discovery.Spring("a", "h", 1, map[string]string{"instance_status": "DOWN"}).Payload.Metadata)
-	uri, err := discovery.Spring("a", "h", 1, nil).URI(nil)
-	require.NoError(t, err)
-	require.Equal(t, "http://h:1", uri)
+	require.Equal(t, "http://h:1", discovery.Spring("a", "h", 1, nil).URI(nil))
 }
 
 func TestTwoProfilesUnderOneNameAreRefused(t *testing.T) {
