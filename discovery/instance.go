@@ -115,7 +115,12 @@ var errUnreadable = errors.New("no instance that we can read")
 // decode reads the instance of a node. Unknown fields are ignored, and those that are missing or null stay as they are here; a missing
 // name is that of the service, and a missing id that in the path. Without data there is no instance, and it returns nil: the node is the
 // parent of a service whose name has a slash.
-func decode[T any](name, path string, data []byte, stat *zk.Stat) (*Instance[T], error) {
+func decode[T any](name, path string, data []byte, stat *zk.Stat) (_ *Instance[T], err error) {
+	defer func() {
+		if p := recover(); p != nil { // of a method of T
+			err = fmt.Errorf("%w: panic: %v", errUnreadable, p)
+		}
+	}()
 	if len(data) == 0 {
 		return nil, nil
 	}
@@ -125,7 +130,7 @@ func decode[T any](name, path string, data []byte, stat *zk.Stat) (*Instance[T],
 	w := &wire{
 		Address: &i.Address, Port: &port, SSLPort: &sslPort, Payload: json.RawMessage("null"), Type: Dynamic, Enabled: &enabled,
 	}
-	err := json.Unmarshal(data, &w)
+	err = json.Unmarshal(data, &w)
 	if err == nil && w == nil {
 		err = errors.New("null is not an instance")
 	}
