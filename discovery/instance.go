@@ -221,10 +221,10 @@ func cutClass(data json.RawMessage) (class string, rest json.RawMessage, all fie
 
 // without returns the fields whose names are not among those of others. Like encoding/json it takes a name in any case.
 func without(all, others fields) fields {
-	rest := fields{}
+	rest, names := fields{}, slices.Collect(maps.Keys(others))
 	for name, value := range all {
 		same := func(other string) bool { return strings.EqualFold(name, other) }
-		if !slices.ContainsFunc(slices.Collect(maps.Keys(others)), same) {
+		if _, exactly := others[name]; !exactly && !slices.ContainsFunc(names, same) {
 			rest[name] = value
 		}
 	}
