@@ -272,6 +272,7 @@ func TestARequestThatCannotBeSentMarksNobodyDown(t *testing.T) {
 				request, err := http.NewRequest(http.MethodGet, "http://orders/7", nil)
 				require.NoError(t, err)
 				spoil(request)
+				defer time.Sleep(time.Second) // virtual time, in which the server ends its work
 				_, refused := answer(caller, request)
 				for range 2 {
 					one, err := w.Pick(discovery.RoundRobin)
@@ -283,7 +284,6 @@ func TestARequestThatCannotBeSentMarksNobodyDown(t *testing.T) {
 				} else {
 					require.ErrorIs(t, refused, framework.ErrBadArgument)
 				}
-				time.Sleep(time.Second) // virtual time, in which the server ends its work
 			})
 		})
 	}
