@@ -35,7 +35,8 @@ type Instance[T any] struct {
 
 	// Disabled keeps [Watch.Pick] from choosing the instance. Other processes see it only if it is written
 	// [WithEnabledField]. Java calls the opposite enabled. An instance of Spring Cloud is also disabled when it is read with
-	// an "instance_status" in its metadata that is not "UP": Spring calls it no more.
+	// an "instance_status" in its metadata that is not "UP": Spring calls it no more. Then "enabled" stays true when it is written
+	// again, and whoever changes the status changes Disabled as well.
 	Disabled bool
 
 	path    string // of the node that it was read from; "" if it was not read
@@ -96,7 +97,7 @@ func encode[T any](i Instance[T], cfg config) ([]byte, error) {
 	if w.URISpec != nil && w.URISpec.Parts == nil { // Java's ServiceProvider would fail for all instances of the service
 		w.URISpec = &URISpec{Parts: []URIPart{}}
 	}
-	if enabled := !i.Disabled; cfg.enabledField {
+	if enabled := !i.Disabled || outOfService(i.PayloadClass, payload); cfg.enabledField { // what the status says is said once
 		w.Enabled = &enabled
 	}
 	return marshal(w)
@@ -142,7 +143,7 @@ func decode[T any](name, path string, data []byte, stat *zk.Stat) (_ *Instance[T
 	}
 	_, id := framework.Split(path)
 	i.Name, i.ID, i.Type, i.URISpec = cmp.Or(w.Name, name), cmp.Or(w.ID, id), w.Type, w.URISpec
-	i.Port, i.SSLPort, i.Disabled = int(port), int(sslPort), !enabled || i.PayloadClass == springClass && outOfService(w.Payload)
+	i.Port, i.SSLPort, i.Disabled = int(port), int(sslPort), !enabled || outOfService(i.PayloadClass, w.Payload)
 	if w.RegistrationTime != 0 {
 		i.RegistrationTime = time.UnixMilli(w.RegistrationTime).UTC()
 	}

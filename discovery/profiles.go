@@ -32,10 +32,12 @@ const (
 	springUp     = "UP"
 )
 
-// outOfService reports whether a payload of Spring Cloud has a status with which ZookeeperServiceInstanceListSupplier leaves it out.
-func outOfService(payload json.RawMessage) bool {
+// outOfService reports whether a payload is of Spring Cloud and has a status with which ZookeeperServiceInstanceListSupplier leaves it out.
+func outOfService(class string, payload json.RawMessage) bool {
 	var p Metadata
-	_ = json.Unmarshal(payload, &p) // what cannot be read has no status
+	if class == springClass {
+		_ = json.Unmarshal(payload, &p) // what cannot be read has no status
+	}
 	status := p.Metadata[springStatus]
 	return strings.TrimSpace(status) != "" && !strings.EqualFold(status, springUp)
 }

@@ -143,8 +143,8 @@ var recipeBugs = []mutation{
 	},
 	{
 		name:  "an instance that Spring Cloud does not call is picked",
-		file:  "discovery/instance.go",
-		edits: []edit{{old: "i.PayloadClass == springClass", new: "false"}},
+		file:  "discovery/profiles.go",
+		edits: []edit{{old: "class == springClass", new: "false"}},
 		pkg:   "discovery", test: "TestWhatSpringDoesNotCallIsDisabled",
 	},
 	{
