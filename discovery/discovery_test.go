@@ -207,6 +207,36 @@ func TestANodeThatCannotBeReadIsLeftOutAndReported(t *testing.T) {
 	require.Empty(t, reports, "each version is reported once")
 }
 
+// touchy is a payload whose reading panics.
+type touchy string
+
+func (p *touchy) UnmarshalJSON(data []byte) error {
+	if *p = touchy(data); *p == `"bad"` {
+		panic("no")
+	}
+	return nil
+}
+
+func TestAPayloadThatPanicsIsLeftOutAndReported(t *testing.T) {
+	ctx := testbed.Context(t)
+	server := zktest.NewServer(t)
+	reports := make(chan string, 10)
+	d := newDiscovery[touchy](t, newClient(t, server), discovery.OnUnreadable(func(path string, _ error) { reports <- path }))
+	for _, id := range []string{"1", "2"} {
+		require.NoError(t, server.Create("/services/orders/"+id, []byte(`{"payload":"good"}`)))
+	}
+	w, err := d.Watch(ctx, "orders")
+	require.NoError(t, err)
+	defer w.Close()
+	require.NoError(t, server.Set("/services/orders/1", []byte(`{"payload":"bad"}`)))
+	require.Equal(t, "/services/orders/1", testbed.Receive(t, reports, "a report"))
+	require.Equal(t, []string{"2"}, ids(w.Instances()), "an earlier version is no instance")
+	list, err := d.Lookup(ctx, "orders")
+	require.NoError(t, err)
+	require.Equal(t, []string{"2"}, ids(list))
+	require.Equal(t, "/services/orders/1", testbed.Receive(t, reports, "a report"))
+}
+
 func TestGetReadsOneInstance(t *testing.T) {
 	ctx := testbed.Context(t)
 	d := newDiscovery[string](t, newClient(t, zktest.NewServer(t)))

@@ -27,7 +27,7 @@
 //   - A node that cannot be read is left out and reported, and harms no other: see [OnUnreadable]. Missing and unknown fields are
 //     no reason.
 //   - An instance that was read and is registered again keeps the class of its payload and the fields of it that the type of
-//     the payload does not have.
+//     the payload does not have; but not fields of what is within it.
 //
 // # What it cannot promise
 //

@@ -143,11 +143,7 @@ func ExampleSpring() {
 		log.Fatal(err)
 	}
 	for _, i := range list {
-		uri, err := i.URI(nil)
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Println(uri, i.Payload.Metadata)
+		fmt.Println(i.URI(nil), i.Payload.Metadata)
 	}
 	if err := reg.Drain(ctx, 10*time.Millisecond); err != nil {
 		log.Fatal(err)

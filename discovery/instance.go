@@ -35,7 +35,8 @@ type Instance[T any] struct {
 
 	// Disabled keeps [Watch.Pick] from choosing the instance. Other processes see it only if it is written
 	// [WithEnabledField]. Java calls the opposite enabled. An instance of Spring Cloud is also disabled when it is read with
-	// an "instance_status" in its metadata that is not "UP": Spring calls it no more.
+	// an "instance_status" in its metadata that is not "UP": Spring calls it no more. Then "enabled" stays true when it is written
+	// again, and whoever changes the status changes Disabled as well.
 	Disabled bool
 
 	path    string // of the node that it was read from; "" if it was not read
@@ -96,7 +97,7 @@ func encode[T any](i Instance[T], cfg config) ([]byte, error) {
 	if w.URISpec != nil && w.URISpec.Parts == nil { // Java's ServiceProvider would fail for all instances of the service
 		w.URISpec = &URISpec{Parts: []URIPart{}}
 	}
-	if enabled := !i.Disabled; cfg.enabledField {
+	if enabled := !i.Disabled || outOfService(i.PayloadClass, payload); cfg.enabledField { // what the status says is said once
 		w.Enabled = &enabled
 	}
 	return marshal(w)
@@ -115,7 +116,12 @@ var errUnreadable = errors.New("no instance that we can read")
 // decode reads the instance of a node. Unknown fields are ignored, and those that are missing or null stay as they are here; a missing
 // name is that of the service, and a missing id that in the path. Without data there is no instance, and it returns nil: the node is the
 // parent of a service whose name has a slash.
-func decode[T any](name, path string, data []byte, stat *zk.Stat) (*Instance[T], error) {
+func decode[T any](name, path string, data []byte, stat *zk.Stat) (_ *Instance[T], err error) {
+	defer func() {
+		if p := recover(); p != nil { // of a method of T
+			err = fmt.Errorf("%w: panic: %v", errUnreadable, p)
+		}
+	}()
 	if len(data) == 0 {
 		return nil, nil
 	}
@@ -125,7 +131,7 @@ func decode[T any](name, path string, data []byte, stat *zk.Stat) (*Instance[T],
 	w := &wire{
 		Address: &i.Address, Port: &port, SSLPort: &sslPort, Payload: json.RawMessage("null"), Type: Dynamic, Enabled: &enabled,
 	}
-	err := json.Unmarshal(data, &w)
+	err = json.Unmarshal(data, &w)
 	if err == nil && w == nil {
 		err = errors.New("null is not an instance")
 	}
@@ -137,7 +143,7 @@ func decode[T any](name, path string, data []byte, stat *zk.Stat) (*Instance[T],
 	}
 	_, id := framework.Split(path)
 	i.Name, i.ID, i.Type, i.URISpec = cmp.Or(w.Name, name), cmp.Or(w.ID, id), w.Type, w.URISpec
-	i.Port, i.SSLPort, i.Disabled = int(port), int(sslPort), !enabled || i.PayloadClass == springClass && outOfService(w.Payload)
+	i.Port, i.SSLPort, i.Disabled = int(port), int(sslPort), !enabled || outOfService(i.PayloadClass, w.Payload)
 	if w.RegistrationTime != 0 {
 		i.RegistrationTime = time.UnixMilli(w.RegistrationTime).UTC()
 	}
@@ -216,10 +222,10 @@ func cutClass(data json.RawMessage) (class string, rest json.RawMessage, all fie
 
 // without returns the fields whose names are not among those of others. Like encoding/json it takes a name in any case.
 func without(all, others fields) fields {
-	rest := fields{}
+	rest, names := fields{}, slices.Collect(maps.Keys(others))
 	for name, value := range all {
 		same := func(other string) bool { return strings.EqualFold(name, other) }
-		if !slices.ContainsFunc(slices.Collect(maps.Keys(others)), same) {
+		if _, exactly := others[name]; !exactly && !slices.ContainsFunc(names, same) {
 			rest[name] = value
 		}
 	}

@@ -3,6 +3,7 @@ package discovery_test
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -216,6 +217,23 @@ func TestClassAndUnknownFieldsOfAPayloadAreKept(t *testing.T) {
 	assert.Contains(t, string(data), `"payload":{"@class":"com.example.C","l":"w"}`)
 }
 
+// A Watch decodes on the goroutine that follows the service.
+func TestAPayloadWithManyFieldsHoldsNobodyUp(t *testing.T) {
+	payload := make(map[string]string)
+	for n := range 30000 {
+		payload[fmt.Sprint("field ", n)] = "value"
+	}
+	done := make(chan error, 1)
+	go func() { // ends with the round trip
+		data, err := discovery.Encode(discovery.Instance[map[string]string]{Payload: payload})
+		if err == nil {
+			_, err = discovery.Decode[map[string]string](data)
+		}
+		done <- err
+	}()
+	require.NoError(t, testbed.Receive(t, done, "a node of less than a megabyte")) // it takes 0.1 s; 2 minutes if each field is compared with each
+}
+
 // FuzzDecode looks for JSON that makes reading panic, or that is not the same when it is written and read again.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
@@ -239,7 +257,7 @@ func roundTrip[T any](t *testing.T, data []byte) {
 	if err != nil {
 		return
 	}
-	_, _ = i.URI(nil)
+	_ = i.URI(nil)
 	once, err := discovery.Encode(i)
 	require.NoError(t, err)
 	again, err := discovery.Decode[T](once)

@@ -32,10 +32,12 @@ const (
 	springUp     = "UP"
 )
 
-// outOfService reports whether a payload of Spring Cloud has a status with which ZookeeperServiceInstanceListSupplier leaves it out.
-func outOfService(payload json.RawMessage) bool {
+// outOfService reports whether a payload is of Spring Cloud and has a status with which ZookeeperServiceInstanceListSupplier leaves it out.
+func outOfService(class string, payload json.RawMessage) bool {
 	var p Metadata
-	_ = json.Unmarshal(payload, &p) // what cannot be read has no status
+	if class == springClass {
+		_ = json.Unmarshal(payload, &p) // what cannot be read has no status
+	}
 	status := p.Metadata[springStatus]
 	return strings.TrimSpace(status) != "" && !strings.EqualFold(status, springUp)
 }
@@ -77,11 +79,15 @@ func (d *Discovery[T]) checkProfile(ctx context.Context, i Instance[T]) error {
 	if other == "" {
 		return nil
 	}
-	list, err := d.Lookup(ctx, i.Name)
-	for _, there := range list {
+	w, err := d.Watch(ctx, i.Name) // it waits for a server as Register does; Lookup does not
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	for _, there := range w.Instances() {
 		if there.PayloadClass == other {
 			return fmt.Errorf("%w: %s has the class %s", ErrOtherProfile, there.ID, other)
 		}
 	}
-	return err
+	return nil
 }

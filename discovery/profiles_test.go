@@ -34,9 +34,7 @@ func TestProfilesWriteWhatSpringAndDubboRead(t *testing.T) {
 	}
 	require.Equal(t, map[string]string{"instance_status": "DOWN"},
 		discovery.Spring("a", "h", 1, map[string]string{"instance_status": "DOWN"}).Payload.Metadata)
-	uri, err := discovery.Spring("a", "h", 1, nil).URI(nil)
-	require.NoError(t, err)
-	require.Equal(t, "http://h:1", uri)
+	require.Equal(t, "http://h:1", discovery.Spring("a", "h", 1, nil).URI(nil))
 }
 
 func TestTwoProfilesUnderOneNameAreRefused(t *testing.T) {
@@ -91,4 +89,22 @@ func TestWhatSpringDoesNotCallIsDisabled(t *testing.T) {
 	list, err := d.Lookup(ctx, "other")
 	require.NoError(t, err)
 	require.False(t, list[0].Disabled)
+}
+
+// The field "enabled" is of Curator, the status of Spring: Java's Curator would leave the copy out for ever.
+func TestAStatusOfSpringIsNotWrittenAsDisabled(t *testing.T) {
+	ctx := testbed.Context(t)
+	server := zktest.NewServer(t)
+	d := newDiscovery[discovery.Metadata](t, newClient(t, server), discovery.WithEnabledField())
+	down := discovery.Spring("orders", "h", 1, map[string]string{"instance_status": "DOWN"})
+	read, found, err := d.Get(ctx, "orders", register(t, d, down).Instance().ID)
+	require.NoError(t, err)
+	require.True(t, found)
+	require.True(t, read.Disabled)
+	for status, want := range map[string]string{"DOWN": `"enabled":true`, "UP": `"enabled":false`} {
+		read.ID, read.Payload.Metadata = status, map[string]string{"instance_status": status}
+		data, err := server.Get(register(t, d, read).Path())
+		require.NoError(t, err)
+		require.Contains(t, string(data), want, "only what Disabled alone says")
+	}
 }

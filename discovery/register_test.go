@@ -272,21 +272,28 @@ func TestDrainUnregistersAndThenWaits(t *testing.T) {
 
 // CUR-DSC-06
 func TestRegisterWaitsForAServer(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		d := newDiscovery[string](t, client())
-		server.Stop()
-		done := make(chan error)
-		go func() {
-			r, err := d.Register(t.Context(), at("orders", "1"))
-			if err == nil {
-				err = r.Close()
-			}
-			done <- err
-		}()
-		time.Sleep(5 * time.Minute) // virtual time: the length of the outage
-		require.NoError(t, server.Restart())
-		require.NoError(t, <-done)
-	})
+	for kind, i := range map[string]discovery.Instance[discovery.Metadata]{
+		"plain":  {Name: "orders", Address: "h"},
+		"Spring": discovery.Spring("orders", "h", 1, nil), // which looks for another profile first
+	} {
+		t.Run(kind, func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+				d := newDiscovery[discovery.Metadata](t, client())
+				server.Stop()
+				done := make(chan error)
+				go func() {
+					r, err := d.Register(t.Context(), i)
+					if err == nil {
+						err = r.Close()
+					}
+					done <- err
+				}()
+				time.Sleep(5 * time.Minute) // virtual time: the length of the outage
+				require.NoError(t, server.Restart())
+				require.NoError(t, <-done)
+			})
+		})
+	}
 }
 
 // Every request of a registration and of a Write fails in turn. Afterwards there is one node, or after an error none.

@@ -2,7 +2,6 @@ package discovery
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -42,10 +41,10 @@ func ParseURISpec(pattern string) (*URISpec, error) {
 }
 
 // URI fills the URISpec of the instance. Values in variables replace those of the instance. Unknown variables and fields
-// that are not set are empty. The error is [ErrNoURISpec] if the instance has no URISpec.
-func (i Instance[T]) URI(variables map[string]string) (string, error) {
+// that are not set are empty, and so is the URI of an instance without a URISpec.
+func (i Instance[T]) URI(variables map[string]string) string {
 	if i.URISpec == nil {
-		return "", ErrNoURISpec
+		return ""
 	}
 	values := map[string]string{
 		"[": "{", "]": "}", "scheme": "http", "name": i.Name, "id": i.ID, "address": i.Address,
@@ -68,8 +67,5 @@ func (i Instance[T]) URI(variables map[string]string) (string, error) {
 		}
 		uri.WriteString(part.Value)
 	}
-	return uri.String(), nil
+	return uri.String()
 }
-
-// ErrNoURISpec means that an instance does not say how to make a URI of it.
-var ErrNoURISpec = errors.New("instance has no URI spec")

@@ -62,17 +62,15 @@ func (w *Watch[T]) take(ch cache.Change) {
 	list, _ := w.list.Get()
 	at, there := slices.BinarySearchFunc(list, ch.Path, func(i *Instance[T], path string) int { return cmp.Compare(i.path, path) })
 	list = slices.Clone(list)
-	switch {
-	case i != nil && there:
-		list[at] = i
-	case i != nil:
-		list = slices.Insert(list, at, i)
-	case there:
+	if there {
 		list = slices.Delete(list, at, at+1)
-	default:
-		return // there was no instance, and there is none
 	}
-	w.list.Set(func(l *[]*Instance[T]) { *l = list })
+	if i != nil {
+		list = slices.Insert(list, at, i)
+	}
+	if there || i != nil { // otherwise nothing has changed
+		w.list.Set(func(l *[]*Instance[T]) { *l = list })
+	}
 }
 
 // Instances returns the instances of the service, also the disabled ones and those that are down, in the order of their
@@ -99,12 +97,8 @@ func (w *Watch[T]) Changes(ctx context.Context) iter.Seq2[[]Instance[T], error] 
 		var last <-chan struct{} // of the list that was yielded
 		for {
 			_, state := w.Current()
-			err := w.Err()
-			if err == nil && ctx.Err() != nil {
-				err = wait.Err(ctx)
-			}
-			if err != nil {
-				yield(nil, operr.New("changes", w.path, err))
+			if w.Err() != nil || ctx.Err() != nil {
+				yield(nil, operr.New("changes", w.path, cmp.Or(w.Err(), wait.Err(ctx))))
 				return
 			}
 			list, changed := w.list.Get()

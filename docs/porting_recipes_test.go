@@ -278,9 +278,7 @@ func TestRowsOfServiceDiscovery(t *testing.T) {
 	i, found, err := d.Get(ctx, "orders", id)
 	require.NoError(t, err)
 	require.True(t, found)
-	uri, err := i.URI(map[string]string{"port": "80"})
-	require.NoError(t, err)
-	require.Equal(t, "http://10.0.0.7:80", uri)
+	require.Equal(t, "http://10.0.0.7:80", i.URI(map[string]string{"port": "80"}))
 
 	w, err := d.Watch(ctx, "orders")
 	require.NoError(t, err)

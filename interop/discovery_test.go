@@ -80,10 +80,6 @@ func show[T any](i discovery.Instance[T]) string {
 	encoder := json.NewEncoder(&payload)
 	encoder.SetEscapeHTML(false)
 	_ = encoder.Encode(i.Payload)
-	uri := ""
-	if i.URISpec != nil {
-		uri, _ = i.URI(nil)
-	}
 	port := func(n int) string {
 		if n == 0 {
 			return "null"
@@ -91,7 +87,7 @@ func show[T any](i discovery.Instance[T]) string {
 		return strconv.Itoa(n)
 	}
 	return strings.Join([]string{i.Name, i.ID, i.Address, port(i.Port), port(i.SSLPort), i.PayloadClass, strings.TrimSpace(payload.String()),
-		strconv.FormatInt(i.RegistrationTime.UnixMilli(), 10), string(i.Type), uri, strconv.FormatBool(!i.Disabled)}, "|")
+		strconv.FormatInt(i.RegistrationTime.UnixMilli(), 10), string(i.Type), i.URI(nil), strconv.FormatBool(!i.Disabled)}, "|")
 }
 
 // hearsInstances waits until Java's queries and caches show these instances.

@@ -143,9 +143,21 @@ var recipeBugs = []mutation{
 	},
 	{
 		name:  "an instance that Spring Cloud does not call is picked",
-		file:  "discovery/instance.go",
-		edits: []edit{{old: "i.PayloadClass == springClass", new: "false"}},
+		file:  "discovery/profiles.go",
+		edits: []edit{{old: "class == springClass", new: "false"}},
 		pkg:   "discovery", test: "TestWhatSpringDoesNotCallIsDisabled",
+	},
+	{
+		name:  "a Spring instance is not registered without a server, however long the context waits",
+		file:  "discovery/profiles.go",
+		edits: []edit{{old: "	w, err := d.Watch(ctx, i.Name)", new: "	if _, err := d.Lookup(ctx, i.Name); err != nil {\n		return err\n	}\n	w, err := d.Watch(ctx, i.Name)"}},
+		pkg:   "discovery", test: "TestRegisterWaitsForAServer",
+	},
+	{
+		name:  "an upload that is aborted marks an instance down",
+		file:  "discovery/httpclient/httpclient.go",
+		edits: []edit{{old: "errors.As(err, &unread)", new: "errors.As(err, &unread) && false"}},
+		pkg:   "discovery/httpclient", test: "TestARequestThatCannotBeSentMarksNobodyDown",
 	},
 	{
 		name:  "a URI spec without parts is written as Java cannot use it",

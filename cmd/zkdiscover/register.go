@@ -12,7 +12,7 @@ import (
 	"github.com/gocurator/curator/discovery"
 )
 
-// stopWait is how long the command runs on, beside -drain, when no server confirms that it is unregistered.
+// stopWait is how long to wait, beside -drain, when no server confirms that the command is unregistered.
 const stopWait = 5 * time.Second
 
 // register runs a command that is registered as long as it runs. A signal unregisters it, and stops it after -drain.
@@ -60,13 +60,21 @@ func (t *tool) register(ctx context.Context, args []string) error {
 		}
 		return err
 	}
+	return t.serve(ctx, reg, *drain, ended, func() { stop(cmd) })
+}
+
+// serve waits until the command has ended, or stops it when ctx is done. The registration is over when it returns, or goes with the session.
+func (t *tool) serve(
+	ctx context.Context, reg *discovery.Registration[json.RawMessage], drain time.Duration, ended <-chan error, stop func(),
+) error {
 	select {
-	case err := <-ended:
-		return errors.Join(code(err), reg.Close())
+	case end := <-ended:
+		t.unregister(reg, 0)
+		return code(end)
 	case <-ctx.Done():
 	}
-	t.unregister(reg, *drain)
-	stop(cmd)
+	t.unregister(reg, drain)
+	stop()
 	return code(<-ended)
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/zktest"
@@ -113,6 +115,22 @@ func TestRegisterRegistersACommandAsLongAsItRuns(t *testing.T) {
 	_, code = runs(t, server, append(flags, "--", "/does/not/exist")...)
 	require.Equal(t, 1, code)
 	require.False(t, server.Exists("/services/stock/me"))
+}
+
+// The node stays as long as the session lives. Whoever restarts the command does not wait for that.
+func TestACommandThatEndsWithoutAServerIsNotWaitedFor(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		d, err := discovery.New[json.RawMessage](client(), "/services")
+		require.NoError(t, err)
+		reg, err := d.Register(t.Context(), instance{Name: "stock", Address: "h", Port: 9})
+		require.NoError(t, err)
+		server.Stop()
+		ended := make(chan error, 1)
+		ended <- errors.New("the command has failed")
+		began := time.Now()
+		require.ErrorContains(t, (&tool{d: d}).serve(t.Context(), reg, time.Hour, ended, nil), "the command has failed")
+		require.LessOrEqual(t, time.Since(began), stopWait)
+	})
 }
 
 func TestHTTPServesWhatPrometheusReads(t *testing.T) {

@@ -155,11 +155,14 @@ func (r *follower[T]) run(ctx context.Context) {
 		switch {
 		case w != nil:
 			for list, err := range w.Changes(ctx) {
-				if err == nil {
+				switch {
+				case err == nil:
 					r.publish(list)
+				case ctx.Err() == nil: // the client is closed
+					r.cc.ReportError(err)
 				}
 			}
-			return // the connection or the client is closed
+			return
 		case err != nil:
 			r.cc.ReportError(err)
 		}

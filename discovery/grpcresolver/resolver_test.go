@@ -259,14 +259,28 @@ func TestBadTargetsAndAClosedBuilderAreErrors(t *testing.T) {
 }
 
 func TestAClientThatIsClosedIsReported(t *testing.T) {
-	client, err := framework.New(zktest.NewServer(t).Servers())
-	require.NoError(t, err)
-	d, err := discovery.New[zone](client, "/services")
-	require.NoError(t, err)
-	require.NoError(t, client.Close())
-	b := grpcresolver.NewBuilder(d)
-	defer b.Close()
-	r, built, _ := build(t, b, "curator:///orders")
-	require.ErrorIs(t, <-r.errors, framework.ErrClosed)
-	built.Close()
+	server := zktest.NewServer(t)
+	require.NoError(t, server.Create("/services/orders/1", []byte(`{"address":"a","port":1}`)))
+	for _, watched := range []bool{false, true} {
+		client, err := framework.New(server.Servers())
+		require.NoError(t, err)
+		d, err := discovery.New[zone](client, "/services")
+		require.NoError(t, err)
+		b := grpcresolver.NewBuilder(d)
+		if watched {
+			r, built, _ := build(t, b, "curator:///orders")
+			<-r.states
+			built.Close()
+		}
+		require.NoError(t, client.Close())
+		r, built, _ := build(t, b, "curator:///orders")
+		select {
+		case err := <-r.errors:
+			require.ErrorIs(t, err, framework.ErrClosed)
+		case <-within(t).Done():
+			t.Fatal("a connection waits for ever for its first list")
+		}
+		built.Close()
+		require.NoError(t, b.Close())
+	}
 }

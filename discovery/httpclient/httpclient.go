@@ -7,7 +7,8 @@
 //
 // # What it promises
 //
-//   - Each try goes to an instance that the request has not been sent to. One that fails is reported with discovery.Watch.Down.
+//   - Each try goes to an instance that the request has not been sent to. One that fails is reported with discovery.Watch.Down, but
+//     not if the caller has given up, the request cannot be sent, or its body cannot be read.
 //   - A request is repeated only if the server cannot have seen it, or if it may be repeated by the rule of net/http: GET, HEAD,
 //     OPTIONS and TRACE, and any with the header Idempotency-Key or X-Idempotency-Key; and if it has no body or
 //     GetBody. Otherwise the error is returned. An answer is returned, whatever its status.
@@ -18,9 +19,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gocurator/curator/discovery"
@@ -78,7 +81,7 @@ func (t *Transport[T]) CloseIdleConnections() {
 // other ports. Instances without that port or without an address are left out.
 //
 // Errors are that of the last try, discovery.ErrNoInstance if there was none to send the request to, framework.ErrBadArgument for another
-// scheme and for https without a name, and that of the request's context.
+// scheme, for https without a name and for a header that HTTP does not allow, and that of the request's context or body.
 func (t *Transport[T]) RoundTrip(request *http.Request) (*http.Response, error) {
 	err := t.check(request)
 	if err != nil {
@@ -102,6 +105,9 @@ func (t *Transport[T]) RoundTrip(request *http.Request) (*http.Response, error) 
 			}
 			try.Body = body
 		}
+		if try.Body != nil && try.Body != http.NoBody {
+			try.Body = upload{try.Body}
+		}
 		tried[i.Path()] = true
 		try.Host = cmp.Or(request.Host, request.URL.Host)
 		try.URL.Host = host
@@ -110,7 +116,8 @@ func (t *Transport[T]) RoundTrip(request *http.Request) (*http.Response, error) 
 			answer.Request = request
 			return answer, nil
 		}
-		if request.Context().Err() != nil { // the caller has given up, which says nothing of the instance
+		var unread *bodyError
+		if request.Context().Err() != nil || errors.As(err, &unread) { // it is the caller's, and says nothing of the instance
 			return nil, err
 		}
 		t.watch.Down(i)
@@ -130,8 +137,34 @@ func (t *Transport[T]) check(request *http.Request) error {
 	default:
 		return fmt.Errorf("httpclient: %w: scheme %q", framework.ErrBadArgument, request.URL.Scheme)
 	}
+	for name, values := range request.Header { // net/http would refuse them at each instance
+		if name == "" || strings.ContainsFunc(name, notInName) || strings.ContainsFunc(strings.Join(values, ""), notInValue) {
+			return fmt.Errorf("httpclient: %w: header %q", framework.ErrBadArgument, name)
+		}
+	}
 	return nil
 }
+
+func notInName(r rune) bool {
+	return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+}
+
+func notInValue(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+
+// upload is the body of a request. It says of an error that it came from there.
+type upload struct{ io.ReadCloser }
+
+func (u upload) Read(p []byte) (int, error) {
+	n, err := u.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		err = &bodyError{err}
+	}
+	return n, err
+}
+
+type bodyError struct{ error }
+
+func (e *bodyError) Unwrap() error { return e.error }
 
 func closeBody(request *http.Request) {
 	if request.Body != nil {

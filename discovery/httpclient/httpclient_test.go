@@ -256,6 +256,46 @@ func TestOnlyWhatMayBeRepeatedIsRepeated(t *testing.T) {
 	}
 }
 
+// A caller's mistake must not take an instance from all other callers.
+func TestARequestThatCannotBeSentMarksNobodyDown(t *testing.T) {
+	for name, spoil := range map[string]func(r *http.Request){
+		"header": func(r *http.Request) { r.Header.Set("X-Text", "two\nlines") },
+		"name":   func(r *http.Request) { r.Header["a header"] = []string{"1"} },
+		"empty":  func(r *http.Request) { r.Header[""] = []string{"1"} },
+		"body":   func(r *http.Request) { r.Body = io.NopCloser(io.MultiReader(strings.NewReader("part"), aborted{})) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, n *network, client func(...framework.Option) *framework.Client) {
+				n.start(t, client(), "a")
+				n.start(t, client(), "b")
+				caller, w := n.caller(t, client())
+				request, err := http.NewRequest(http.MethodGet, "http://orders/7", nil)
+				require.NoError(t, err)
+				spoil(request)
+				defer time.Sleep(time.Second) // virtual time, in which the server ends its work
+				_, refused := answer(caller, request)
+				for range 2 {
+					one, err := w.Pick(discovery.RoundRobin)
+					require.NoError(t, err, "%v", refused)
+					w.Down(one)
+				}
+				if name == "body" {
+					require.ErrorIs(t, refused, errAborted)
+				} else {
+					require.ErrorIs(t, refused, framework.ErrBadArgument)
+				}
+			})
+		})
+	}
+}
+
+var errAborted = errors.New("the upload was aborted")
+
+// aborted is what is left of an upload whose client has gone.
+type aborted struct{}
+
+func (aborted) Read([]byte) (int, error) { return 0, errAborted }
+
 func TestARequestThatItsCallerGivesUpMarksNobodyDown(t *testing.T) {
 	virtual(t, func(t *testing.T, n *network, client func(...framework.Option) *framework.Client) {
 		close(n.start(t, client(), "a").hangs)

@@ -136,7 +136,9 @@ func (r *Registry) register(ctx context.Context, path string, service *registry.
 // make makes the node of a new registration.
 func (r *Registry) make(ctx context.Context, path string, data []byte, reg *registration) error {
 	defer close(reg.made)
-	err := r.makeParent(ctx, path)
+	err := r.client.Follow(ctx, func(ctx context.Context) (<-chan struct{}, error) { // waits for a server, as Keep does
+		return nil, r.makeParent(ctx, path)
+	})
 	if err == nil {
 		reg.node, err = kept.Keep(ctx, r.client, path, data, kept.WithIfTaken(kept.Replace))
 	}

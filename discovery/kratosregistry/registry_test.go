@@ -147,6 +147,19 @@ func TestDeregisterEndsARegisterThatWaits(t *testing.T) {
 	})
 }
 
+func TestRegisterWaitsForAServer(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		r := newRegistry(t, client())
+		server.Stop()
+		done := make(chan error)
+		go func() { done <- r.Register(t.Context(), orders("1")) }()
+		time.Sleep(5 * time.Minute) // virtual time: the length of the outage
+		require.NoError(t, server.Restart())
+		require.NoError(t, <-done)
+		require.NoError(t, r.Deregister(t.Context(), orders("1")))
+	})
+}
+
 func TestToRegisterAgainWritesTheInstance(t *testing.T) {
 	ctx := testbed.Context(t)
 	server, r := inProcess(t)
