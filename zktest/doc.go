@@ -8,9 +8,10 @@
 // # Faults and controls
 //
 // A test makes it fail as real servers do: it ends a session ([Server.ExpireSession]), fails the nth request
-// before or after it is applied ([Server.Inject]), delays a request ([Server.Block]), freezes the network
-// ([Server.Freeze]), stops and restarts the server ([Server.Stop], [Server.Restart]), or overflows the sequence
-// numbers ([Server.SetSequence]). [Server.ClearFaults] ends all faults.
+// before or after it is applied ([Server.Inject]), delays requests ([Server.Delay]), or has them wait until the test
+// lets them go on ([Server.Block]), cuts connections ([Server.CutConnections]), freezes the network ([Server.Freeze]),
+// stops and restarts the server ([Server.Stop], [Server.Restart]), or overflows the sequence numbers
+// ([Server.SetSequence]). [Server.ClearFaults] ends all faults. [Server.Trace] shows what clients ask and get.
 //
 // # Data
 //
