@@ -2,8 +2,9 @@
 // everything in memory and speaks the real wire protocol, so go-zookeeper and the Java client use it unchanged.
 // It is the counterpart of curator-test's TestingServer, and its [Cluster] of TestingCluster.
 //
-//	server := zktest.NewServer(t) // closed when the test ends
-//	conn, _, err := zk.Connect([]string{server.Addr()}, 10*time.Second)
+//	server := zktest.NewServer(t)                                // closed when the test ends
+//	client, err := framework.New(server.Servers())               // with this library
+//	conn, _, err := zk.Connect(server.Servers(), 10*time.Second) // with go-zookeeper
 //
 // # Faults and controls
 //
