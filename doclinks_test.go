@@ -1,6 +1,10 @@
 package curator_test
 
 import (
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"net/url"
 	"os"
@@ -57,4 +61,35 @@ func anchors(text string) (names []string) {
 		}
 	}
 	return names
+}
+
+// TestLinksInCommentsWork looks for names in brackets that go doc shows as they are, since there is no such name.
+func TestLinksInCommentsWork(t *testing.T) {
+	folders, files := map[string][]*ast.File{}, token.NewFileSet()
+	require.NoError(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(files, path, nil, parser.ParseComments)
+		folders[filepath.Dir(path)] = append(folders[filepath.Dir(path)], file)
+		return err
+	}))
+	broken, comments := regexp.MustCompile(`\[\*?([a-z]+\.)?[A-Z]\w+(\.\w+)?\]`), 0 // one letter is a type parameter
+	for folder, parsed := range folders {
+		var all []*ast.CommentGroup
+		for _, file := range parsed {
+			all = append(all, file.Comments...)
+		}
+		p, err := doc.NewFromFiles(files, parsed, folder, doc.AllDecls)
+		require.NoError(t, err)
+		for _, comment := range all {
+			comments++
+			for line := range strings.Lines(string(p.Text(comment.Text()))) {
+				if !strings.HasPrefix(line, "\t") && !strings.HasPrefix(line, "[") { // neither code nor the address of a link
+					assert.Empty(t, broken.FindString(line), "%s: %s", folder, line)
+				}
+			}
+		}
+	}
+	require.Greater(t, comments, 1000)
 }

@@ -172,7 +172,7 @@ func TestNamesInDocuments(t *testing.T) {
 		exported[name] = namesIn(t, dir)
 	}
 	found := 0
-	for _, file := range []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/DESIGN.md", "docs/PORTING.md", "docs/MIGRATING.md", "docs/RELIABILITY.md", "docs/TRACK.md", "docs/PERFORMANCE.md", "docs/PROTOCOL.md", "docs/SIMULATION.md", "docs/WATCHING.md"} {
+	for _, file := range []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/DESIGN.md", "docs/PORTING.md", "docs/MIGRATING.md", "docs/RELIABILITY.md", "docs/TRACK.md", "docs/PERFORMANCE.md", "docs/PROTOCOL.md", "docs/RENAMED.md", "docs/SIMULATION.md", "docs/WATCHING.md"} {
 		text := read(t, file)
 		for _, m := range regexp.MustCompile(`\b([a-z]+)\.([A-Z]\w*)`).FindAllStringSubmatch(text, -1) {
 			if names, ours := exported[m[1]]; ours {

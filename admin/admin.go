@@ -6,7 +6,7 @@
 //	ensemble, err = admin.Reconfig(ctx, client, admin.Change{Leaving: []int64{3}}, ensemble.Version)
 //
 // All functions are operations of the client that they are given: they are repeated under its policy, paths are those of its
-// namespace, its observers see them, and errors are [*framework.OpError].
+// namespace, its observers see them, and errors are [*framework.OpError]. They are safe for concurrent use.
 package admin
 
 import (

@@ -31,7 +31,7 @@ func TestConfigReadsTheMembersWhateverTheNamespace(t *testing.T) {
 	server := zktest.NewServer(t)
 	change := func(text string) { require.NoError(t, server.Set("/zookeeper/config", []byte(text))) }
 	change(threeMembers)
-	client := newClient(t, server, framework.WithNamespace("ns"))
+	client := newClient(t, server, framework.WithNamespace("zookeeper")) // which the path begins with
 	ctx := testbed.Context(t)
 	config, watch, err := admin.WatchConfig(ctx, client)
 	require.NoError(t, err)
@@ -185,16 +185,21 @@ func TestReconfigNamesWhyItFailed(t *testing.T) {
 	_, err := admin.Reconfig(ctx, client, leave, -1)
 	require.ErrorIs(t, err, zk.ErrReconfigDisabled)
 	server.ResetCounts()
-	for name, change := range map[string]admin.Change{
-		"nothing":          {},
-		"both":             {Leaving: []int64{1}, Members: three.Members},
-		"no address":       {Joining: []admin.Member{{ID: 1}}},
-		"empty address":    {Joining: []admin.Member{{ID: 1, Addresses: []string{""}}}},
-		"two in one":       {Members: []admin.Member{{ID: 1, Addresses: []string{"a:1:2,server.2=b:1:2"}}}},
-		"a line in a port": {Joining: []admin.Member{{ID: 1, Addresses: []string{"a:1:2"}, Client: "2181\nversion=0"}}},
-	} {
+	bad := map[string]admin.Change{
+		"nothing":       {},
+		"both":          {Leaving: []int64{1}, Members: three.Members},
+		"no address":    {Joining: []admin.Member{{ID: 1}}},
+		"empty address": {Joining: []admin.Member{{ID: 1, Addresses: []string{""}}}},
+	}
+	for _, separator := range []string{"|", ";", ",", "=", " ", "\n"} {
+		bad[separator+" in an address"] = admin.Change{Members: []admin.Member{{ID: 1, Addresses: []string{"a:1:2" + separator + "b:1:2"}}}}
+		if separator != ";" { // a second port, for TLS
+			bad[separator+" in Client"] = admin.Change{Joining: []admin.Member{{ID: 1, Addresses: []string{"a:1:2"}, Client: "2181" + separator + "2182"}}}
+		}
+	}
+	for name, change := range bad {
 		_, err := admin.Reconfig(ctx, client, change, -1)
-		require.ErrorIs(t, err, framework.ErrBadArgument, name)
+		require.ErrorIs(t, err, framework.ErrBadArgument, "%q", name)
 	}
 	_, err = admin.Reconfig(ctx, client, leave, -2)
 	require.ErrorIs(t, err, framework.ErrBadArgument)

@@ -5,9 +5,10 @@
 //	_, err := compressed.Create(ctx, client, "/report", report)
 //	report, stat, err := compressed.Get(ctx, client, "/report")
 //
-// In a stat, DataLength is the length of what is stored. For data that are not compressed the error is [ErrNotCompressed].
+// In a stat, DataLength is the length of what is stored. For data that are not compressed the error is [ErrNotCompressed]. All
+// functions are safe for concurrent use.
 //
-// Recipes know nothing of it. In the decoder of a cache's values, use [Decode].
+// Recipes neither compress nor decompress. In the decoder of a cache's values, use [Decode].
 package compressed
 
 import (

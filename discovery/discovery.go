@@ -40,8 +40,9 @@ type config struct {
 	downWindow   time.Duration
 }
 
-// WithPaths sets where services are: f returns the path of the node whose children are the instances of a service. The default is
-// its name below the base, where [Discovery.Names] always looks. It is getPathForInstances of Curator's DiscoveryPathConstructor.
+// WithPaths sets where services are: f returns the path of the node whose children are the instances of a service. f must be safe for
+// concurrent use. The default is the name of the service below the base, where [Discovery.Names] always looks. It is
+// getPathForInstances of Curator's DiscoveryPathConstructor.
 func WithPaths(f func(name string) string) Option {
 	return opt.Checked(f != nil, func(c *config) { c.paths = f }, "WithPaths(nil)")
 }
@@ -59,8 +60,8 @@ func WithEnabledField() Option { return opt.Set(func(c *config) { c.enabledField
 
 // OnUnreadable calls f for each instance that is left out because its node cannot be read: once for each version of the node
 // and each [Watch], and once for each call that reads it. f is called by the goroutine that reads, so it should return
-// soon. A node without data is no instance, and is not reported. A node that the client may not read is reported by
-// [Discovery.Lookup], and not by a Watch. The default logs it with the client's logger.
+// soon, and must be safe for concurrent use. A node without data is no instance, and is not reported. A node that the
+// client may not read is reported by [Discovery.Lookup], and not by a Watch. The default logs it with the client's logger.
 func OnUnreadable(f func(path string, err error)) Option {
 	return opt.Checked(f != nil, func(c *config) { c.unreadable = f }, "OnUnreadable(nil)")
 }
@@ -178,12 +179,16 @@ func (d *Discovery[T]) children(ctx context.Context, path string) ([]string, err
 
 // path is where the instances of a service are, or the one with an id.
 func (d *Discovery[T]) path(name string, id ...string) (path string, err error) {
-	if name == "" || slices.ContainsFunc(id, func(id string) bool { return id == "" || strings.Contains(id, "/") }) {
-		return d.base, fmt.Errorf("%w: service %q, instance %q", framework.ErrBadArgument, name, id)
+	if name == "" {
+		return d.base, fmt.Errorf("%w: empty name of a service", framework.ErrBadArgument)
 	}
 	path = d.cfg.paths(name)
+	err = framework.ValidatePath(path) // also before an id: with one, "" would be the root
 	for _, id := range id {
+		if id == "" || strings.Contains(id, "/") {
+			return path, fmt.Errorf("%w: id %q of an instance", framework.ErrBadArgument, id)
+		}
 		path = framework.Join(path, id)
 	}
-	return path, framework.ValidatePath(path)
+	return path, cmp.Or(err, framework.ValidatePath(path))
 }

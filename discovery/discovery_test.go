@@ -60,6 +60,21 @@ func TestBadArgumentsAreRefused(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrBadArgument)
 	_, err = d.Watch(ctx, "../a")
 	require.ErrorIs(t, err, framework.ErrBadPath)
+	for _, path := range []string{"", "a", "/a/"} {
+		d := newDiscovery[string](t, client, discovery.WithPaths(func(string) string { return path }))
+		_, err := d.Register(ctx, at("orders", "1"))
+		require.ErrorIs(t, err, framework.ErrBadPath, path)
+		_, err = d.Lookup(ctx, "orders")
+		require.ErrorIs(t, err, framework.ErrBadPath, path)
+	}
+}
+
+func TestAnErrorSaysWhichArgumentIsBad(t *testing.T) {
+	d := newDiscovery[string](t, newClient(t, zktest.NewServer(t)))
+	_, err := d.Lookup(testbed.Context(t), "")
+	require.EqualError(t, err, "lookup /services: bad argument: empty name of a service")
+	_, _, err = d.Get(testbed.Context(t), "orders", "1/2")
+	require.EqualError(t, err, `get /services/orders: bad argument: id "1/2" of an instance`)
 }
 
 // CUR-DSC-01, -02

@@ -63,6 +63,7 @@ func TestStrategies(t *testing.T) {
 	require.Positive(t, min(seen["3"], seen["7"]))
 
 	stays := pick(t, w, discovery.Sticky)
+	require.Contains(t, seen, stays, "what was picked last")
 	for range 100 {
 		require.Equal(t, stays, pick(t, w, discovery.Sticky))
 	}

@@ -42,7 +42,7 @@ func TTL(d time.Duration) CreateOption {
 	}
 }
 
-// ACL sets the node's ACL, instead of that of the client's [ACLProvider]. Parents
+// ACL sets the node's ACL, instead of the one that [WithACLProvider] gives it. Parents
 // that have to be made do not get it.
 func ACL(acl []zk.ACL) CreateOption {
 	return func(o *creation) error {

@@ -13,7 +13,7 @@ import (
 )
 
 // Multi carries out all operations or none, in one transaction: *zk.CreateRequest and *zk.CreateTTLRequest (without an Acl
-// they get that of the client's [ACLProvider]), *zk.SetDataRequest, *zk.DeleteRequest and *zk.CheckVersionRequest. A Version
+// they get the one of [WithACLProvider]), *zk.SetDataRequest, *zk.DeleteRequest and *zk.CheckVersionRequest. A Version
 // of -1 is any; 0 is not. The requests are not changed. On failure the error wraps a [*MultiError] for the first
 // operation that failed, and its path is that operation's. Each response has its own error, and in String the
 // path of its node. No operations, and others than these, are [ErrBadArgument]. It is Curator's transaction.

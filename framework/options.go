@@ -209,8 +209,8 @@ func WithExpirationPercent(percent int) Option {
 }
 
 // WithLogger sets where the client and its recipes log: states at Info, the loss of a session or of a lock and
-// failures in the background at Warn, a listener or a watch function that panics at Error, servers that cannot be used at Debug. By
-// default nothing is logged.
+// failures in the background at Warn, a function that panics at Error if it was given to Listen, a watch or a cache, servers that cannot
+// be used at Debug. By default nothing is logged.
 func WithLogger(log *slog.Logger) Option {
 	return opt.Checked(log != nil, func(c *config) { c.Log = log }, "nil logger")
 }

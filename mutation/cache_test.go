@@ -43,6 +43,18 @@ var cacheBugs = []mutation{
 		pkg:   "recipes/cache", test: "TestASyncGoesOnAfterAServerHadTooMuchToDo",
 	},
 	{
+		name:  "a cache goes on without its goroutine",
+		file:  "recipes/cache/cache.go",
+		edits: []edit{{old: "	defer c.end(errGoexit)\n", new: ""}},
+		pkg:   "recipes/cache", test: "TestAFunctionThatEndsItsGoroutineEndsTheCache",
+	},
+	{
+		name:  "values go on without their goroutine",
+		file:  "recipes/cache/values.go",
+		edits: []edit{{old: "	defer v.cache.end(errGoexit)\n", new: ""}},
+		pkg:   "recipes/cache", test: "TestAFunctionThatEndsItsGoroutineEndsTheCache",
+	},
+	{
 		name:  "OnChange does not get what goes",
 		file:  "recipes/cache/changes.go",
 		edits: []edit{{old: "if changed && l.c.cfg.onChange != nil {", new: "if changed && v != nil && l.c.cfg.onChange != nil {"}},

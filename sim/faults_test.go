@@ -149,7 +149,7 @@ func (w *world) fault(f fault) (heal func(), done bool) {
 		return member.Rewrite(throttled, zktest.OnOp(zktest.OpExists, zktest.OpGetData, zktest.OpGetChildren, zktest.OpGetChildren2)), true
 	case jumpSequence:
 		return nil, w.jumpSequence()
-	case delayAnswers:
+	case delayRequests:
 		return member.Delay(delayOf(f), zktest.OnOp(delayed[f.N%len(delayed)]), zktest.OnSession(w.sessionOf(f))), true
 	}
 	return nil, true

@@ -107,7 +107,7 @@ const (
 	replaceLeader
 	refuseCredentials
 	replaceMember
-	delayAnswers
+	delayRequests
 	faultKinds
 )
 
@@ -265,7 +265,7 @@ func (s *scenario) delay(random *rand.Rand) {
 	}
 	for range 10 + random.IntN(20) {
 		s.Faults = append(s.Faults, fault{
-			At: time.Duration(random.Int64N(int64(s.Length))), Kind: delayAnswers, For: upTo(random, 8*time.Second), Target: random.IntN(1000),
+			At: time.Duration(random.Int64N(int64(s.Length))), Kind: delayRequests, For: upTo(random, 8*time.Second), Target: random.IntN(1000),
 			N: random.IntN(len(delayed)),
 		})
 	}

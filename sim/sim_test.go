@@ -110,7 +110,7 @@ func TestSeedsWorthKeeping(t *testing.T) {
 		s := draw(seed, "")
 		s.Replacing, s.ACL = false, "" // worlds had neither at that time
 		s.Faults = slices.DeleteFunc(s.Faults, func(f fault) bool {
-			return slices.Contains([]faultKind{replaceMember, refuseCredentials, delayAnswers}, f.Kind)
+			return slices.Contains([]faultKind{replaceMember, refuseCredentials, delayRequests}, f.Kind)
 		})
 		require.Emptyf(t, simulate(t, s, false).wrong, "seed %d", seed)
 	}

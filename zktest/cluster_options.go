@@ -29,8 +29,7 @@ func WithSeed(seed uint64) Option {
 
 // WithLag has each follower of a [Cluster] apply each transaction a random time of up to d after it has
 // heard that it is committed. Until then it serves the older state. The leader applies at once, and takes up to d to end a
-// session whose time has passed. The default
-// is 2 ms. [Cluster.Lag] sets it for one member.
+// session whose time has passed. The default is 2 ms. [Cluster.Lag] sets it for one member.
 func WithLag(d time.Duration) Option {
 	return notNegative("lag", d, func(c *config) { c.cluster.lag, c.cluster.used = d, "WithLag" })
 }

@@ -265,19 +265,23 @@ func TestSessionOfAFollowersClientLivesByItsReports(t *testing.T) {
 // TestCredentialsDoNotKeepASessionAlive: a real server of 3.8.0 ended a session of 4 s that presented credentials twice a second.
 func TestCredentialsDoNotKeepASessionAlive(t *testing.T) {
 	for name, server := range map[string]func(*testing.T, *zktest.Cluster) *zktest.Server{"follower": follower, "leader": leader} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
-				a := raw(t, server(t, c), nil)
-				began := time.Now()
-				for alone := true; alone; {
-					time.Sleep(time.Second) // virtual time
-					var b buffer
-					_, err := a.call(opAuth, *b.int(0).text("digest").bytes([]byte("user:password")))
-					alone = err == nil && time.Since(began) < time.Minute
-				}
-				require.WithinRange(t, time.Now(), began.Add(10*time.Second), began.Add(14*time.Second))
+		for op, body := range map[int32]*buffer{
+			opAuth: new(buffer).int(0).text("digest").bytes([]byte("user:password")),
+			opSASL: new(buffer).bytes([]byte("token")),
+		} {
+			t.Run(fmt.Sprint(name, " ", op), func(t *testing.T) {
+				virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+					a := raw(t, server(t, c), nil)
+					began := time.Now()
+					for alone := true; alone; {
+						time.Sleep(time.Second) // virtual time
+						_, err := a.call(op, *body)
+						alone = err == nil && time.Since(began) < time.Minute
+					}
+					require.WithinRange(t, time.Now(), began.Add(10*time.Second), began.Add(14*time.Second))
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -300,7 +304,7 @@ func TestSessionsGetTheirWholeTimeFromANewLeader(t *testing.T) {
 // in 20 of 20 tries, and refused as early what was not allowed, with enableEagerACLCheck.
 func TestWhatAServerDoesNotKnowIsAnsweredAtOnce(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
-		for _, op := range []int32{opCreateContainer, 999} {
+		for _, op := range []int32{opCreateContainer, opCheck, 999} {
 			a := raw(t, follower(t, c), nil)
 			_, write := a.request(opCreate, create("/n", 2))
 			require.NoError(t, a.write(write))
@@ -336,6 +340,63 @@ func TestANewLeaderKnowsTheTimeoutWithWhichASessionBegan(t *testing.T) {
 		time.Sleep(6 * time.Second) // virtual time
 		require.Empty(t, next.Sessions())
 	})
+}
+
+func TestAMemberThatJoinsKnowsTheTimeoutWithWhichASessionBegan(t *testing.T) {
+	virtual(t, 1, func(t *testing.T, c *zktest.Cluster) {
+		first := leader(t, c)
+		endsAsItBegan(t, first, func() *zktest.Server {
+			next, err := c.Add(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, c.Remove(t.Context(), first))
+			require.Equal(t, next, elected(t, c))
+			return next
+		})
+	})
+}
+
+func TestARestartedServerKnowsTheTimeoutWithWhichASessionBegan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.NewServer(t, zktest.WithInMemory())
+		endsAsItBegan(t, s, func() *zktest.Server {
+			require.NoError(t, s.Restart())
+			return s
+		})
+	})
+}
+
+// TestAMemberThatLagsKeepsTheTimeoutThatItHasGranted, when it applies the beginning of the session later.
+func TestAMemberThatLagsKeepsTheTimeoutThatItHasGranted(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		f := follower(t, c)
+		require.NoError(t, c.Lag(f, time.Second))
+		conn, err := f.Dial("", "", 0)
+		require.NoError(t, err)
+		defer conn.Close()
+		again, err := dialRaw(conn, raw(t, leader(t, c), nil), 30*time.Second)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second) // virtual time
+		_, err = again.call(opPing, nil)
+		require.NoError(t, err)
+		time.Sleep(20 * time.Second) // virtual time
+		require.Len(t, f.Sessions(), 1)
+		require.Equal(t, 30*time.Second, f.Sessions()[0].Timeout)
+	})
+}
+
+// endsAsItBegan has a session begin with 10 s and go on with 30 s. After begin it gets 10 s again, from the server that begin returns.
+func endsAsItBegan(t *testing.T, s *zktest.Server, begin func() *zktest.Server) {
+	t.Helper()
+	conn, err := s.Dial("", "", 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	_, err = dialRaw(conn, raw(t, s, nil), 30*time.Second)
+	require.NoError(t, err)
+	next := begin()
+	time.Sleep(9 * time.Second) // virtual time
+	require.Len(t, next.Sessions(), 1)
+	time.Sleep(6 * time.Second) // virtual time
+	require.Empty(t, next.Sessions())
 }
 
 func TestPausedFollowerServesTheOldStateForAMomentAfterwards(t *testing.T) {
@@ -550,7 +611,17 @@ func TestLoneMemberLosesNoWrite(t *testing.T) {
 // one follower to another, where its next write has the same number. Servers of 3.8.0 answered that with the result of the first one
 // in 323 of 1,000 tries.
 func TestAFollowerKnowsATransactionByItsNumber(t *testing.T) {
-	for name, more := range map[string]int32{"same number": 0, "another number": 1} {
+	setData := new(buffer).text("/second").bytes(nil).int(7)
+	for name, test := range map[string]struct {
+		more int32 // the next number is that of the first write and this
+		op   int32
+		body *buffer
+		code int32
+	}{
+		"same number":                    {0, opSetData, setData, 0}, // the result of the first write
+		"same number, another operation": {0, opDelete, new(buffer).text("/second").int(7), -5},
+		"another number":                 {1, opSetData, setData, -103}, // bad version
+	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 				setup := raw(t, leader(t, c), nil)
@@ -568,15 +639,37 @@ func TestAFollowerKnowsATransactionByItsNumber(t *testing.T) {
 				require.NoError(t, a.write(request))
 				time.Sleep(time.Nanosecond) // virtual time: the server has it
 				b := raw(t, followers[1], a)
-				*b.numbers = number - 1 + more
-				r, err := b.call(opSetData, *new(buffer).text("/second").bytes(nil).int(7))
+				*b.numbers = number - 1 + test.more
+				r, err := b.call(test.op, *test.body)
 				require.NoError(t, err)
-				if more == 0 {
-					require.Zero(t, r.code, "the result of the first write")
-				} else {
-					require.EqualValues(t, -103, r.code, "bad version")
-				}
+				require.Equal(t, test.code, r.code)
 			}, zktest.WithMemberLatency(100*time.Millisecond), zktest.WithSeed(1))
 		})
 	}
+}
+
+// TestAWriteThatWasLostWithTheLeaderHoldsUpNoLaterOne of a client of the same follower.
+func TestAWriteThatWasLostWithTheLeaderHoldsUpNoLaterOne(t *testing.T) {
+	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+		old := leader(t, c)
+		var clients []*rawClient
+		for _, m := range c.Members() {
+			if m != old {
+				clients = append(clients, raw(t, m, nil))
+			}
+		}
+		for _, a := range clients {
+			_, write := a.request(opCreate, create("/lost", 0))
+			require.NoError(t, a.write(write))
+		}
+		time.Sleep(time.Nanosecond) // virtual time: the servers have it
+		_, err := c.StopLeader()
+		require.NoError(t, err)
+		next := elected(t, c)
+		for _, m := range c.Members() {
+			if m != old && m != next {
+				mustCreate(t, raw(t, m, nil), "/later", 0)
+			}
+		}
+	}, zktest.WithMemberLatency(100*time.Millisecond))
 }

@@ -2,15 +2,17 @@
 // everything in memory and speaks the real wire protocol, so go-zookeeper and the Java client use it unchanged.
 // It is the counterpart of curator-test's TestingServer, and its [Cluster] of TestingCluster.
 //
-//	server := zktest.NewServer(t) // closed when the test ends
-//	conn, _, err := zk.Connect([]string{server.Addr()}, 10*time.Second)
+//	server := zktest.NewServer(t)                                // closed when the test ends
+//	client, err := framework.New(server.Servers())               // with this library
+//	conn, _, err := zk.Connect(server.Servers(), 10*time.Second) // with go-zookeeper
 //
 // # Faults and controls
 //
 // A test makes it fail as real servers do: it ends a session ([Server.ExpireSession]), fails the nth request
-// before or after it is applied ([Server.Inject]), delays a request ([Server.Block]), freezes the network
-// ([Server.Freeze]), stops and restarts the server ([Server.Stop], [Server.Restart]), or overflows the sequence
-// numbers ([Server.SetSequence]). [Server.ClearFaults] ends all faults.
+// before or after it is applied ([Server.Inject]), delays requests ([Server.Delay]), or has them wait until the test
+// lets them go on ([Server.Block]), cuts connections ([Server.CutConnections]), freezes the network ([Server.Freeze]),
+// stops and restarts the server ([Server.Stop], [Server.Restart]), or overflows the sequence numbers
+// ([Server.SetSequence]). [Server.ClearFaults] ends all faults. [Server.Trace] shows what clients ask and get.
 //
 // # Data
 //

@@ -8,7 +8,8 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// Option configures a server. [Start] refuses bad values.
+// Option configures a server, or each member of a [Cluster]. [Start] and [StartCluster] refuse bad values, and options that are only
+// for the other of them.
 type Option func(*config) error
 
 type config struct {
@@ -85,8 +86,8 @@ func WithAddr(addr string) Option {
 	}
 }
 
-// WithInMemory makes a server without TCP: clients reach it through [Server.Dial] only. Such a server and its
-// clients work inside a testing/synctest bubble.
+// WithInMemory makes a server without TCP: clients reach it only through [Server.Dial] and [Server.DialContext], and through
+// addresses that [Server.Listen] adds. Such a server and its clients work inside a testing/synctest bubble.
 func WithInMemory() Option {
 	return func(c *config) error {
 		c.inMemory = true

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -40,10 +43,18 @@ func TestOnAnEnsemble(t *testing.T) {
 }
 
 func TestALostRequestIsAnError(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	server := zktest.NewServer(t)
 	// Nobody listens there.
 	require.NoError(t, server.Create("/services/orders/1", []byte(`{"address":"127.0.0.1","port":1}`)))
 	p := program{log: log.New(&bytes.Buffer{}, "", 0), path: "/services", session: 10 * time.Second, patience: time.Second, every: time.Second}
-	require.ErrorContains(t, p.call(t.Context(), server.Servers(), "orders"), "a request was lost: ")
-	require.Error(t, p.serve(t.Context(), server.Servers(), "others", "1"))
+	require.ErrorContains(t, p.call(ctx, server.Servers(), "orders"), "a request was lost: ")
+	failing := httptest.NewServer(http.NotFoundHandler())
+	defer failing.Close()
+	_, port, err := net.SplitHostPort(failing.Listener.Addr().String())
+	require.NoError(t, err)
+	require.NoError(t, server.Create("/services/stock/1", []byte(`{"address":"127.0.0.1","port":`+port+`}`)))
+	require.ErrorContains(t, p.call(ctx, server.Servers(), "stock"), "a request was lost: 404 Not Found")
+	require.Error(t, p.serve(ctx, server.Servers(), "others", "1"))
 }

@@ -81,6 +81,7 @@ func New(client *framework.Client, path string, opts ...Option) (*Cache, error) 
 
 // run follows one connection after the other until the cache or its client is closed.
 func (c *Cache) run() {
+	defer c.end(errGoexit)
 	pauses := wait.Pauses{First: minFailed, Last: maxFailed}
 	var session any // of the last loop that has loaded all
 	for number := uint32(1); c.ctx.Err() == nil; number++ {
@@ -114,10 +115,16 @@ func (c *Cache) show(now status) {
 // Close ends the cache, and with it all Changes and Sync calls, and waits for its goroutines. The copy stays as it was and can still be
 // read. It may be called any number of times, but not from the function of [WithFilter] or a decoder. It always returns nil.
 func (c *Cache) Close() error {
-	c.now.Set(func(*status) { c.stop(framework.ErrEnded) }) // whoever waits with the channel of Current looks again
+	c.end(framework.ErrEnded)
 	c.wg.Wait()
 	return nil
 }
+
+// end ends the cache. Whoever waits with the channel of Current looks again.
+func (c *Cache) end(cause error) { c.now.Set(func(*status) { c.stop(cause) }) }
+
+// errGoexit is why a cache ends if a function that it calls ends the goroutine, as t.FailNow does. Otherwise everybody would wait for it.
+var errGoexit = fmt.Errorf("%w by a function that ended its goroutine", framework.ErrEnded)
 
 // Err is nil until the cache has ended, and then [framework.ErrEnded], or [framework.ErrClosed] if its client was closed.
 func (c *Cache) Err() error { return context.Cause(c.ctx) }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"runtime"
 	"testing"
 	"testing/synctest"
 
@@ -149,4 +150,26 @@ func TestAPanicOfAFunctionEndsNothingElse(t *testing.T) {
 	for _, what := range []string{"function of OnChange", "decoder", "filter"} {
 		require.Contains(t, log.String(), what+" panicked")
 	}
+}
+
+// TestAFunctionThatEndsItsGoroutineEndsTheCache, as t.FailNow does: nobody waits for it for ever.
+func TestAFunctionThatEndsItsGoroutineEndsTheCache(t *testing.T) {
+	server := zktest.NewServer(t)
+	require.NoError(t, server.Create("/c/a", nil))
+	client := testbed.On(server).Client(t)
+	for name, o := range map[string]cache.Option{
+		"OnChange": cache.OnChange(func(cache.Change) { runtime.Goexit() }),
+		"filter":   cache.WithFilter(func(string) bool { runtime.Goexit(); return true }),
+	} {
+		c := open(t, client, "/c", o)
+		require.ErrorIs(t, c.Sync(testbed.Context(t)), framework.ErrEnded, name)
+		require.ErrorIs(t, c.Err(), framework.ErrEnded, name)
+	}
+	c := load(t, client, "/c")
+	ended := make(chan error, 1)
+	go func() { // ends with the cache at the latest
+		_, err := cache.NewValues(c, func(cache.Node) (int, error) { runtime.Goexit(); return 0, nil })
+		ended <- err
+	}()
+	require.ErrorIs(t, testbed.Receive(t, ended, "the end of NewValues"), framework.ErrEnded)
 }

@@ -31,8 +31,8 @@ func Example() {
 		fmt.Println(err)
 	}
 	// Output:
-	// a third: not free
-	// three of two: too many leases
+	// no third lease is free: true
+	// there are never three: true
 }
 
 func query(ctx context.Context, client *framework.Client) error {
@@ -47,12 +47,10 @@ func query(ctx context.Context, client *framework.Client) error {
 	defer lease.Release()
 
 	return pool.Do(ctx, func(context.Context) error { // another one
-		if _, err := pool.TryAcquire(ctx); err != nil {
-			fmt.Println("a third:", lock.ErrNotAcquired)
-		}
-		if _, err := pool.AcquireN(ctx, 3); err != nil {
-			fmt.Println("three of two:", semaphore.ErrTooMany)
-		}
+		_, err := pool.TryAcquire(ctx)
+		fmt.Println("no third lease is free:", errors.Is(err, lock.ErrNotAcquired))
+		_, err = pool.AcquireN(ctx, 3)
+		fmt.Println("there are never three:", errors.Is(err, semaphore.ErrTooMany))
 		return nil
 	})
 }
@@ -170,8 +168,8 @@ func ExampleSemaphore_AcquireN() {
 	defer leases.Release()
 	fmt.Println("got", len(leases.Holds()))
 	_, err = pool.TryAcquireN(ctx, 3)
-	fmt.Println("three more:", !errors.Is(err, lock.ErrNotAcquired))
+	fmt.Println("three more are not free:", errors.Is(err, lock.ErrNotAcquired))
 	// Output:
 	// got 3
-	// three more: false
+	// three more are not free: true
 }

@@ -8,8 +8,8 @@
 // address.
 //
 // GET / lists all requests. Other requests are answered with a JSON object, and failures with {"error": "..."}
-// and a status of 400 (a bad request), 404 (no such session, node, handle or request) or 409 (the node exists already,
-// the server is closed, or there is no leader).
+// and a status of 400 (a bad request), 403 (a web page), 404 (no such session, node, handle or request) or 409 (the node
+// exists already, the server is closed, or there is no leader).
 package control
 
 import (

@@ -160,7 +160,7 @@ func (e *Ensemble) dial(ctx context.Context, i int) (net.Conn, error) {
 }
 
 // KillSession ends a session of any client on any server: its ephemeral nodes are deleted at once, and its
-// client learns of it when it reconnects. It takes the session over, with the password that servers derive from the
+// client notices when it reconnects. It takes the session over, with the password that servers derive from the
 // id, and closes it. It returns when the session has ended. It is no error if it had ended before.
 func (e *Ensemble) KillSession(ctx context.Context, id int64) error {
 	if id == 0 {
