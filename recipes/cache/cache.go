@@ -62,7 +62,8 @@ type status struct {
 func (s status) up() bool { return s.loop != nil && !wait.Closed(s.loop.link.Down()) }
 
 // New makes a cache of the tree at path and begins to load it. It does not wait: see [Cache.Sync]. Whoever makes a cache must [Cache.Close]
-// it. It also ends with its client. Errors are [framework.ErrBadArgument] and [framework.ErrBadPath].
+// it. It also ends with its client, and if a function that was given to it ends the goroutine that calls it, as t.FailNow does. Errors are
+// [framework.ErrBadArgument] and [framework.ErrBadPath].
 func New(client *framework.Client, path string, opts ...Option) (*Cache, error) {
 	c := &Cache{cfg: config{depth: anyLevel}, nodes: store[value]{path: path}}
 	err := cmp.Or(framework.ValidatePath(path), opt.Apply(&c.cfg, opts))
@@ -81,7 +82,7 @@ func New(client *framework.Client, path string, opts ...Option) (*Cache, error) 
 
 // run follows one connection after the other until the cache or its client is closed.
 func (c *Cache) run() {
-	defer c.end(errGoexit)
+	defer c.end() // if a function that it calls has ended the goroutine
 	pauses := wait.Pauses{First: minFailed, Last: maxFailed}
 	var session any // of the last loop that has loaded all
 	for number := uint32(1); c.ctx.Err() == nil; number++ {
@@ -102,29 +103,27 @@ func (c *Cache) run() {
 	}
 }
 
-// show notes how the cache follows the ensemble.
+// show notes how the cache follows the ensemble, if that has changed. The cache's goroutine calls it.
 func (c *Cache) show(now status) {
-	c.now.Set(func(s *status) {
-		if now.since = s.since; now.loaded != s.loaded {
-			now.since = time.Now()
-		}
-		*s = now
-	})
+	was, _ := c.now.Get()
+	if now.since = was.since; now.loaded != was.loaded {
+		now.since = time.Now()
+	}
+	if now.loop == nil || now != was {
+		c.now.Set(func(s *status) { *s = now })
+	}
 }
 
 // Close ends the cache, and with it all Changes and Sync calls, and waits for its goroutines. The copy stays as it was and can still be
 // read. It may be called any number of times, but not from the function of [WithFilter] or a decoder. It always returns nil.
 func (c *Cache) Close() error {
-	c.end(framework.ErrEnded)
+	c.end()
 	c.wg.Wait()
 	return nil
 }
 
-// end ends the cache. Whoever waits with the channel of Current looks again.
-func (c *Cache) end(cause error) { c.now.Set(func(*status) { c.stop(cause) }) }
-
-// errGoexit is why a cache ends if a function that it calls ends the goroutine, as t.FailNow does. Otherwise everybody would wait for it.
-var errGoexit = fmt.Errorf("%w by a function that ended its goroutine", framework.ErrEnded)
+// end ends the cache, unless it has ended. Whoever waits with the channel of Current looks again.
+func (c *Cache) end() { c.now.Set(func(*status) { c.stop(framework.ErrEnded) }) }
 
 // Err is nil until the cache has ended, and then [framework.ErrEnded], or [framework.ErrClosed] if its client was closed.
 func (c *Cache) Err() error { return context.Cause(c.ctx) }

@@ -65,8 +65,7 @@ func changes[V, C any](ctx context.Context, c *Cache, s *store[V], change func(*
 				return
 			}
 		}
-		var none C
-		yield(none, follow.OpError("changes", c.Path(), c.ended(ctx)))
+		yield(*new(C), follow.OpError("changes", c.Path(), c.ended(ctx)))
 	}
 }
 

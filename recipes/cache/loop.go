@@ -30,7 +30,6 @@ type loop struct {
 
 	reported           atomic.Int64 // events of the watch
 	taken              int64        // of these, by functions of the inbox
-	shown              status       // last
 	newSession, loaded bool         // until the load has ended, and since
 	rootErr            error        // why the root cannot be read
 }
@@ -87,7 +86,6 @@ func (l *loop) run() error {
 	if err := engine.Ask(l.c.ctx, l.link.CatchUp); err != nil {
 		return err
 	}
-	l.c.show(status{loop: l})
 	l.byPath, l.groups = make(map[string]*mark), []*group{{}}
 	l.mark(l.c.Path(), l.open())
 	l.closeGroup(make(chan error, 1))
@@ -141,11 +139,7 @@ func (l *loop) report() {
 		l.c.counts.resyncs.Add(1)
 		l.c.nodes.endLoad()
 	}
-	now := status{loop: l, loaded: l.loaded, current: l.loaded && !slices.ContainsFunc(l.groups, unread), taken: l.taken}
-	if now != l.shown {
-		l.shown = now
-		l.c.show(now)
-	}
+	l.c.show(status{loop: l, loaded: l.loaded, current: l.loaded && !slices.ContainsFunc(l.groups, unread), taken: l.taken})
 	for len(l.groups) > 1 && !unread(l.groups[0]) {
 		l.groups[0].done <- l.rootErr
 		l.groups = l.groups[1:]

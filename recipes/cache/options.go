@@ -32,7 +32,6 @@ func WithoutData() Option { return opt.Set(func(c *config) { c.withoutData = tru
 // OnChange calls f with each change of the copy, in order, after it was made: all that [Cache.Changes] reports, but one after the
 // other, nothing merged, and without [Loaded]. When [Cache.Sync] returns, f has returned for all that Sync has waited for. f is called
 // by the goroutine that follows the tree, not under a lock. It should return soon, and must not close the cache. A panic is logged.
-// If f ends the goroutine, as t.FailNow does, the cache ends.
 //
 // With [WithoutData], New has the data that were read. They are dropped when f has returned, to save memory.
 func OnChange(f func(Change)) Option {

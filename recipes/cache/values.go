@@ -34,11 +34,8 @@ type Value[T any] struct {
 func (v *Value[T]) node(string) Node { return v.Node }
 
 // NewValues makes values of what a cache holds, and returns when that is decoded. decode is called with each version, unless a newer one
-// replaces it before, on one goroutine, and not under a lock. It must neither change the node's data nor close the cache; a panic is an
-// error. If decode ends the goroutine, as t.FailNow does, the cache ends.
-//
-// The error is [framework.ErrBadArgument] for a nil argument and for a cache [WithoutData], or that of [Cache.Err]. Values ends with its
-// cache.
+// replaces it before, on one goroutine, and not under a lock. It must neither change the node's data nor close the cache; a panic is an error. The error is
+// [framework.ErrBadArgument] for a nil argument and for a cache [WithoutData], or that of [Cache.Err]. Values ends with its cache.
 func NewValues[T any](c *Cache, decode func(n Node) (T, error)) (*Values[T], error) {
 	if c == nil || decode == nil || c.cfg.withoutData {
 		return nil, follow.OpError("values", "", fmt.Errorf("%w: no cache, no decoder, or a cache without data", framework.ErrBadArgument))
@@ -67,7 +64,7 @@ func JSON[T any](n Node) (v T, err error) {
 
 // run decodes what changes until the cache ends.
 func (v *Values[T]) run() {
-	defer v.cache.end(errGoexit)
+	defer v.cache.end()
 	for i := range v.cache.nodes.items(v.source, v.cache.ctx, v.cache.ctx) {
 		switch {
 		case i.taken != nil:
