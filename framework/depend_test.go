@@ -91,3 +91,33 @@ func TestASyncConfirmsTheSession(t *testing.T) {
 		require.NoError(t, err)
 	})
 }
+
+// TestASyncOfAnIdleSessionDoesNotPause: two writes, one behind the other, confirm it.
+func TestASyncOfAnIdleSessionDoesNotPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, client := virtual(t)
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Hour) // virtual time
+		began := time.Now()
+		require.NoError(t, client.Sync(t.Context()))
+		require.Zero(t, time.Since(began))
+		_, err = session.Depend(connstate.Session, func(error) {})
+		require.NoError(t, err)
+	})
+}
+
+// TestASyncEndsIfNobodyCanDependOnTheSession, since answers take too long.
+func TestASyncEndsIfNobodyCanDependOnTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(4500*time.Millisecond))
+		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(server.DialContext), framework.WithSessionTimeout(10*time.Second))
+		require.NoError(t, err)
+		defer client.Close()
+		require.NoError(t, client.WaitConnected(t.Context()))
+		time.Sleep(time.Minute) // virtual time
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, client.Sync(ctx))
+	})
+}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -154,9 +155,12 @@ func TestAWatchFunctionThatEndsItsGoroutine(t *testing.T) {
 		require.NoError(t, err)
 		w, err := client.AddWatch(t.Context(), "/a", framework.WatchPersistent, func(zk.Event) { runtime.Goexit() })
 		require.NoError(t, err)
+		began := time.Now()
+		require.NoError(t, server.Create("/a", nil))
+		<-w.Done()
+		require.Zero(t, time.Since(began), "at once, and not when the server seems to be silent")
 		_, err = client.CreateOrSet(t.Context(), "/a", nil)
 		require.NoError(t, err)
-		<-w.Done()
 		require.ErrorIs(t, w.Err(), zk.ErrConnectionClosed)
 		require.NoError(t, client.Close())
 	})

@@ -17,6 +17,12 @@ var lockBugs = []mutation{
 		worlds: all, seed: 2,
 	},
 	{
+		name:  "a requeue of a lost hold deletes the node of others that re-entered",
+		file:  "recipes/internal/queue/hold.go",
+		edits: []edit{{old: "err == nil && d.last {", new: "err == nil {"}},
+		pkg:   "recipes/internal/queue", test: "TestRequeueOfALostHoldLeavesTheNodeToOthers",
+	},
+	{
 		name:  "the node of a lost session is deleted while the work may still run",
 		file:  "recipes/internal/queue/hold.go",
 		edits: []edit{{old: "case unused, errors.Is(cause, ErrMaxHold)", new: "case unused, errors.Is(cause, ErrMaxHold), errors.Is(cause, framework.ErrSessionLost)"}},

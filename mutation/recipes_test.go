@@ -58,6 +58,18 @@ var recipeBugs = []mutation{
 		pkg:   "recipes/barrier", test: "TestAReadyThatIsCarriedOutLateLetsNobodyPass",
 	},
 	{
+		name:  "a member of a double barrier passes by a ready that others have left behind",
+		file:  "recipes/barrier/double.go",
+		edits: []edit{{old: "slices.Equal(names, []string{ready})", new: "slices.Equal(names, nil)"}},
+		pkg:   "recipes/barrier", test: "TestAReadyThatNobodyIsInsideOfLetsNobodyPass",
+	},
+	{
+		name:  "a member of a double barrier that comes again deletes the ready of its own round",
+		file:  "recipes/barrier/double.go",
+		edits: []edit{{old: "if a.entry == nil { // later", new: "if a != nil { // later"}},
+		pkg:   "recipes/barrier", test: "TestAMemberThatComesAgainPassesIfTheOthersHaveCrashed",
+	},
+	{
 		name:   "a double barrier opens with one too few",
 		file:   "recipes/barrier/double.go",
 		edits:  []edit{{old: "len(members(names)) >= a.n {", new: "len(members(names)) >= a.n-1 {"}},

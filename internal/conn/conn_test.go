@@ -229,7 +229,7 @@ func TestPingsMayBeAnsweredEarly(t *testing.T) {
 // Keeper that has too little memory for a write, or has lost its leader.
 func TestARefusalMayComeEarly(t *testing.T) {
 	for code, zxid := range map[proto.Code]int64{
-		proto.Unimplemented: -1, proto.NoAuth: 0, proto.OutOfMemory: 0, proto.ConnectionLoss: 0, proto.OperationTimeout: 0,
+		proto.Unimplemented: -1, proto.NoAuth: 0, proto.InvalidACL: 0, proto.OutOfMemory: 0, proto.ConnectionLoss: 0, proto.OperationTimeout: 0,
 	} {
 		c, p := open(t, 10*time.Second, Handlers{})
 		var numbers []int32
@@ -246,10 +246,28 @@ func TestARefusalMayComeEarly(t *testing.T) {
 		require.NoError(t, <-answers[0])
 		p.reply(numbers[2], proto.OK)
 		require.NoError(t, <-answers[2])
+		c.mu.Lock()
+		unanswered := c.unanswered
+		c.mu.Unlock()
+		require.Zero(t, unanswered)
 		p.say(frame(&proto.ReplyHeader{Xid: numbers[2], Zxid: zxid, Code: code}))
 		<-c.Done()
 		require.ErrorIs(t, c.Err(), ErrOutOfOrder)
 	}
+}
+
+// TestARefusalWithATransactionDoesNotComeEarly: it has its place in the order, so an answer is missing.
+func TestARefusalWithATransactionDoesNotComeEarly(t *testing.T) {
+	c, p := open(t, 10*time.Second, Handlers{})
+	r, _ := deletion()
+	c.Send(r)
+	p.next()
+	r, answer := deletion()
+	c.Send(r)
+	h, _ := p.next()
+	p.say(frame(&proto.ReplyHeader{Xid: h.Xid, Zxid: 1, Code: proto.NoAuth}))
+	require.ErrorIs(t, <-answer, zk.ErrConnectionClosed)
+	require.ErrorIs(t, c.Err(), ErrOutOfOrder)
 }
 
 func TestCredentialsMayBeAnsweredEarlyAndAreNotifiedOfTheEnd(t *testing.T) {

@@ -2,6 +2,7 @@ package conn
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,14 +89,11 @@ type Grant struct {
 func Open(ctx context.Context, nc net.Conn, hello Hello) (*Conn, error) {
 	c := &Conn{
 		nc:      nc,
-		numbers: hello.Numbers,
+		numbers: cmp.Or(hello.Numbers, &Numbers{}),
 		heard:   stamped{Reader: nc, base: time.Now()},
 		roomy:   isSocket(nc),
 		down:    make(chan struct{}),
 		done:    make(chan struct{}),
-	}
-	if c.numbers == nil {
-		c.numbers = &Numbers{}
 	}
 	c.nudges.timer = time.NewTimer(time.Hour)
 	c.nudges.timer.Stop()

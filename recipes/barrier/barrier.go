@@ -19,7 +19,8 @@
 //
 // A process that has crashed counts until the servers end its session. On a ClickHouse Keeper, which keeps the old session beside
 // the new one, the same goes for a create that an old connection has sent, and that is carried out after the deletion. If all members
-// of a Double crash while they are inside, ready stays, and the next Enter passes: use a new path for each run.
+// of a Double crash while they are inside, or give up while ready is being created, ready stays. The next Enter deletes it, but one
+// of Java's passes by it: if there are any, use a new path for each run.
 package barrier
 
 import (

@@ -115,6 +115,11 @@ func (a *arrival) advance(in context.Context, l engine.Link) (<-chan struct{}, e
 
 // come creates the member's node in session s. came is false if it has to be called again.
 func (a *arrival) come(in context.Context, s *framework.Session) (came bool, err error) {
+	if a.entry == nil { // later it may be there for us
+		if err := a.clear(in); err != nil {
+			return false, err
+		}
+	}
 	_, err = a.client.Create(in, a.member, nil, framework.As(framework.Ephemeral), framework.ContainerParents())
 	if errors.Is(err, zk.ErrNodeExists) {
 		// It is ours: of a try whose reply was lost, or of an earlier session.
@@ -139,6 +144,18 @@ func (a *arrival) come(in context.Context, s *framework.Session) (came bool, err
 	}
 	a.entry, a.watch = &Entry{double: a.Double, member: a.member, session: s, ctx: ctx, cancel: cancel, stop: stop}, nil
 	return true, nil
+}
+
+// clear deletes a ready that has no members: they have crashed inside, or had given up when it was created.
+func (a *arrival) clear(in context.Context) error {
+	names, _, err := a.client.Children(in, a.path)
+	if err == nil && slices.Equal(names, []string{ready}) {
+		_, err = a.client.DeleteIfExists(in, framework.Join(a.path, ready), -1)
+	}
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	return err
 }
 
 // members are the names of members, sorted.

@@ -402,3 +402,85 @@ func TestAMemberThatSomebodyDeletesComesAgain(t *testing.T) {
 		leave(t, entered.entry)
 	})
 }
+
+// TestAReadyThatNobodyIsInsideOfLetsNobodyPass has a server that stands still with the create of ready in its hands, until both members
+// have given up.
+func TestAReadyThatNobodyIsInsideOfLetsNobodyPass(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		gate := server.Block(zktest.OnOp(zktest.OpMulti), zktest.OnPath("/d/ready"))
+		short, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		one := entering(short, newDouble(t, client(), "/d", 2))
+		time.Sleep(time.Second) // virtual time
+		two := entering(short, newDouble(t, client(), "/d", 2))
+		testbed.Receive(t, gate.Arrived(), "the create of ready")
+		require.ErrorIs(t, (<-one).err, context.DeadlineExceeded)
+		require.ErrorIs(t, (<-two).err, context.DeadlineExceeded)
+		gate.Open()
+		require.Equal(t, []string{"ready"}, left(t, server, "/d"))
+		short, cancel = context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err := newDouble(t, client(), "/d", 2).Enter(short)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Empty(t, left(t, server, "/d"))
+	})
+}
+
+// TestAServerThatIsBehindHasNoReadyDeleted has a member come to a server that does not know yet that others are inside.
+func TestAServerThatIsBehindHasNoReadyDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
+		leader, err := cluster.WaitLeader(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, leader.Create("/d", nil))
+		require.NoError(t, leader.Create("/d/ready", nil))
+		time.Sleep(time.Second) // virtual time
+		client := func(server *zktest.Server) *framework.Client {
+			c, err := framework.New([]string{server.Addr()}, framework.WithDialer(cluster.DialContext))
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = c.Close() })
+			require.NoError(t, c.Sync(t.Context()))
+			return c
+		}
+		follower := cluster.Members()[0]
+		if follower == leader {
+			follower = cluster.Members()[1]
+		}
+		late, others := client(follower), client(leader)
+		require.NoError(t, cluster.Lag(follower, time.Second))
+		one := entering(t.Context(), newDouble(t, others, "/d", 2))
+		two, err := newDouble(t, others, "/d", 2).Enter(t.Context())
+		require.NoError(t, err)
+		first := <-one
+		require.NoError(t, first.err)
+		third := entering(t.Context(), newDouble(t, late, "/d", 2))
+		for range 40 {
+			time.Sleep(100 * time.Millisecond) // virtual time
+			require.True(t, leader.Exists("/d/ready"))
+		}
+		came := <-third
+		require.NoError(t, came.err)
+		leave(t, first.entry, two, came.entry)
+	})
+}
+
+// TestAMemberThatComesAgainPassesIfTheOthersHaveCrashed has all members lose their sessions when they are complete, and one of them wait
+// at that moment.
+func TestAMemberThatComesAgainPassesIfTheOthersHaveCrashed(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		c, crashed := client(), client()
+		session, err := c.Session(t.Context())
+		require.NoError(t, err)
+		one := entering(testbed.Context(t), newDouble(t, c, "/d", 2))
+		time.Sleep(time.Second) // virtual time
+		server.Freeze(session.ID())
+		_, err = newDouble(t, crashed, "/d", 2).Enter(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, crashed.Close())
+		require.NoError(t, server.ExpireSession(session.ID()))
+		entered := testbed.Receive(t, one, "the member")
+		require.NoError(t, entered.err)
+		leave(t, entered.entry)
+		require.Empty(t, left(t, server, "/d"))
+	})
+}

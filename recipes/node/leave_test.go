@@ -173,3 +173,22 @@ func TestAKeepThatWaitsHasThePath(t *testing.T) {
 		require.NoError(t, n.Close())
 	})
 }
+
+// TestCloseDeletesANodeThatSomebodyWritesTo while the delete, which names the version, is under way.
+func TestCloseDeletesANodeThatSomebodyWritesTo(t *testing.T) {
+	for name, opts := range map[string][]node.Option{"ephemeral": nil, "persistent": {node.AsPersistent()}} {
+		t.Run(name, func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+				n := keep(t, client(), "/group/a", "a", opts...)
+				gate := server.Block(zktest.OnOp(zktest.OpDelete))
+				closed := make(chan error, 1)
+				go func() { closed <- n.Close() }()
+				testbed.Receive(t, gate.Arrived(), "the delete")
+				require.NoError(t, server.Set("/group/a", []byte("by hand")))
+				gate.Open()
+				require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
+				require.False(t, server.Exists("/group/a"))
+			})
+		})
+	}
+}

@@ -182,6 +182,7 @@ func persistentOutlives(t *testing.T, bed *testbed.Bed) { // CUR-NOD-05
 	require.NoError(t, client.Close())
 	require.Equal(t, "a", data(t, other, path))
 	require.ErrorIs(t, n.Close(), framework.ErrClosed, "it was not deleted")
+	require.ErrorIs(t, n.Err(), framework.ErrClosed, "the first reason stays")
 	// The next life takes it over.
 	keep(t, other, path, "b", node.AsPersistent())
 	require.Equal(t, "b", data(t, other, path))

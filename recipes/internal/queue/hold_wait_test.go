@@ -65,3 +65,22 @@ func TestRequeueWithALocalHandOffEndsWithItsContext(t *testing.T) {
 		length(t, server, q, 0)
 	})
 }
+
+// TestRequeueOfALostHoldLeavesTheNodeToOthers has a holder that re-entered requeue after a loss of the connection, while its other hold is
+// not released: its work may go on.
+func TestRequeueOfALostHoldLeavesTheNodeToOthers(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		q := newQueue(t, client(), "/lock")
+		outer := acquire(t, q)
+		inner, err := q.Acquire(outer.Context())
+		require.NoError(t, err)
+		server.CutConnections()
+		testbed.Receive(t, outer.Done(), "word of the loss")
+		_, err = outer.Requeue(t.Context())
+		require.ErrorIs(t, err, framework.ErrSuspended)
+		time.Sleep(time.Minute) // virtual time
+		length(t, server, q, 1)
+		require.NoError(t, inner.Release())
+		length(t, server, q, 0)
+	})
+}

@@ -69,7 +69,7 @@ func (w *waiter) hold(ctx context.Context, wait bool) (*Hold, error) {
 		}
 		if errors.Is(err, framework.ErrSessionLost) && w.session.Err() == nil {
 			// It may live: no write was committed for long. One shows that it does.
-			err = w.queue.client.Sync(framework.InSession(ctx, w.session))
+			err = w.queue.client.Sync(ctx)
 		}
 		if err != nil {
 			return nil, err

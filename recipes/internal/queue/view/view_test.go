@@ -6,7 +6,10 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/zktest"
 )
 
 // newView is a view of /lock that can be asked. Its first list has the children called listed, with the numbers from 0 on.
@@ -72,6 +75,20 @@ func TestAViewIsNotAskedAfterItsConnection(t *testing.T) {
 	_, ok, _ = v.Names(byName{})
 	require.False(t, ok)
 	require.False(t, v.Admit(&member{name: "a-0000000000"}))
+}
+
+// TestAViewKnowsItsConnection, so that it is not asked after it.
+func TestAViewKnowsItsConnection(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		c := client()
+		session, err := c.Session(t.Context())
+		require.NoError(t, err)
+		v := Of(c).Get(c, session, "/lock", true, 0)
+		require.NoError(t, v.Await(t.Context()))
+		require.False(t, wait.Closed(v.down))
+		server.CutConnections()
+		testbed.Receive(t, v.down, "the end of the connection")
+	})
 }
 
 // member is a node of ours that counts what it is notified of.
