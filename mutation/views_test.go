@@ -16,6 +16,12 @@ var viewBugs = []mutation{
 		pkg:   "recipes/internal/queue", test: "TestTheNextWhoseNodeIsDeletedQueuesAgain",
 	},
 	{
+		name:  "a waiter whose own node is missing goes on to wait",
+		file:  "recipes/internal/queue/waiter.go",
+		edits: []edit{{old: "case errors.Is(errs[i], zk.ErrNoNode) && name == w.Name():", new: "case false:"}},
+		pkg:   "recipes/internal/queue", test: "TestAWaiterWhoseNodeIsDeletedBeforeItIsWatchedQueuesAgain",
+	},
+	{
 		name:  "a writer waits for the only one ahead, which may become a reader",
 		file:  "recipes/internal/queue/waiter.go",
 		edits: []edit{{old: "return standard && len(names) == 1", new: "_ = standard\n\treturn len(names) == 1"}},

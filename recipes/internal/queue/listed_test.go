@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -226,6 +227,36 @@ func TestAWaiterWhoseNodeIsDeletedQueuesAgainAtOnce(t *testing.T) {
 		require.NoError(t, got.err)
 		require.NoError(t, got.hold.Release())
 	})
+}
+
+// TestAWaiterWhoseNodeIsDeletedBeforeItIsWatchedQueuesAgain, with one ahead and with several.
+func TestAWaiterWhoseNodeIsDeletedBeforeItIsWatchedQueuesAgain(t *testing.T) {
+	for _, ahead := range []int{1, 2, many} {
+		t.Run(strconv.Itoa(ahead), func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+				q, others := newQueue(t, client(), "/lock"), client()
+				nodes := queueOf(t, others, ahead)
+				gate := server.Block(zktest.OnOp(zktest.OpGetData))
+				mine := acquiring(t, t.Context(), q, server, ahead+1)
+				<-gate.Arrived()
+				children, err := server.Children("/lock")
+				require.NoError(t, err)
+				for _, name := range children {
+					if node := "/lock/" + name; !slices.Contains(nodes, node) {
+						require.NoError(t, server.Delete(node))
+					}
+				}
+				gate.Open()
+				length(t, server, q, ahead+1)
+				time.Sleep(time.Minute) // virtual time, in which it must not hold
+				require.Empty(t, mine, "others are ahead")
+				release(t, others, nodes...)
+				got := testbed.Receive(t, mine, "the lock")
+				require.NoError(t, got.err)
+				require.NoError(t, got.hold.Release())
+			})
+		})
+	}
 }
 
 // TestTheNextIsNotWokenForGood: somebody writes to its node, or the connection is lost, while it waits.
