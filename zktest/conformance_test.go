@@ -91,6 +91,7 @@ func conform(t *testing.T, s system) {
 		{"a session that has moved can be closed over its old connection", movedSessionCanBeClosed},
 		{"a session survives the loss of the leader", sessionSurvives},
 		{"what was answered survives the loss of the leader", answeredSurvives},
+		{"the configuration of several servers has the version -1", configurationHasNoVersion},
 	} {
 		t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) {
 			s.root = fmt.Sprintf("/conformance-%d", i)
@@ -407,4 +408,13 @@ func answeredSurvives(t *testing.T, s system) {
 	for _, path := range paths {
 		require.Equal(t, "", get(t, again, path))
 	}
+}
+
+// configurationHasNoVersion: the version of a configuration is in its text.
+func configurationHasNoVersion(t *testing.T, s system) {
+	want := int32(-1)
+	if len(s.servers) == 1 {
+		want = 0 // nobody has written one
+	}
+	require.Equal(t, want, versionOf(look(t, s.client(t, 0), opGetData, *new(buffer).text("/zookeeper/config").bool(false))))
 }
