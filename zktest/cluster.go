@@ -136,7 +136,11 @@ func StartCluster(n int, opts ...Option) (*Cluster, error) {
 	c.mu.Lock()
 	for _, m := range c.members {
 		if path, text := c.voters.config(cfg, 0); path != "" {
-			m.tree.nodes[path].data = []byte(text)
+			n := m.tree.nodes[path]
+			n.data = []byte(text)
+			if cfg.keeper == 0 {
+				n.stat.Version = configVersion
+			}
 		}
 	}
 	c.decide()

@@ -175,8 +175,14 @@ func (x *txn) setConfig(v voters) proto.Code {
 		return proto.OK
 	}
 	_, code := x.setData(path, []byte(text), -1, everyRight)
+	if code == proto.OK && x.tree.cfg.keeper == 0 {
+		x.tree.nodes[path].stat.Version = configVersion
+	}
 	return code
 }
+
+// configVersion is the version in the stat of ZooKeeper's configuration, whichever it is: its text has the one that counts.
+const configVersion = -1
 
 // config is a configuration as clients read it, and where they do; there is none on an old Keeper.
 func (v voters) config(cfg config, version int64) (path, text string) {

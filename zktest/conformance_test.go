@@ -14,6 +14,7 @@ import (
 
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/internal/testbed/ensemble"
+	"github.com/gocurator/curator/internal/testlevel"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -91,6 +92,9 @@ func conform(t *testing.T, s system) {
 		{"a session that has moved can be closed over its old connection", movedSessionCanBeClosed},
 		{"a session survives the loss of the leader", sessionSurvives},
 		{"what was answered survives the loss of the leader", answeredSurvives},
+		{"the configuration of several servers has the version -1", configurationHasNoVersion},
+		{"credentials do not keep a session", credentialsKeepNoSession},
+		{"the next leader gives a session the timeout with which it began", nextLeaderGivesTheFirstTimeout},
 	} {
 		t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) {
 			s.root = fmt.Sprintf("/conformance-%d", i)
@@ -113,6 +117,12 @@ func (s system) client(t *testing.T, server int) *rawClient { return s.resume(t,
 // that is behind what old has seen turns it away.
 func (s system) resume(t *testing.T, server int, old *rawClient) *rawClient {
 	t.Helper()
+	return s.ask(t, server, old, 20*time.Second)
+}
+
+// ask is the same for a timeout.
+func (s system) ask(t *testing.T, server int, old *rawClient, timeout time.Duration) *rawClient {
+	t.Helper()
 	var err error
 	for end := time.Now().Add(conformanceTimeout); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // no server says when it lets a client in
 		var conn net.Conn
@@ -120,7 +130,7 @@ func (s system) resume(t *testing.T, server int, old *rawClient) *rawClient {
 			continue
 		}
 		var c *rawClient
-		if c, err = dialRaw(conn, old, 20*time.Second); err == nil {
+		if c, err = dialRaw(conn, old, timeout); err == nil {
 			t.Cleanup(func() { conn.Close() })
 			return c
 		}
@@ -407,4 +417,46 @@ func answeredSurvives(t *testing.T, s system) {
 	for _, path := range paths {
 		require.Equal(t, "", get(t, again, path))
 	}
+}
+
+// configurationHasNoVersion: the version of a configuration is in its text.
+func configurationHasNoVersion(t *testing.T, s system) {
+	want := int32(-1)
+	if len(s.servers) == 1 {
+		want = 0 // nobody has written one
+	}
+	require.Equal(t, want, versionOf(look(t, s.client(t, 0), opGetData, *new(buffer).text("/zookeeper/config").bool(false))))
+}
+
+func credentialsKeepNoSession(t *testing.T, s system) {
+	testlevel.Need(t, testlevel.Nightly) // a real session takes its time
+	for server := range s.servers {
+		c := s.ask(t, server, nil, 4*time.Second)
+		require.Eventually(t, func() bool {
+			_, err := c.call(opAuth, *new(buffer).int(0).text("digest").bytes([]byte("user:password")))
+			return err != nil
+		}, 15*time.Second, 500*time.Millisecond, "the session goes on")
+	}
+}
+
+// nextLeaderGivesTheFirstTimeout: who resumes a session may be given a longer timeout, but only the leader of that time knows it.
+func nextLeaderGivesTheFirstTimeout(t *testing.T, s system) {
+	if len(s.servers) == 1 {
+		return // there is no next leader
+	}
+	testlevel.Need(t, testlevel.Nightly) // a real session takes its time
+	first := s.ask(t, 0, nil, 4*time.Second)
+	path := mustCreate(t, first, s.root+"/owned", 1)
+	longer := s.ask(t, 1, first, 30*time.Second)
+	require.Equal(t, first.id, longer.id)
+	require.EqualValues(t, 30_000, longer.timeout)
+	set(t, longer, path, "x")
+	require.NoError(t, longer.conn.Close())
+	back := s.loseLeader(t)
+	defer back()
+	observer := s.anywhere(t, nil)
+	require.Eventually(t, func() bool {
+		s.sync(t, observer)
+		return get(t, observer, path) == "no node"
+	}, 15*time.Second, 100*time.Millisecond, "after the first timeout, in ticks")
 }

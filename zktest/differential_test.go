@@ -174,8 +174,12 @@ func (d drawing) step() step {
 
 func (d drawing) path() string {
 	if d.oneIn(30, "odd path") {
-		return pick(d, "path", "", "a", "/", "//", d.root+"/", d.root+"//x", d.root+"/.", d.root+"/../x", d.root+"/\x01", d.root+"/\x00x",
-			d.root+"/\u00e9", d.root+"/\u0085", d.root+"/\ue000", "/zookeeper", "/zookeeper/quota", "/zookeeper/config", "/zookeeper/x")
+		odd := []string{"", "a", "/", "//", d.root + "/", d.root + "//x", d.root + "/.", d.root + "/../x", d.root + "/\x01", d.root + "/\x00x",
+			d.root + "/\u00e9", d.root + "/\u0085", d.root + "/\ue000", "/zookeeper", "/zookeeper/quota", "/zookeeper/x"}
+		if !d.tame {
+			odd = append(odd, "/zookeeper/config") // that of an ensemble names its servers
+		}
+		return pick(d, "path", odd...)
 	}
 	return d.root + pick(d, "path", "", "/a", "/b", "/a/b", "/a/c", "/a/b/c", "/e", "/q-", "/q-0000000001", "/t", "/k")
 }

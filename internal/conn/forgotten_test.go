@@ -3,7 +3,12 @@ package conn
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"io"
+	"math"
 	"net"
+	"regexp"
+	"strconv"
 	"testing"
 	"time"
 
@@ -16,7 +21,8 @@ import (
 
 // TestAServerThatRunsAloneForgetsASession ends a session over one connection, when it has just come back over another one. The requests of
 // a busy client before and behind that let the server take in what the second connection sends, and forget the session before it
-// comes to that. Then ZooKeeper 3.8.0 and 3.9.6 answer with the code -12, or with that of an expired session, or not at all.
+// comes to that. Then ZooKeeper 3.8.0 and 3.9.6 answer with the code -12, or with that of an expired session, or not at all. The server must
+// have read the end of the session before the other connection comes, for which it closes the first one.
 func TestAServerThatRunsAloneForgetsASession(t *testing.T) {
 	e := ensemble.Start(t, ensemble.WithServers(1))
 	open := func(hello Hello) (*Conn, *bytes.Buffer, error) {
@@ -54,9 +60,11 @@ func TestAServerThatRunsAloneForgetsASession(t *testing.T) {
 	forgotten := func() (unknown bool) {
 		first, _, err := open(Hello{})
 		require.NoError(t, err)
+		n := received(t, e.Servers()[0], busy)
 		keepBusy()
-		time.Sleep(15 * time.Millisecond) // a real server does not say when it has taken requests in
+		await(t, e.Servers()[0], busy, n+6)
 		send(first, proto.OpCloseSession, Begin(0))
+		await(t, e.Servers()[0], first, 2) // with the connect request
 		done := keepBusy()
 		second, said, err := open(Hello{Session: first.Grant.Session, Password: first.Grant.Password})
 		if err == nil {
@@ -89,4 +97,29 @@ func (r *recorded) Read(p []byte) (int, error) {
 	n, err := r.Conn.Read(p)
 	r.said.Write(p[:n])
 	return n, err
+}
+
+// await waits until a server has read n packets of a connection, or has closed it.
+func await(t *testing.T, server string, c *Conn, n int) {
+	t.Helper()
+	require.Eventually(t, func() bool { return received(t, server, c) >= n }, 30*time.Second, time.Millisecond)
+}
+
+// received returns how many packets a server has read of a connection; of one that it has closed, more than any.
+func received(t *testing.T, server string, c *Conn) int {
+	t.Helper()
+	nc, err := net.Dial("tcp", server)
+	require.NoError(t, err)
+	defer nc.Close()
+	_, err = io.WriteString(nc, "cons")
+	require.NoError(t, err)
+	text, err := io.ReadAll(nc)
+	require.NoError(t, err)
+	line := regexp.MustCompile(fmt.Sprintf(`recved=(\d+),.*sid=%#x,`, uint64(c.Grant.Session))).FindSubmatch(text)
+	if line == nil {
+		return math.MaxInt
+	}
+	n, err := strconv.Atoi(string(line[1]))
+	require.NoError(t, err)
+	return n
 }
