@@ -98,6 +98,29 @@ func (w *world) replaceMember(f fault) bool {
 	return err == nil
 }
 
+// stop stops a member. A ClickHouse Keeper that is stopped in the normal way asks for the end of its clients' sessions: here of those clients
+// that have noticed the end of their connections, since the others cannot know.
+func (w *world) stop(member *zktest.Server) {
+	if w.ClickHouse == 0 {
+		member.Stop()
+		return
+	}
+	sessions := make([]int64, len(w.clients)) // 0: not of this member
+	for i, u := range w.clients {
+		if id := u.session(); slices.ContainsFunc(member.Sessions(), func(s zktest.Session) bool { return s.ID == id && s.Connected }) {
+			sessions[i] = id
+		}
+	}
+	member.Stop()
+	time.AfterFunc(50*time.Millisecond, func() {
+		for i, u := range w.clients {
+			if !u.client.State().IsConnected() {
+				_ = w.cluster.ExpireSession(sessions[i]) // if there is no leader it ends by itself
+			}
+		}
+	})
+}
+
 // fault makes one and returns what ends it, or nil. done says whether there was anything to hit.
 func (w *world) fault(f fault) (heal func(), done bool) {
 	members := w.cluster.Members()
@@ -112,7 +135,7 @@ func (w *world) fault(f fault) (heal func(), done bool) {
 		member.Pause()
 		return member.Resume, true
 	case stopMember:
-		member.Stop()
+		w.stop(member)
 		return func() { w.check(member.Restart()) }, true
 	case cutOffMember:
 		w.check(w.cluster.Partition(member))

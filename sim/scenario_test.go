@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gocurator/curator/zktest"
 )
 
 // scenario is what a seed stands for.
@@ -25,9 +27,10 @@ type scenario struct {
 	Watchers      []watcherPlan
 	Writers       int // of the tree that a cache follows
 	Keepers       []keeperPlan
-	Extra         string // a recipe that some use beside the contenders; empty: none
-	Replacing     bool   // members are replaced, and all clients follow the configuration
-	ACL           string // scheme of the ACL of all nodes: only clients with credentials have rights; empty: everybody has
+	Extra         string           // a recipe that some use beside the contenders; empty: none
+	Replacing     bool             // members are replaced, and all clients follow the configuration
+	ClickHouse    zktest.KeeperAge // the members are Keepers; 0: ZooKeepers
+	ACL           string           // scheme of the ACL of all nodes: only clients with credentials have rights; empty: everybody has
 	Faults        []fault
 }
 
@@ -217,6 +220,7 @@ func draw(seed uint64, only string) scenario {
 	s.replace(rand.New(rand.NewPCG(seed, 2)))
 	s.write(rand.New(rand.NewPCG(seed, 3)))
 	s.delay(rand.New(rand.NewPCG(seed, 4)))
+	s.choose(rand.New(rand.NewPCG(seed, 5)))
 	if s.hides() {
 		for i := range s.Watchers {
 			s.Watchers[i].NoData = false // see cache.WithoutData
@@ -271,6 +275,13 @@ func (s *scenario) delay(random *rand.Rand) {
 	}
 }
 
+// choose makes one world of ten one of ClickHouse Keepers, whose configuration does not name the ports that clients would follow.
+func (s *scenario) choose(random *rand.Rand) {
+	if random.IntN(10) == 0 && !s.Replacing {
+		s.ClickHouse = pick(random, zktest.KeeperOld, zktest.KeeperRecent, zktest.KeeperNew, zktest.KeeperNewest)
+	}
+}
+
 // has reports whether there are keepers, caches, another recipe of this name, or holders who may be asked to release, whatever is asked for.
 func (s *scenario) has(what string) bool {
 	switch what {
@@ -286,6 +297,8 @@ func (s *scenario) has(what string) bool {
 		return s.Replacing
 	case "credentials":
 		return s.ACL != ""
+	case "clickhouse":
+		return s.ClickHouse > 0
 	case "revocable":
 		return slices.ContainsFunc(s.Clients, func(c clientPlan) bool { return c.Kind == library && c.Revocable && s.Recipe != "leader" })
 	}

@@ -32,7 +32,7 @@ var (
 	hiddenNodes = flag.Bool("sim.hidden", true, "with contenders whose nodes nobody else may read")
 	keepers     = flag.Bool("sim.keepers", true, "with kept nodes and members of groups")
 	withExtras  = flag.Bool("sim.extras", true, "with other recipes beside the contenders")
-	only        = flag.String("sim.only", "", "of the seeds, run only worlds with these: keepers, caches, revocable, multilock, credentials, replaced, "+strings.Join(extraNames, ", "))
+	only        = flag.String("sim.only", "", "of the seeds, run only worlds with these: keepers, caches, revocable, multilock, credentials, replaced, clickhouse, "+strings.Join(extraNames, ", "))
 	progress    = flag.Int("sim.progress", 0, "say how far it is after so many worlds; 0: never")
 )
 
@@ -108,7 +108,7 @@ func TestSeedsWorthKeeping(t *testing.T) {
 	}
 	for _, seed := range seedsThatFailed {
 		s := draw(seed, "")
-		s.Replacing, s.ACL = false, "" // worlds had neither at that time
+		s.Replacing, s.ClickHouse, s.ACL = false, 0, "" // worlds had none of these at that time
 		s.Faults = slices.DeleteFunc(s.Faults, func(f fault) bool {
 			return slices.Contains([]faultKind{replaceMember, refuseCredentials, delayRequests}, f.Kind)
 		})
@@ -138,6 +138,9 @@ func (a *totals) add(s scenario, r result) int {
 	}
 	if s.Replacing {
 		a.counts["worlds: with members that are replaced"]++
+	}
+	if s.ClickHouse > 0 {
+		a.counts["worlds: of ClickHouse Keepers"]++
 	}
 	if s.ACL != "" {
 		a.counts["worlds: with credentials"]++
@@ -229,6 +232,9 @@ func describeScenario(s scenario) string {
 		s.Recipe, s.Members, s.Latency, s.MemberLatency, s.Lag, s.SyncTimeout, s.ReapEvery)
 	if s.Replacing {
 		b.WriteString("clients follow the configuration\n")
+	}
+	if s.ClickHouse > 0 {
+		fmt.Fprintf(&b, "the members are ClickHouse Keepers of age %d\n", s.ClickHouse)
 	}
 	if s.ACL != "" {
 		fmt.Fprintf(&b, "all nodes are for clients with credentials: %s\n", s.ACL)

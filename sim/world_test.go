@@ -113,7 +113,11 @@ func (w *world) run() (err error) {
 	opts := []zktest.Option{
 		zktest.WithInMemory(), zktest.WithSeed(w.Seed), zktest.WithMemberLatency(w.MemberLatency), zktest.WithLag(w.Lag),
 		zktest.WithSyncTimeout(w.SyncTimeout), zktest.WithContainerCheckInterval(w.ReapEvery),
-		zktest.WithVersion([]zktest.Version{zktest.V3_8, zktest.V3_9}[w.Seed%2]), // their events differ
+	}
+	if w.ClickHouse > 0 {
+		opts = append(opts, zktest.LikeKeeper(w.ClickHouse))
+	} else {
+		opts = append(opts, zktest.WithVersion([]zktest.Version{zktest.V3_8, zktest.V3_9}[w.Seed%2])) // their events differ
 	}
 	if w.Latency > 0 {
 		opts = append(opts, zktest.WithLatency(w.Latency))
