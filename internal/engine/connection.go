@@ -163,7 +163,7 @@ func (l *Connection) Confirm(ctx context.Context) error {
 	began, err := time.Now(), l.CaughtUp(ctx)
 	for n := 0; err == nil && !l.session.dependable() && time.Since(began) < l.session.Timeout(); n++ {
 		if n > 0 {
-			_ = Sleep(ctx, Client{core: l.session.core}, RefusedPause) // if ctx ends, the next request says so
+			_ = l.session.core.sleep(ctx, RefusedPause) // if ctx ends, the next request says so
 		}
 		err = l.CaughtUp(ctx)
 	}

@@ -133,6 +133,9 @@ func connectPauses() wait.Pauses {
 	return wait.Pauses{First: 50 * time.Millisecond, Last: time.Second}
 }
 
+// RefusedPause is how long to wait after an error that may pass before the next try: retries may be without a pause.
+const RefusedPause = 100 * time.Millisecond
+
 // unreachable is why there is no connection. given is the error of the caller's context, or nil.
 func (c *core) unreachable(given error) error {
 	return &unreachable{given, c.current().why}

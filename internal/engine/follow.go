@@ -12,9 +12,6 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// RefusedPause is how long to wait after an error that may pass before the next try: retries may be without a pause.
-const RefusedPause = 100 * time.Millisecond
-
 // Again is the channel of a read that is to be repeated at once.
 var Again = func() <-chan struct{} {
 	c := make(chan struct{})
@@ -90,15 +87,7 @@ func (c Client) GaveUp(ctx context.Context, reason error) error {
 }
 
 // Sleep waits for d, and less long if the client is closed: whatever is asked of it next says so. The error is that of ctx.
-func Sleep(ctx context.Context, c Client, d time.Duration) error {
-	within, cancel := c.within(ctx, d)
-	defer cancel()
-	<-within.Done()
-	if ctx.Err() != nil {
-		return wait.Err(ctx)
-	}
-	return nil
-}
+func Sleep(ctx context.Context, c Client, d time.Duration) error { return c.sleep(ctx, d) }
 
 // Ask sends a request that has no result, and waits for its answer or for ctx.
 func Ask(ctx context.Context, send func(done func(error))) error {

@@ -5,6 +5,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/gocurator/curator/internal/wait"
 )
 
 // life is that of a client, from New to Close. It owns all goroutines.
@@ -49,4 +51,15 @@ func (l *life) within(ctx context.Context, limit time.Duration) (context.Context
 		stop()
 		cancel()
 	}
+}
+
+// sleep waits for d, and less long if the life ends. The error is that of ctx.
+func (l *life) sleep(ctx context.Context, d time.Duration) error {
+	within, cancel := l.within(ctx, d)
+	defer cancel()
+	<-within.Done()
+	if ctx.Err() != nil {
+		return wait.Err(ctx)
+	}
+	return nil
 }
