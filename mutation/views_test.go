@@ -16,9 +16,9 @@ var viewBugs = []mutation{
 		pkg:   "recipes/internal/queue", test: "TestTheNextWhoseNodeIsDeletedQueuesAgain",
 	},
 	{
-		name:  "a waiter whose own node is missing goes on to wait",
+		name:  "a waiter whose own node is missing gives up",
 		file:  "recipes/internal/queue/waiter.go",
-		edits: []edit{{old: "case errors.Is(errs[i], zk.ErrNoNode) && name == w.Name():", new: "case false:"}},
+		edits: []edit{{old: "name == w.Name():\n\t\t\treturn nil, &NodeLost{ErrNodeDeleted}", new: "name == w.Name():\n\t\t\treturn nil, errs[i]"}},
 		pkg:   "recipes/internal/queue", test: "TestAWaiterWhoseNodeIsDeletedBeforeItIsWatchedQueuesAgain",
 	},
 	{
