@@ -288,12 +288,11 @@ func TestElectHandsOver(t *testing.T) {
 		return all[0].ID == "second" && all[1].ID == "first"
 	}, "the first one waits behind the second")
 	assert.Equal(t, 1, first.terms())
-	for _, c := range []*candidate{first, second} { // one waits, and has no command
-		require.NoError(t, c.Process.Signal(syscall.SIGTERM))
-	}
+	require.NoError(t, first.Process.Signal(syscall.SIGTERM)) // it waits, and has no command
 	assert.Equal(t, exitSignal+int(syscall.SIGTERM), first.end())
 	assert.Equal(t, "ended\n", first.out.String())
 	assert.Contains(t, first.err.String(), "release requested (zklock revoke) for /election/")
+	require.NoError(t, second.Process.Signal(syscall.SIGTERM))
 	assert.Equal(t, 9, second.end())
 	assertNothingStays(t, server, "/election")
 }
