@@ -150,8 +150,11 @@ func (c *core) finish(servers *connector) {
 	if l != nil && end(l) || session == nil || !errors.Is(session.Err(), ErrClosed) {
 		return
 	}
-	// The connection was lost, perhaps just now, while the session lives on.
-	if l = servers.last(ctx, session); l != nil {
-		end(l)
+	// The connection was lost, perhaps just now, while the session lives on. A server may cut the next one, too, for one that was being opened.
+	for ctx.Err() == nil {
+		if l = servers.last(ctx, session); l == nil || end(l) {
+			return
+		}
+		_ = wait.Sleep(ctx, servers.young.Next())
 	}
 }
