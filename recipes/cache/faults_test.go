@@ -351,7 +351,7 @@ func TestDeniedPermissionIsTriedAgainSeldom(t *testing.T) {
 			fresh, _ := c.Current()
 			require.True(t, fresh, "what must not be read is left out")
 			before := c.Stats().Reads
-			time.Sleep(time.Hour)
+			time.Sleep(time.Hour) // virtual time, in which it must not ask again and again
 			require.Less(t, c.Stats().Reads-before, int64(100))
 
 			_, err = owner.SetACL(testbed.Context(t), "/r/closed", zk.WorldACL(zk.PermAll), -1)
@@ -472,7 +472,7 @@ func TestMissingRootMakesNoRequests(t *testing.T) {
 			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
 			c := load(t, mode.of(client), "/no/such/node")
 			server.ResetCounts()
-			time.Sleep(time.Hour)
+			time.Sleep(time.Hour) // virtual time, in which nothing may be asked
 			for op, n := range server.Requests().Requests {
 				require.Equal(t, zktest.OpPing, op, "%d times", n)
 			}
@@ -785,6 +785,6 @@ func TestSyncDoesNotBlameAServerThatIsThere(t *testing.T) {
 
 // settle lets virtual time pass: for reads that are put off.
 func settle() {
-	time.Sleep(10 * time.Second)
+	time.Sleep(10 * time.Second) // virtual time
 	synctest.Wait()
 }

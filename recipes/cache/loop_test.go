@@ -196,7 +196,7 @@ func TestCurrentSaysWhetherAllThatWasReportedIsShown(t *testing.T) {
 			cut := time.Now()
 			server.CutConnections()
 			until(false)
-			time.Sleep(time.Minute)
+			time.Sleep(time.Minute) // virtual time, by which the copy gets older
 			require.GreaterOrEqual(t, c.Stats().Age, time.Minute)
 			require.LessOrEqual(t, c.Stats().Age, time.Since(cut))
 			server.RefuseConnections(false)

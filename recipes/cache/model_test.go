@@ -80,7 +80,7 @@ func modelRun(t *testing.T, seed uint64) {
 	cancel()
 	faults.Wait()
 
-	time.Sleep(5 * time.Minute) // sessions end
+	time.Sleep(5 * time.Minute) // virtual time, in which sessions end
 	truth := modelClient(t, server)
 	for _, s := range subjects {
 		s.check(t, truth)

@@ -73,7 +73,7 @@ func loseSession(t *testing.T, server *zktest.Server, client *framework.Client, 
 
 // settle is a while after which all requests that are under way have come to their end. The time is virtual.
 func settle() {
-	time.Sleep(10 * time.Millisecond)
+	time.Sleep(10 * time.Millisecond) // virtual time
 	synctest.Wait()
 }
 

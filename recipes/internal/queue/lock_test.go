@@ -443,7 +443,7 @@ func TestHolderIsNotifiedBeforeTheNextOneCanHold(t *testing.T) { // CURATOR-206,
 						}
 						next <- acquired
 					}()
-					time.Sleep(idle)
+					time.Sleep(idle) // virtual time, in which nothing happens
 					require.NoError(t, hold.Err(), "nothing has happened yet")
 					link.freeze()
 					frozen := time.Now()
@@ -466,7 +466,7 @@ func TestHoldOfAnHourIsNotLost(t *testing.T) {
 		defer client.Close()
 		hold, err := newQueue(t, client, "/lock").Acquire(t.Context())
 		require.NoError(t, err)
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // virtual time: the length of the hold
 		require.NoError(t, hold.Err())
 		require.NoError(t, hold.Release())
 	})

@@ -289,7 +289,7 @@ func TestViewsOfIdleLocksAreGivenUp(t *testing.T) {
 		}
 		synctest.Wait()
 		require.NotZero(t, server.WatchCount())
-		time.Sleep(5 * time.Second)
+		time.Sleep(5 * time.Second) // virtual time, in which the views are not used
 		held := acquire(t, often[0])
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
