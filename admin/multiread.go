@@ -2,12 +2,12 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/conn"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/proto"
 )
@@ -71,11 +71,12 @@ func readResults(reads []Read, found []proto.MultiResult) ([]ReadResult, error) 
 		if reads[i].Children {
 			name = "children"
 		}
+		err := engine.ReadFailure(f, reads[i].op())
 		switch {
-		case f.Op == proto.OpError && f.Code != proto.OK:
-			results[i].Err = opError(name, reads[i].Path, conn.CodeError(f.Code))
-		case f.Op != reads[i].op():
-			return nil, fmt.Errorf("%w: a result of %v for %s %s", proto.ErrMalformed, f.Op, name, reads[i].Path)
+		case errors.Is(err, proto.ErrMalformed):
+			return nil, err
+		case err != nil:
+			results[i].Err = opError(name, reads[i].Path, err)
 		case reads[i].Children:
 			results[i].Children = f.Names
 		default:

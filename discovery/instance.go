@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unique"
 
 	"github.com/go-zookeeper/zk"
 
@@ -141,14 +142,19 @@ func decode[T any](name, path string, data []byte, stat *zk.Stat) (_ *Instance[T
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
-	_, id := framework.Split(path)
-	i.Name, i.ID, i.Type, i.URISpec = cmp.Or(w.Name, name), cmp.Or(w.ID, id), w.Type, w.URISpec
+	if _, i.ID = framework.Split(path); w.ID != "" && w.ID != i.ID { // the same text is kept once
+		i.ID = w.ID
+	}
+	i.Name, i.Type, i.URISpec = intern(cmp.Or(w.Name, name)), intern(w.Type), w.URISpec
 	i.Port, i.SSLPort, i.Disabled = int(port), int(sslPort), !enabled || outOfService(i.PayloadClass, w.Payload)
 	if w.RegistrationTime != 0 {
 		i.RegistrationTime = time.UnixMilli(w.RegistrationTime).UTC()
 	}
 	return i, nil
 }
+
+// intern returns a text that equal ones share: all instances of a service have it.
+func intern[S ~string](s S) S { return unique.Make(s).Value() }
 
 // encodePayload writes the class as Java's JSON library does: as the first field of an object, and in front of anything else. Fields that
 // were in the node and are not known to T come last.
@@ -197,7 +203,7 @@ func (i *Instance[T]) decodePayload(data json.RawMessage) error {
 	}
 	again, _ := marshal(i.Payload) // a T that cannot be written is not written later, either
 	_, _, known := cutClass(again)
-	i.PayloadClass = class
+	i.PayloadClass = intern(class)
 	if unknown := without(all, known); len(unknown) > 0 {
 		i.unknown = unknown
 	}

@@ -9,6 +9,18 @@ var cacheBugs = []mutation{
 		pkg:   "recipes/cache", test: "TestAnAnswerThatIsOlderThanTheCopyIsNotShown",
 	},
 	{
+		name:  "a result of another kind is taken for the data of a node",
+		file:  "internal/engine/ask.go",
+		edits: []edit{{old: "return fmt.Errorf(\"%w: a result of %v for %v\", proto.ErrMalformed, r.Op, asked)", new: "return nil"}},
+		pkg:   "recipes/cache", test: "TestNodesAreReadTogether/with_results_of_another_kind",
+	},
+	{
+		name:  "a cache reads one node after the other",
+		file:  "recipes/cache/loop.go",
+		edits: []edit{{old: "maxTogether = 16", new: "maxTogether = 1"}},
+		pkg:   "recipes/cache", test: "TestNodesAreReadTogether/by_ZooKeeper",
+	},
+	{
 		name: "a cache applies events about what the load has not reached",
 		file: "recipes/cache/changes.go",
 		edits: []edit{

@@ -147,6 +147,17 @@ func MultiFailure(results []proto.MultiResult, n int) (int, error) {
 	return -1, nil
 }
 
+// ReadFailure is why one of several reads in a request has failed, or nil.
+func ReadFailure(r proto.MultiResult, asked proto.Op) error {
+	switch {
+	case r.Op == asked:
+		return nil
+	case r.Op == proto.OpError && r.Code != proto.OK:
+		return conn.CodeError(r.Code)
+	}
+	return fmt.Errorf("%w: a result of %v for %v", proto.ErrMalformed, r.Op, asked)
+}
+
 func askAddWatch(path string, mode Mode) Request[None] {
 	r := proto.WatchRequest{Path: path, Kind: int32(mode)}
 	return Request[None]{Op: proto.OpAddWatch, Frame: r.Append(conn.Begin(8 + len(path))), Parse: parseNone}

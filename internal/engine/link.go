@@ -1,11 +1,14 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/internal/proto"
 )
 
 // Link is one connection of one session, with the paths of a client. All methods are safe for concurrent use. Two Links are equal
@@ -31,6 +34,29 @@ func (c Client) Link(ctx context.Context) (Link, error) {
 // zk.ErrNoServer if nothing was sent, and one that wraps zk.ErrConnectionClosed if no answer came.
 func (l Link) Get(path string, done func(data []byte, stat *zk.Stat, err error)) {
 	read(l, "get", path, WatchData, AskGet, func(r WithStat[[]byte], err error) { done(r.Value, r.Stat, err) })
+}
+
+// GetAll is Get for several nodes, in one request where servers have multiRead and reads set no watches. done is called for each path, with
+// its place in paths.
+func (l Link) GetAll(paths []string, done func(i int, data []byte, stat *zk.Stat, err error)) {
+	if len(paths) == 1 || l.view != nil || l.Supports(proto.OpMultiRead) != nil {
+		for i, path := range paths {
+			l.Get(path, func(data []byte, stat *zk.Stat, err error) { done(i, data, stat, err) })
+		}
+		return
+	}
+	reads := make([]proto.MultiOp, len(paths))
+	for i, path := range paths {
+		reads[i] = proto.MultiOp{Op: proto.OpGetData, Body: &proto.ReadRequest{Path: l.client.Real(path)}}
+	}
+	q := AskMulti(proto.OpMultiRead, reads)
+	q.done = observed(l, "multiRead", paths[0], func(found []proto.MultiResult, err error) {
+		found = append(found, make([]proto.MultiResult, len(paths))...) // a result that is missing is malformed
+		for i := range paths {
+			done(i, found[i].Data, (*zk.Stat)(&found[i].Stat), cmp.Or(err, ReadFailure(found[i], proto.OpGetData)))
+		}
+	})
+	post(l.Connection, q)
 }
 
 // Exists is for the stat of a node: see Get.

@@ -207,7 +207,7 @@ func (c *Cache) Sync(ctx context.Context) (err error) {
 type Stats struct {
 	Nodes           int           // in the copy
 	Bytes           int64         // of data in the copy
-	Reads           int64         // requests sent to read nodes and lists, since the cache was made
+	Reads           int64         // of nodes and lists, since the cache was made; a request may have several
 	Resyncs         int64         // how often everything was read: once for the first load, and for each connection after it
 	Age             time.Duration // how long the copy has not been known to follow the ensemble; 0 while it is
 	StandardWatches bool          // whether the cache uses standard watches

@@ -108,16 +108,22 @@ func (l *loop) unknown(path string) {
 	}
 }
 
-// read asks for the stat of a node, and for its data if somebody wants them.
-func (l *loop) read(m *mark) {
-	l.asks(m, reading)
-	found := func(data []byte, stat *zk.Stat, err error) {
-		l.answered(m, err, func() { l.found(m, &value{data, *stat}) })
+// read asks for the stat of nodes, and for their data if somebody wants them.
+func (l *loop) read(marks ...*mark) {
+	paths := make([]string, len(marks))
+	for i, m := range marks {
+		l.asks(m, reading)
+		paths[i] = m.path
 	}
-	if l.c.cfg.withoutData && l.c.cfg.onChange == nil && !l.oneShot { // the standard watch of an exists would stay for a node that is gone
-		l.link.Exists(m.path, func(stat *zk.Stat, err error) { found(nil, stat, err) })
-	} else {
-		l.link.Get(m.path, found)
+	found := func(i int, data []byte, stat *zk.Stat, err error) {
+		l.answered(marks[i], err, func() { l.found(marks[i], &value{data, *stat}) })
+	}
+	if l.oneShot || !l.c.cfg.withoutData || l.c.cfg.onChange != nil { // the standard watch of an exists would stay for a node that is gone
+		l.link.GetAll(paths, found)
+		return
+	}
+	for i, path := range paths {
+		l.link.Exists(path, func(stat *zk.Stat, err error) { found(i, nil, stat, err) })
 	}
 }
 

@@ -296,7 +296,7 @@ func TestChildThatDiesBetweenListAndRead(t *testing.T) {
 		server := zktest.NewServer(t)
 		subject, other, of := pair(t, server)
 		create(t, other, "/r", "/r/a", "/r/b")
-		gate := server.Block(zktest.OnOp(zktest.OpGetData), zktest.OnPath("/r/a"), of)
+		gate := server.Block(zktest.OnOp(zktest.OpGetData, zktest.OpMultiRead), zktest.OnPath("/r/a"), of)
 		c := open(t, mode.of(subject), "/r")
 		testbed.Receive(t, gate.Arrived(), "the read of the child")
 		remove(t, other, "/r/a")
@@ -563,7 +563,7 @@ func TestCacheWritesNothing(t *testing.T) {
 					return
 				}
 				switch e.Request.Op {
-				case zktest.OpGetData, zktest.OpGetChildren2, zktest.OpExists, zktest.OpAddWatch, zktest.OpRemoveWatches:
+				case zktest.OpGetData, zktest.OpMultiRead, zktest.OpGetChildren2, zktest.OpExists, zktest.OpAddWatch, zktest.OpRemoveWatches:
 				case zktest.OpMulti:
 					for _, part := range e.Request.Parts {
 						if part.Op != zktest.OpCheck {

@@ -68,6 +68,7 @@ type group struct {
 
 const (
 	maxInFlight = 64
+	maxTogether = 16 // nodes that are read with one request: the answer is as long as their data
 
 	// Pauses between two reads of a node. They double while a server refuses it, while reads fail otherwise, and while it changes in each.
 	minRefused, maxRefused = time.Second, time.Minute
@@ -210,12 +211,16 @@ func (l *loop) queue(m *mark) {
 // send sends as many requests as may be under way.
 func (l *loop) send() {
 	now := l.ready[:min(maxInFlight-l.inFlight, len(l.ready))]
+	var reads []*mark
 	for _, m := range now {
 		if n := l.c.nodes.find(m.path); n == nil || n.children == nil || l.reached(n) || l.oneShot {
-			l.read(m)
+			reads = append(reads, m)
 		} else { // the stat in the answer says whether its data have changed
 			l.list(m)
 		}
+	}
+	for some := range slices.Chunk(reads, maxTogether) {
+		l.read(some...)
 	}
 	clear(now)
 	if l.ready = l.ready[len(now):]; len(l.ready) == 0 {

@@ -48,7 +48,7 @@ func TestAClosedCacheLeavesNoWatches(t *testing.T) {
 			require.NoError(t, second.Close())
 			require.NoError(t, missing.Close())
 
-			gate := server.Block(zktest.OnOp(zktest.OpGetData), zktest.OnPath("/r/9"))
+			gate := server.Block(zktest.OnOp(zktest.OpGetData, zktest.OpMultiRead), zktest.OnPath("/r/9"))
 			loading := open(t, mode.of(client), "/r")
 			testbed.Receive(t, gate.Arrived(), "a read")
 			require.NoError(t, loading.Close())
@@ -121,8 +121,8 @@ func TestLoadedComesWhenAllHasBeenReported(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			server := zktest.NewServer(t, zktest.WithInMemory())
 			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
-			create(t, client, "/w", "/w/a", "/w/b")
-			gate := server.Block(zktest.OnOp(zktest.OpGetData), zktest.OnPath("/w/b"))
+			create(t, client, "/w", "/w/a", "/w/a/b")
+			gate := server.Block(zktest.OnOp(zktest.OpGetData), zktest.OnPath("/w/a/b"))
 			c := open(t, mode.of(client), "/w")
 			kinds := make(chan string, 100)
 			go func() { // ends with the cache
@@ -138,10 +138,10 @@ func TestLoadedComesWhenAllHasBeenReported(t *testing.T) {
 			synctest.Wait()
 			require.Empty(t, kinds, "it is being loaded")
 			gate.Open()
-			require.Equal(t, "created /w/b", testbed.Receive(t, kinds, "the other child"))
+			require.Equal(t, "created /w/a/b", testbed.Receive(t, kinds, "what is below it"))
 			require.Equal(t, "loaded ", testbed.Receive(t, kinds, "the end of the load"))
-			remove(t, client, "/w/a")
-			require.Equal(t, "deleted /w/a", testbed.Receive(t, kinds, "an end"))
+			remove(t, client, "/w/a/b")
+			require.Equal(t, "deleted /w/a/b", testbed.Receive(t, kinds, "an end"))
 
 			server.CutConnections()
 			require.NoError(t, c.Sync(testbed.Context(t)))
@@ -153,7 +153,7 @@ func TestLoadedComesWhenAllHasBeenReported(t *testing.T) {
 					break
 				}
 			}
-			require.Equal(t, []string{"created /w", "created /w/b", "loaded "}, later)
+			require.Equal(t, []string{"created /w", "created /w/a", "loaded "}, later)
 
 			none := open(t, mode.of(client), "/none")
 			for ch := range none.Changes(t.Context()) {
@@ -522,42 +522,45 @@ func TestAChildOfAParentThatWasMadeAgainIsCreatedOnce(t *testing.T) {
 	})
 }
 
-// TestAReconnectReadsTheDataOfAParentOnlyIfTheyHaveChanged counts requests: a list for each node with children, data for the others.
+// TestAReconnectReadsTheDataOfAParentOnlyIfTheyHaveChanged counts what is asked for: a list for each node with children, data for the
+// others, in one request if they are known at the same time.
 func TestAReconnectReadsTheDataOfAParentOnlyIfTheyHaveChanged(t *testing.T) {
 	server := zktest.NewServer(t)
 	subject, other, of := pair(t, server)
 	create(t, other, "/r", "/r/dir", "/r/dir/a", "/r/dir/b")
 	c := load(t, subject, "/r")
-	reconnect := func(meanwhile func()) (gets, lists int) {
+	reconnect := func(meanwhile func()) (gets, lists, requests int) {
 		t.Helper()
 		gate := server.Block(zktest.OnOp(zktest.OpAddWatch, zktest.OpMulti), of)
 		server.CutConnections()
 		testbed.Receive(t, gate.Arrived(), "the first request of the next connection")
 		meanwhile()
+		before := c.Stats().Reads
 		server.ResetCounts()
 		gate.Open()
 		require.NoError(t, c.Sync(testbed.Context(t)))
 		counts := server.Requests().Requests
-		return counts[zktest.OpGetData], counts[zktest.OpGetChildren2]
+		lists = counts[zktest.OpGetChildren2]
+		return int(c.Stats().Reads-before) - lists, lists, lists + counts[zktest.OpGetData] + counts[zktest.OpMultiRead]
 	}
-	gets, lists := reconnect(func() {})
-	require.Equal(t, []int{2, 2}, []int{gets, lists})
+	gets, lists, requests := reconnect(func() {})
+	require.Equal(t, []int{2, 2, 3}, []int{gets, lists, requests})
 
-	gets, lists = reconnect(func() { set(t, other, "/r/dir", "changed") })
-	require.Equal(t, []int{3, 2}, []int{gets, lists}, "Sync has waited for the data, too")
+	gets, lists, requests = reconnect(func() { set(t, other, "/r/dir", "changed") })
+	require.Equal(t, []int{3, 2, 3}, []int{gets, lists, requests}, "Sync has waited for the data, too")
 	same(t, other, c)
 
-	gets, lists = reconnect(func() { create(t, other, "/r/dir/c") })
-	require.Equal(t, []int{3, 2}, []int{gets, lists})
+	gets, lists, requests = reconnect(func() { create(t, other, "/r/dir/c") })
+	require.Equal(t, []int{3, 2, 3}, []int{gets, lists, requests})
 	same(t, other, c)
 	dir, _ := c.Get("/r/dir")
 	require.EqualValues(t, 3, dir.Stat.NumChildren, "the list came with the stat")
 
-	gets, lists = reconnect(func() {
+	gets, lists, requests = reconnect(func() {
 		remove(t, other, "/r/dir/a", "/r/dir/b", "/r/dir/c", "/r/dir")
 		create(t, other, "/r/dir", "/r/dir/b")
 	})
-	require.Equal(t, []int{2, 3}, []int{gets, lists}, "it is another node: it is listed, read and listed")
+	require.Equal(t, []int{2, 3, 5}, []int{gets, lists, requests}, "it is another node: it is listed, read and listed")
 	same(t, other, c)
 }
 

@@ -11,12 +11,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/zktest"
 )
@@ -72,6 +74,71 @@ func TestServersWithoutPersistentWatches(t *testing.T) {
 				same(t, other, c)
 			})
 		}
+	}
+}
+
+// TestNodesAreReadTogether counts the requests of a load. What fails for one node, or is not answered, harms no other.
+func TestNodesAreReadTogether(t *testing.T) {
+	const children = 40
+	lie := func(code proto.Code, results ...proto.MultiResult) func(*zktest.Server) {
+		return func(server *zktest.Server) {
+			left := 3 // answers
+			server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
+				if left--; left < 0 {
+					return answer
+				}
+				b := append(proto.Begin(64), answer[4:16]...) // the number of the request, and the zxid
+				b = proto.AppendInt32(b, int32(code))
+				return proto.Seal((&proto.MultiResponse{Results: results}).Append(b))
+			}, zktest.OnOp(zktest.OpMultiRead))
+		}
+	}
+	for name, c := range map[string]struct {
+		options []zktest.Option
+		mode    watchMode
+		meets   func(*zktest.Server) // before the load
+		most    int                  // requests for the children
+	}{
+		"by ZooKeeper":                   {most: 3},
+		"not with standard watches":      {mode: standardWatches, most: 2 * children},
+		"not by a Keeper":                {options: []zktest.Option{zktest.LikeKeeper(zktest.KeeperRecent)}, most: 2 * children},
+		"with fewer results than reads":  {meets: lie(proto.OK), most: 3 + children},
+		"with results of another kind":   {meets: lie(proto.OK, proto.MultiResult{Op: proto.OpDelete}), most: 3 + children},
+		"with a failure that is none":    {meets: lie(proto.OK, proto.MultiResult{Op: proto.OpError}), most: 3 + children},
+		"by a server that does not know": {meets: lie(proto.Unimplemented), most: 3 + children},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, append(c.options, zktest.WithInMemory())...)
+				client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+				require.NoError(t, server.Create("/r", nil))
+				for n := range children {
+					require.NoError(t, server.Create(fmt.Sprintf("/r/%02d", n), []byte{byte(n)}))
+				}
+				private := framework.ACL(zk.DigestACL(zk.PermAll, "somebody", "else"))
+				_, err := client.Create(t.Context(), "/r/private", nil, private)
+				require.NoError(t, err)
+				gone := server.Block(zktest.OnPath("/r/39"))
+				if c.meets != nil {
+					c.meets(server)
+				}
+				server.ResetCounts()
+				copied := open(t, c.mode.of(client), "/r")
+				testbed.Receive(t, gone.Arrived(), "the read of the last")
+				require.NoError(t, server.Delete("/r/39"))
+				gone.Open()
+				require.NoError(t, copied.Sync(t.Context()))
+				requests := server.Requests().Requests
+				require.LessOrEqual(t, requests[zktest.OpGetData]+requests[zktest.OpMultiRead], 1+1+c.most, "the root, and the private one")
+				require.EqualValues(t, 1, copied.Stats().Resyncs, "on the same connection")
+				for n := range children - 1 {
+					found, there := copied.Get(fmt.Sprintf("/r/%02d", n))
+					require.True(t, there)
+					require.Equal(t, []byte{byte(n)}, found.Data)
+				}
+				require.Equal(t, children, copied.Stats().Nodes, "neither what is gone nor what may not be read")
+			})
+		})
 	}
 }
 
