@@ -56,7 +56,7 @@ type Observer struct {
 // [OpError] that the caller got: Path is as the caller wrote it, without the namespace.
 type OperationEvent struct {
 	Op       string // "create", "get", "set", ...; "connect" is [Client.Session]
-	Path     string
+	Path     string // that of the first read if the cache, or admin.MultiRead, reads several nodes with one request
 	Began    time.Time
 	Duration time.Duration // with all waiting and repeating
 	Attempts int           // 1 if nothing had to be repeated
