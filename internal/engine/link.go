@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/internal/conn"
 	"github.com/gocurator/curator/internal/proto"
 )
 
@@ -36,20 +37,25 @@ func (l Link) Get(path string, done func(data []byte, stat *zk.Stat, err error))
 	read(l, "get", path, WatchData, AskGet, func(r WithStat[[]byte], err error) { done(r.Value, r.Stat, err) })
 }
 
-// GetAll is Get for several nodes, in one request where servers have multiRead and reads set no watches. done is called for each path, with
-// its place in paths.
+// GetAll is Get for several nodes, in one request where servers have multiRead, reads set no watches, and it is not too long. done is
+// called for each path, with its place in paths.
 func (l Link) GetAll(paths []string, done func(i int, data []byte, stat *zk.Stat, err error)) {
-	if len(paths) == 1 || l.view != nil || l.Supports(proto.OpMultiRead) != nil {
+	var q Request[[]proto.MultiResult]
+	together := len(paths) > 1 && l.view == nil && l.Supports(proto.OpMultiRead) == nil
+	if together {
+		reads := make([]proto.MultiOp, len(paths))
+		for i, path := range paths {
+			reads[i] = proto.MultiOp{Op: proto.OpGetData, Body: &proto.ReadRequest{Path: l.client.Real(path)}}
+		}
+		q = AskMulti(proto.OpMultiRead, reads)
+		together = conn.CheckLength(len(q.Frame), l.client.cfg.MaxRequest) == nil
+	}
+	if !together {
 		for i, path := range paths {
 			l.Get(path, func(data []byte, stat *zk.Stat, err error) { done(i, data, stat, err) })
 		}
 		return
 	}
-	reads := make([]proto.MultiOp, len(paths))
-	for i, path := range paths {
-		reads[i] = proto.MultiOp{Op: proto.OpGetData, Body: &proto.ReadRequest{Path: l.client.Real(path)}}
-	}
-	q := AskMulti(proto.OpMultiRead, reads)
 	q.done = observed(l, "multiRead", paths[0], func(found []proto.MultiResult, err error) {
 		found = append(found, make([]proto.MultiResult, len(paths))...) // a result that is missing is malformed
 		for i := range paths {

@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -80,6 +81,7 @@ func TestServersWithoutPersistentWatches(t *testing.T) {
 // TestNodesAreReadTogether counts the requests of a load. What fails for one node, or is not answered, harms no other.
 func TestNodesAreReadTogether(t *testing.T) {
 	const children = 40
+	root := "/" + strings.Repeat("r", 100) // 16 paths are longer than 1024 bytes, and far shorter than a request may be
 	lie := func(code proto.Code, results ...proto.MultiResult) func(*zktest.Server) {
 		return func(server *zktest.Server) {
 			left := 3 // answers
@@ -95,12 +97,14 @@ func TestNodesAreReadTogether(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		options []zktest.Option
+		client  []framework.Option
 		mode    watchMode
 		meets   func(*zktest.Server) // before the load
 		most    int                  // requests for the children
 	}{
 		"by ZooKeeper":                   {most: 3},
 		"not with standard watches":      {mode: standardWatches, most: 2 * children},
+		"not with a request too long":    {client: []framework.Option{framework.WithMaxRequest(1024)}, most: 2 * children},
 		"not by a Keeper":                {options: []zktest.Option{zktest.LikeKeeper(zktest.KeeperRecent)}, most: 2 * children},
 		"with fewer results than reads":  {meets: lie(proto.OK), most: 3 + children},
 		"with results of another kind":   {meets: lie(proto.OK, proto.MultiResult{Op: proto.OpDelete}), most: 3 + children},
@@ -110,29 +114,33 @@ func TestNodesAreReadTogether(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := zktest.NewServer(t, append(c.options, zktest.WithInMemory())...)
-				client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
-				require.NoError(t, server.Create("/r", nil))
+				client := testbed.On(server).Client(t, append(c.client, framework.WithDialer(server.DialContext))...)
+				require.NoError(t, server.Create(root, nil))
 				for n := range children {
-					require.NoError(t, server.Create(fmt.Sprintf("/r/%02d", n), []byte{byte(n)}))
+					require.NoError(t, server.Create(fmt.Sprintf("%s/%02d", root, n), []byte{byte(n)}))
 				}
 				private := framework.ACL(zk.DigestACL(zk.PermAll, "somebody", "else"))
-				_, err := client.Create(t.Context(), "/r/private", nil, private)
+				_, err := client.Create(t.Context(), root+"/private", nil, private)
 				require.NoError(t, err)
-				gone := server.Block(zktest.OnPath("/r/39"))
+				gone := server.Block(zktest.OnPath(root + "/39"))
 				if c.meets != nil {
 					c.meets(server)
 				}
 				server.ResetCounts()
-				copied := open(t, c.mode.of(client), "/r")
+				began := time.Now()
+				copied := open(t, c.mode.of(client), root)
 				testbed.Receive(t, gone.Arrived(), "the read of the last")
-				require.NoError(t, server.Delete("/r/39"))
+				require.NoError(t, server.Delete(root+"/39"))
 				gone.Open()
 				require.NoError(t, copied.Sync(t.Context()))
 				requests := server.Requests().Requests
 				require.LessOrEqual(t, requests[zktest.OpGetData]+requests[zktest.OpMultiRead], 1+1+c.most, "the root, and the private one")
 				require.EqualValues(t, 1, copied.Stats().Resyncs, "on the same connection")
+				if c.meets == nil {
+					require.Zero(t, time.Since(began), "virtual time: nothing has failed")
+				}
 				for n := range children - 1 {
-					found, there := copied.Get(fmt.Sprintf("/r/%02d", n))
+					found, there := copied.Get(fmt.Sprintf("%s/%02d", root, n))
 					require.True(t, there)
 					require.Equal(t, []byte{byte(n)}, found.Data)
 				}
