@@ -21,6 +21,12 @@ var cacheBugs = []mutation{
 		pkg:   "recipes/cache", test: "TestNodesAreReadTogether/by_ZooKeeper",
 	},
 	{
+		name:  "nodes are read together with a request that is too long",
+		file:  "internal/engine/link.go",
+		edits: []edit{{old: "together = conn.CheckLength(len(q.Frame), l.client.cfg.MaxRequest) == nil", new: "together = conn.CheckLength(0, l.client.cfg.MaxRequest) == nil"}},
+		pkg:   "recipes/cache", test: "TestNodesAreReadTogether/not_with_a_request_too_long",
+	},
+	{
 		name: "a cache applies events about what the load has not reached",
 		file: "recipes/cache/changes.go",
 		edits: []edit{

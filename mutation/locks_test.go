@@ -158,6 +158,12 @@ var lockBugs = []mutation{
 		worlds: all, seed: 4,
 	},
 	{
+		name:  "a Requeue gives its node back in the session of its context",
+		file:  "recipes/internal/queue/acquire.go",
+		edits: []edit{{old: "h.lease.give(framework.InSession(ctx, nil), d)", new: "h.lease.give(ctx, d)"}},
+		pkg:   "recipes/internal/queue", test: "TestRequeueWithTheContextOfAnotherSession",
+	},
+	{
 		name:  "a requeue that fails leaves its node",
 		file:  "recipes/internal/queue/acquire.go",
 		edits: []edit{{old: "\t\told.leave()\n", new: "\t\tn.end()\n"}},

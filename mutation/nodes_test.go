@@ -27,10 +27,22 @@ var nodeBugs = []mutation{
 		pkg:   "recipes/node", test: "TestALateWriteDoesNotMeetTheNodeOfTheNextKeep",
 	},
 	{
+		name:  "a late write of a kept node is expected for ever",
+		file:  "recipes/node/keeper.go",
+		edits: []edit{{old: "\t\ttime.AfterFunc(2*k.session.Timeout(), func() { values.CompareAndDelete(key, stat) })\n", new: ""}},
+		pkg:   "recipes/node", test: "TestWhatOthersWriteStaysWhenNoLateWriteCanCome/no_late_write_can_come",
+	},
+	{
 		name:  "a persistent node that is made after Close stays",
 		file:  "recipes/node/keeper.go",
 		edits: []edit{{old: "\t\tk.sweep(ctx)\n", new: ""}},
 		pkg:   "recipes/node", test: "TestAPersistentNodeThatComesAfterItsSessionGoes",
+	},
+	{
+		name:  "a node with a TTL that is made after Close is deleted",
+		file:  "recipes/node/keeper.go",
+		edits: []edit{{old: "if !k.cfg.persistent() || k.cfg.ttl > 0 {", new: "if !k.cfg.persistent() {"}},
+		pkg:   "recipes/node", test: "TestAPersistentNodeThatComesAfterItsSessionGoes/ttl",
 	},
 	{
 		name:  "a node of an old session is taken for the kept one",

@@ -34,9 +34,10 @@ var recipeBugs = []mutation{
 		worlds: numbers, seed: 72,
 	},
 	{
-		name:   "a shared value is written whatever its version",
-		file:   "recipes/shared/value.go",
-		edits:  []edit{{old: "return int64(v.number)", new: "return anyVersion"}},
+		name:  "a shared value is written whatever its version",
+		file:  "recipes/shared/value.go",
+		edits: []edit{{old: "return int64(v.number)", new: "return anyVersion"}},
+		pkg:   "recipes/shared", test: "TestAnUpdateThatIsOvertakenTakesTurns",
 		worlds: numbers, seed: 48,
 	},
 	{
@@ -68,6 +69,12 @@ var recipeBugs = []mutation{
 		file:  "recipes/barrier/double.go",
 		edits: []edit{{old: "if a.entry == nil { // later", new: "if a != nil { // later"}},
 		pkg:   "recipes/barrier", test: "TestAMemberThatComesAgainPassesIfTheOthersHaveCrashed",
+	},
+	{
+		name:  "a member of a double barrier whose node was deleted depends on its session for ever",
+		file:  "recipes/barrier/double.go",
+		edits: []edit{{old: "\t\t\ta.entry.end(err)\n\t\t\ta.entry = nil\n", new: "\t\t\ta.entry = nil\n"}},
+		pkg:   "recipes/barrier", test: "TestAMemberThatSomebodyDeletesComesAgain",
 	},
 	{
 		name:   "a double barrier opens with one too few",

@@ -383,7 +383,8 @@ func TestAReadyThatIsCarriedOutLateLetsNobodyPass(t *testing.T) {
 	})
 }
 
-// TestAMemberThatSomebodyDeletesComesAgain deletes the node when its member is about to let everybody in.
+// TestAMemberThatSomebodyDeletesComesAgain deletes the node when its member is about to let everybody in. When it has left, nobody depends
+// on the session any more: the client does not ask the leader.
 func TestAMemberThatSomebodyDeletesComesAgain(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 		gate := server.Block(zktest.OnOp(zktest.OpMulti), zktest.OnPath("/d/ready"))
@@ -400,6 +401,9 @@ func TestAMemberThatSomebodyDeletesComesAgain(t *testing.T) {
 		require.NoError(t, entered.entry.Context().Err())
 		require.Contains(t, left(t, server, "/d"), path.Base(entered.entry.Path()))
 		leave(t, entered.entry)
+		server.ResetCounts()
+		time.Sleep(time.Hour) // virtual time
+		require.Zero(t, server.Requests().Requests[zktest.OpMulti])
 	})
 }
 

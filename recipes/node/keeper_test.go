@@ -91,26 +91,37 @@ func TestAClosedPersistentKeepLeavesAnothersNode(t *testing.T) {
 }
 
 // TestAPersistentNodeThatComesAfterItsSessionGoes has the create of a persistent node stand still in a server for longer than we trust
-// the session, and not as long as the servers do.
+// the session, and not as long as the servers do. A node with a TTL stays: the servers delete it when its time has passed.
 func TestAPersistentNodeThatComesAfterItsSessionGoes(t *testing.T) {
-	virtual(t, func(t *testing.T, w world) {
-		client := w.client(framework.WithExpirationPercent(50))
-		require.NoError(t, w.Create("/group", nil))
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
-		gate := w.Block(zktest.OnOp(zktest.OpCreate))
-		ctx, cancel := context.WithCancel(t.Context())
-		kept := begin(ctx, client, "a", node.AsPersistent())
-		testbed.Receive(t, gate.Arrived(), "the create")
-		w.Freeze(session.ID())
-		testbed.Receive(t, session.Done(), "the end of the session")
-		cancel()
-		time.Sleep(time.Second) // virtual time, in which the Keep has left
-		gate.Open()
-		w.settle()
-		require.Empty(t, kept)
-		require.Empty(t, w.nodes("/group"))
-	})
+	for name, c := range map[string]struct {
+		op     zktest.Op
+		option node.Option
+		stay   map[string]string
+	}{
+		"persistent": {zktest.OpCreate, node.AsPersistent(), map[string]string{}},
+		"ttl":        {zktest.OpCreateTTL, node.WithTTL(time.Hour), map[string]string{"a": "a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				client := w.client(framework.WithExpirationPercent(50))
+				require.NoError(t, w.Create("/group", nil))
+				session, err := client.Session(t.Context())
+				require.NoError(t, err)
+				gate := w.Block(zktest.OnOp(c.op))
+				ctx, cancel := context.WithCancel(t.Context())
+				kept := begin(ctx, client, "a", c.option)
+				testbed.Receive(t, gate.Arrived(), "the create")
+				w.Freeze(session.ID())
+				testbed.Receive(t, session.Done(), "the end of the session")
+				cancel()
+				time.Sleep(time.Second) // virtual time, in which the Keep has left
+				gate.Open()
+				w.settle()
+				require.Empty(t, kept)
+				require.Equal(t, c.stay, w.nodes("/group"))
+			}, zktest.WithTTLNodes())
+		})
+	}
 }
 
 // TestALateWriteOfOursDoesNotBringOldDataBack has a write of an earlier session stand still in a server, until the node has been made again, and
@@ -208,6 +219,32 @@ func TestALateWriteDoesNotMeetTheNodeOfTheNextKeep(t *testing.T) {
 				}
 				w.stays(gate, func() *node.Node { return keep(t, subject, "/group/a", "new", opts...) })
 			}, zktest.WithTTLNodes())
+		})
+	}
+}
+
+// TestWhatOthersWriteStaysWhenNoLateWriteCanCome has somebody write to the node after a Set of which the answer was lost. It may be that
+// Set, for two session timeouts, and is written over.
+func TestWhatOthersWriteStaysWhenNoLateWriteCanCome(t *testing.T) {
+	for name, c := range map[string]struct {
+		after time.Duration
+		data  string
+	}{
+		"it may be a late write": {20*time.Second - time.Millisecond, "set"},
+		"no late write can come": {20*time.Second + time.Millisecond, "by hand"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w world) {
+				client := w.client(framework.WithSessionTimeout(10 * time.Second))
+				n := keep(t, client, "/group/a", "0")
+				w.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpSetData))
+				began := time.Now()
+				require.NoError(t, n.Set(testbed.Context(t), []byte("set")))
+				time.Sleep(time.Until(began.Add(c.after))) // virtual time
+				require.NoError(t, w.Set("/group/a", []byte("by hand")))
+				w.settle()
+				w.one(n, c.data)
+			})
 		})
 	}
 }

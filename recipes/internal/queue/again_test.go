@@ -381,6 +381,23 @@ func TestRequeueWithALocalHandOff(t *testing.T) {
 	length(t, server, q, 0)
 }
 
+// TestRequeueWithTheContextOfAnotherSession: the node of the hold goes also if the context is of a session that has ended.
+func TestRequeueWithTheContextOfAnotherSession(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		c := client()
+		q := newQueue(t, c, "/lock", lock.WithLocalHandOff(10, time.Hour))
+		earlier, err := c.Session(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, server.ExpireSession(earlier.ID()))
+		testbed.Receive(t, earlier.Done(), "the end of the session")
+		hold := acquire(t, q)
+		_, err = hold.Requeue(framework.InSession(t.Context(), earlier))
+		require.ErrorIs(t, err, framework.ErrSessionLost)
+		require.NoError(t, hold.Session().Err())
+		length(t, server, q, 0)
+	})
+}
+
 // TestRequeueDoesNotOvertakeAQueueAhead: whoever waits for a semaphore waits in another queue than its leases.
 func TestRequeueDoesNotOvertakeAQueueAhead(t *testing.T) {
 	client := testbed.On(zktest.NewServer(t)).Client(t)
