@@ -77,35 +77,41 @@ func TestTransitions(t *testing.T) {
 }
 
 func TestBlockedListenerHarmsNobodyAndMissesNoLoss(t *testing.T) { // CURATOR-495, -36
-	synctest.Test(t, func(t *testing.T) {
-		m := session.NewMachine(nil)
-		defer m.Close()
-		release := make(chan struct{})
-		var slow, fast record
-		_, err := m.Listen(func(s connstate.State) {
-			<-release
-			slow.hear(s)
+	for name, loses := range map[string]bool{"with a loss": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := session.NewMachine(nil)
+				defer m.Close()
+				release := make(chan struct{})
+				var slow, fast record
+				_, err := m.Listen(func(s connstate.State) {
+					<-release
+					slow.hear(s)
+				})
+				require.NoError(t, err)
+				_, err = m.Listen(fast.hear)
+				require.NoError(t, err)
+				m.Set(connected)
+				if loses {
+					m.Set(lost)
+				}
+				const flaps = 10_000
+				for range flaps {
+					m.Set(connected)
+					m.Set(suspended)
+				}
+				m.Set(connected)
+				synctest.Wait()
+				require.Equal(t, reconnected, m.State())
+				close(release)
+				synctest.Wait()
+				heard := slow.states()
+				require.Less(t, len(heard), 50, "memory is bounded")
+				require.Equal(t, loses, slices.Contains(heard, lost))
+				require.Equal(t, reconnected, heard[len(heard)-1], "the latest")
+			})
 		})
-		require.NoError(t, err)
-		_, err = m.Listen(fast.hear)
-		require.NoError(t, err)
-		m.Set(connected)
-		m.Set(lost)
-		const flaps = 10_000
-		for range flaps {
-			m.Set(connected)
-			m.Set(suspended)
-		}
-		m.Set(connected)
-		synctest.Wait()
-		require.Equal(t, reconnected, m.State())
-		close(release)
-		synctest.Wait()
-		heard := slow.states()
-		require.Less(t, len(heard), 50, "memory is bounded")
-		require.Contains(t, heard, lost)
-		require.Equal(t, reconnected, heard[len(heard)-1], "the latest")
-	})
+	}
 }
 
 func TestStatesAreHeardInOrderAndNoLossIsLeftOut(t *testing.T) {
