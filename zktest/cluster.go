@@ -35,7 +35,7 @@ var ErrNotMember = errors.New("zktest: the server is not a member of this cluste
 //   - A member fires watches when it applies a transaction. A client sees the event of a transaction before it sees
 //     any reply that shows it.
 //   - A member refuses a client that has seen more than the member has applied.
-//   - The leader counts sessions. It knows of followers' clients what followers report every half tick, and ends
+//   - The leader counts sessions. It knows of followers' clients what followers answer to its pings, every half tick, and ends
 //     sessions at the end of a tick. A session may move to another member; then its old connection cannot write.
 //   - When the leader is lost, its members cut all connections and serve nobody until a majority of members
 //     reach each other and have elected the one that was part of the newest epoch, and among those the one with the longest log.

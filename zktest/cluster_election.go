@@ -124,29 +124,14 @@ func (c *Cluster) begin(side []*member) {
 	c.after(c.upTo(c.cfg.tick), t.checkMajority) // a real leader's ticks are not those in which sessions end
 }
 
-// halfTick has followers report which sessions they have heard, and leaders end those whose time has
-// passed: at the end of a tick, as real ones do.
+// halfTick has the leaders ping their followers, and end the sessions whose time has passed: at the end of a tick, as real ones do.
 func (c *Cluster) halfTick() {
 	now := time.Now()
 	for _, t := range slices.Clone(c.terms) {
 		if !t.leader.runs() {
 			continue
 		}
-		for id, heard := range t.leader.report() {
-			t.tracker.touch(id, heard.timeout, heard.at)
-		}
-		for _, l := range t.links {
-			if !l.follower.runs() {
-				continue
-			}
-			if heard := l.follower.report(); len(heard) > 0 {
-				l.send(&l.up, func() {
-					for id, h := range heard {
-						t.tracker.touch(id, h.timeout, time.Now())
-					}
-				})
-			}
-		}
+		t.ping()
 		for _, id := range t.tracker.due(now) {
 			t.expire(id)
 		}

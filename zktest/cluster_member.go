@@ -256,9 +256,13 @@ func (m *member) look() {
 
 // resumed is called when a pause is over.
 func (m *member) resumed() {
+	c := m.cluster
 	m.schedule()
-	m.cluster.review()
-	if c := m.cluster; m.link != nil && m.link.ended {
+	if m.leads() && time.Since(m.term.pinged) >= c.cfg.tick/2 {
+		m.term.ping() // its wait has ended
+	}
+	c.review()
+	if m.link != nil && m.link.ended {
 		m.noticeEnd(m.link, c.upTo(c.cfg.tick/2))
 	}
 }

@@ -16,7 +16,8 @@ type term struct {
 	count       int64   // of the transactions proposed
 	outstanding []*proposal
 	tracker     *tracker
-	over        bool // the leader has noticed that it does not lead any more
+	pinged      time.Time // when the leader has pinged its followers last
+	over        bool      // the leader has noticed that it does not lead any more
 }
 
 // proposal is a transaction that is not committed.
@@ -97,6 +98,28 @@ func (l *link) drop() {
 	t := l.term
 	l.ended = true
 	t.links = slices.DeleteFunc(t.links, func(other *link) bool { return other == l })
+}
+
+// ping has the leader ask its followers which sessions they have heard. A follower that was paused, or cut off for a while, finds the pings
+// of that time before what the leader has sent after them, and answers them first.
+func (t *term) ping() {
+	t.pinged = time.Now()
+	for id, heard := range t.leader.report() {
+		t.tracker.touch(id, heard.timeout, heard.at)
+	}
+	for _, l := range t.links {
+		l.send(&l.down, func() {
+			heard := l.follower.report()
+			if len(heard) == 0 {
+				return
+			}
+			l.send(&l.up, func() {
+				for id, h := range heard {
+					t.tracker.touch(id, h.timeout, time.Now())
+				}
+			})
+		})
+	}
 }
 
 // reaches reports whether the leader reaches a member: itself, or one that follows. One that does not run reaches nobody.

@@ -262,6 +262,33 @@ func TestSessionOfAFollowersClientLivesByItsReports(t *testing.T) {
 	})
 }
 
+// TestWhatWasHeardBeforeAPauseIsReportedFirst: when a write is answered after a member was paused, the leader has pinged since, and the
+// follower has said whom it heard. In the next moment the follower is paused again. Servers of 3.8.0 that were stopped for 1.5 to 2.5 s
+// did so in 38 of 39 tries, and in the other one the follower may have said so before the pause.
+func TestWhatWasHeardBeforeAPauseIsReportedFirst(t *testing.T) {
+	for name, server := range map[string]func(*testing.T, *zktest.Cluster) *zktest.Server{"follower": follower, "leader": leader} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+				f := follower(t, c)
+				a := raw(t, f, nil)
+				time.Sleep(1100 * time.Millisecond) // virtual time: the leader has just pinged
+				ping(t, a)
+				paused := server(t, c)
+				paused.Pause()
+				time.Sleep(2500 * time.Millisecond) // virtual time
+				paused.Resume()
+				resumed := time.Now()
+				mustCreate(t, a, "/n", 0)
+				f.Pause()
+				for len(leader(t, c).Sessions()) > 0 {
+					time.Sleep(time.Millisecond) // virtual time
+				}
+				require.GreaterOrEqual(t, time.Since(resumed), 10*time.Second)
+			}, zktest.WithMemberLatency(time.Millisecond))
+		})
+	}
+}
+
 // TestCredentialsDoNotKeepASessionAlive: a real server of 3.8.0 ended a session of 4 s that presented credentials twice a second.
 func TestCredentialsDoNotKeepASessionAlive(t *testing.T) {
 	for name, server := range map[string]func(*testing.T, *zktest.Cluster) *zktest.Server{"follower": follower, "leader": leader} {
@@ -643,7 +670,7 @@ func TestAFollowerKnowsATransactionByItsNumber(t *testing.T) {
 				r, err := b.call(test.op, *test.body)
 				require.NoError(t, err)
 				require.Equal(t, test.code, r.code)
-			}, zktest.WithMemberLatency(100*time.Millisecond), zktest.WithSeed(1))
+			}, zktest.WithMemberLatency(100*time.Millisecond), zktest.WithSeed(2))
 		})
 	}
 }

@@ -56,6 +56,19 @@ func TestStrictDeadlineAfterALongIdleTime(t *testing.T) {
 	require.True(t, d.At(true).After(at(time.Hour)))
 }
 
+// TestStrictDeadlineAfterManyRequests: it remembers a limited number of them, the newest.
+func TestStrictDeadlineAfterManyRequests(t *testing.T) {
+	d := session.NewDeadline(timeout, zero, 100)
+	sent := at(0)
+	for ; sent.Before(at(3 * timeout)); sent = sent.Add(timeout / 64) {
+		d.Answered(sent, sent, false)
+	}
+	d.Answered(sent, sent, true)
+	d.Answered(sent, sent, true)
+	ripe := sent.Add(-timeout * 9 / 32)
+	require.WithinRange(t, d.At(true), ripe.Add(-timeout/16+timeout*98/100), ripe.Add(timeout*98/100), "a request of not long before is proven")
+}
+
 func TestReconnectConfirmsTheSession(t *testing.T) {
 	d := session.NewDeadline(timeout, zero, 100)
 	d.Answered(at(time.Second), at(time.Second), false)
