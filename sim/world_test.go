@@ -163,7 +163,7 @@ func (w *world) run() (err error) {
 	}
 	w.makeFaults()
 	w.quiet.Store(true)
-	time.Sleep(30 * time.Second) // clients come back, dead sessions end
+	time.Sleep(40 * time.Second) // clients come back, dead sessions end: the longest last 30 s, and the rest of a tick
 	if !within(30*time.Minute, hiding.Wait) {
 		w.monitor.fail("stuck", "contenders do not end:\n%s", stacks())
 		return nil
