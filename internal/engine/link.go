@@ -38,7 +38,8 @@ func (l Link) Get(path string, done func(data []byte, stat *zk.Stat, err error))
 }
 
 // GetAll is Get for several nodes, in one request where servers have multiRead, reads set no watches, and it is not too long. done is
-// called for each path, with its place in paths.
+// called for each path, with its place in paths. No event comes between them that the later ones know of and the earlier ones do not:
+// ZooKeeper's CommitProcessor applies no transaction while it answers a read.
 func (l Link) GetAll(paths []string, done func(i int, data []byte, stat *zk.Stat, err error)) {
 	var q Request[[]proto.MultiResult]
 	together := len(paths) > 1 && l.view == nil && l.Supports(proto.OpMultiRead) == nil
