@@ -28,6 +28,7 @@ var (
 	workers     = flag.Int("sim.workers", runtime.GOMAXPROCS(0), "how many worlds run at a time")
 	limit       = flag.Duration("sim.time", 0, "begin no world after this time, by the real clock; 0: no limit")
 	worldLimit  = flag.Duration("sim.timeout", 2*time.Minute, "how long a world may take, by the real clock")
+	trace       = flag.Bool("sim.trace", false, "write the history of a seed that fails at once, since it may not fail again; a quarter slower")
 	cut         = flag.Bool("sim.cut", true, "drop faults of a seed that fails, as long as it does")
 	hiddenNodes = flag.Bool("sim.hidden", true, "with contenders whose nodes nobody else may read")
 	keepers     = flag.Bool("sim.keepers", true, "with kept nodes and members of groups")
@@ -75,7 +76,12 @@ func TestWorlds(t *testing.T) {
 				if !s.has(*only) {
 					continue
 				}
-				worlds := all.add(s, simulate(t, s, false))
+				r := simulate(t, s, *trace)
+				if len(r.wrong) > 0 && *trace {
+					file, err := writeHistory(s, r)
+					fmt.Fprintln(os.Stderr, "seed", s.Seed, "failed: history in", file, err)
+				}
+				worlds := all.add(s, r)
 				if *progress > 0 && worlds%*progress == 0 {
 					fmt.Fprintf(os.Stderr, "%v: %d worlds, next seed %d\n", time.Since(began).Round(time.Second), worlds, *first+n+1)
 				}
