@@ -92,7 +92,8 @@ func New[T any](client *framework.Client, base string, opts ...Option) (*Discove
 }
 
 // Names returns the names of the services that are or were registered, in order. Java deletes no name, but the servers do
-// when it has been empty for a while. Without any, the list is empty and there is no error.
+// when it has been empty for a while. Of a name with a slash it is the part before that. Without any, the list is empty and there is no
+// error.
 func (d *Discovery[T]) Names(ctx context.Context) ([]string, error) {
 	names, err := d.children(ctx, d.base)
 	return names, operr.New("names", d.base, err)

@@ -17,4 +17,4 @@ func Decode[T any](data []byte) (Instance[T], error) {
 }
 
 // Encode is what makes the data of a node.
-func Encode[T any](i Instance[T]) ([]byte, error) { return encode(i, config{}) }
+func Encode[T any](i Instance[T]) ([]byte, error) { return encode(i, config{enabledField: i.Disabled}) }

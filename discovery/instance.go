@@ -34,8 +34,8 @@ type Instance[T any] struct {
 	Type             Type      // "" is Dynamic
 	URISpec          *URISpec  // how to make a URI of it; nil is none
 
-	// Disabled keeps [Watch.Pick] from choosing the instance. Other processes see it only if it is written
-	// [WithEnabledField]. Java calls the opposite enabled. An instance of Spring Cloud is also disabled when it is read with
+	// Disabled keeps [Watch.Pick] from choosing the instance. To write it takes [WithEnabledField]; without, it is a
+	// framework.ErrBadArgument. Java calls the opposite enabled. An instance of Spring Cloud is also disabled when it is read with
 	// an "instance_status" in its metadata that is not "UP": Spring calls it no more. Then "enabled" stays true when it is written
 	// again, and whoever changes the status changes Disabled as well.
 	Disabled bool
@@ -98,8 +98,11 @@ func encode[T any](i Instance[T], cfg config) ([]byte, error) {
 	if w.URISpec != nil && w.URISpec.Parts == nil { // Java's ServiceProvider would fail for all instances of the service
 		w.URISpec = &URISpec{Parts: []URIPart{}}
 	}
-	if enabled := !i.Disabled || outOfService(i.PayloadClass, payload); cfg.enabledField { // what the status says is said once
+	switch enabled := !i.Disabled || outOfService(i.PayloadClass, payload); { // what the status says is said once
+	case cfg.enabledField:
 		w.Enabled = &enabled
+	case !enabled:
+		return nil, errors.New("a disabled instance needs WithEnabledField")
 	}
 	return marshal(w)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/internal/uuid"
 	"github.com/gocurator/curator/internal/wait"
-	kept "github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/recipes/node"
 )
 
 // Registration is an instance of ours that is registered: what [Discovery.Register] returns.
@@ -23,17 +23,17 @@ import (
 // All methods are safe for concurrent use.
 type Registration[T any] struct {
 	d    *Discovery[T]
-	node *kept.Node
+	node *node.Node
 	last atomic.Pointer[Instance[T]]
 }
 
-var replace = kept.WithIfTaken(kept.Replace)
+var replace = node.WithIfTaken(node.Replace)
 
-// keepAs is how the node of an instance is kept. That of a permanent one is not.
-var keepAs = map[Type][]kept.Option{
+// keepAs is how the node of an instance is node. That of a permanent one is not.
+var keepAs = map[Type][]node.Option{
 	Dynamic:           {replace},
-	Static:            {replace, kept.AsPersistent()},
-	DynamicSequential: {replace, kept.AsSequential(), kept.AsProtected()}, // found again by its id when a reply was lost
+	Static:            {replace, node.AsPersistent()},
+	DynamicSequential: {replace, node.AsSequential(), node.AsProtected()}, // found again by its id when a reply was lost
 }
 
 // Register makes the node of an instance and returns when it is there. ctx is for the waiting only.
@@ -52,12 +52,15 @@ func (d *Discovery[T]) Register(ctx context.Context, i Instance[T]) (_ *Registra
 		return nil, err
 	}
 	options, known := keepAs[i.Type]
-	if !known {
+	switch {
+	case i.Type == Permanent:
+		return nil, fmt.Errorf("%w: a Permanent instance is kept by nobody: use Write", framework.ErrBadArgument)
+	case !known:
 		return nil, fmt.Errorf("%w: type %q", framework.ErrBadArgument, i.Type)
 	}
 	r := &Registration[T]{d: d}
 	r.last.Store(&i)
-	if r.node, err = kept.Keep(ctx, d.client, path, data, options...); err != nil {
+	if r.node, err = node.Keep(ctx, d.client, path, data, options...); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -131,7 +134,7 @@ func (r *Registration[T]) Path() string { return r.node.Path() }
 // empty ID, Type or RegistrationTime means that of the registration. Of several Updates at a time one wins, and
 // [Registration.Instance] may be another.
 //
-// If Update fails, the instance is written when that becomes possible, as in [kept.Node.Set]. Errors are those of that, and
+// If Update fails, the instance is written when that becomes possible, as in [node.Node.Set]. Errors are those of that, and
 // framework.ErrBadArgument. Only after that and framework.ErrTooLong nothing has changed.
 func (r *Registration[T]) Update(ctx context.Context, i Instance[T]) (err error) {
 	defer func() { err = operr.New("update", r.Path(), err) }()
@@ -152,17 +155,17 @@ func (r *Registration[T]) Update(ctx context.Context, i Instance[T]) (err error)
 }
 
 // Present reports whether the node is there and ours, and returns a channel that is closed when that, or [Registration.Err],
-// may have changed: see [kept.Node.Present].
+// may have changed: see [node.Node.Present].
 func (r *Registration[T]) Present() (there bool, changed <-chan struct{}) { return r.node.Present() }
 
-// Err is nil while the node is there with what was written last, and otherwise the reason why not: see [kept.Node.Err].
+// Err is nil while the node is there with what was written last, and otherwise the reason why not: see [node.Node.Err].
 func (r *Registration[T]) Err() error { return r.node.Err() }
 
-// Close unregisters the instance, as [kept.Node.Close] does. It may be called again, and returns the same.
+// Close unregisters the instance, as [node.Node.Close] does. It may be called again, and returns the same.
 func (r *Registration[T]) Close() error { return r.node.Close() }
 
-// Drain unregisters the instance, and then waits for d or until ctx is done, so that clients can finish their requests. Call it
-// before you stop the server. It returns the error of Close or of ctx.
+// Drain unregisters the instance as Close does, which ctx does not limit, and then waits for d or until ctx is done, so that clients can
+// finish their requests. Call it before you stop the server. It returns the error of Close or of ctx.
 func (r *Registration[T]) Drain(ctx context.Context, d time.Duration) error {
 	return operr.New("drain", r.Path(), errors.Join(r.Close(), wait.Sleep(ctx, d)))
 }

@@ -91,9 +91,28 @@ func TestAPermanentInstanceStays(t *testing.T) {
 	i.Type = discovery.Permanent
 	_, err := d.Register(ctx, i)
 	require.ErrorIs(t, err, framework.ErrBadArgument, "nobody keeps it")
+	require.ErrorContains(t, err, "use Write")
 	_, err = d.Write(ctx, at("", "1"))
 	require.ErrorIs(t, err, framework.ErrBadArgument)
 	testbed.OneOp(t, err, "write", "/services")
+}
+
+// TestADisabledInstanceIsNotWrittenAsAnEnabledOne: without WithEnabledField nothing in the node would say so.
+func TestADisabledInstanceIsNotWrittenAsAnEnabledOne(t *testing.T) {
+	ctx := testbed.Context(t)
+	server := zktest.NewServer(t)
+	d := newDiscovery[string](t, newClient(t, server))
+	r := register(t, d, at("orders", "1"))
+	i := at("orders", "2")
+	i.Disabled = true
+	_, err := d.Register(ctx, i)
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	_, err = d.Write(ctx, i)
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	require.False(t, server.Exists("/services/orders/2"))
+	i.ID = "1"
+	require.ErrorIs(t, r.Update(ctx, i), framework.ErrBadArgument)
+	require.False(t, r.Instance().Disabled)
 }
 
 func TestIdsMadeByDefaultDiffer(t *testing.T) {

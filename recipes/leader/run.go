@@ -22,7 +22,8 @@ import (
 // returned ten seconds after its context ended, that is logged, and again when f returns.
 //
 // Run returns
-//   - when ctx is done: the error is that of ctx, joined with f's error unless that is the error or the cause of its context;
+//   - when ctx is done: the error is that of ctx, joined with f's error unless that is the error or the cause of its context, and with
+//     that of Release, which says so if the leadership was lost before;
 //   - when f returns an error while it leads: that error. An error that f returns after its term
 //     has ended is logged, unless it is the error or the cause of f's context, and Run continues;
 //   - when Campaign fails, or Release for another reason than a loss: that error;

@@ -16,11 +16,14 @@ type Driver interface {
 	Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error)
 
 	// SortKey returns the part of a child's name that orders the queue, by comparison of bytes. ours is false
-	// for children that do not belong to this lock; they are ignored.
+	// for children that do not belong to this lock; they are ignored. It must be true for our own node.
 	SortKey(child, name string) (key string, ours bool)
 
 	// Decide returns whether own has one of maxLeases leases and, if not, whose deletion to wait for. children
 	// are sorted and contain own.
+	//
+	// A node that has a lease must have it for as long as it exists, whatever nodes come: nobody asks again. So no new node may be
+	// sorted before one that holds, as a key that begins with a priority does: both would hold.
 	Decide(children []string, own string, maxLeases int) (Decision, error)
 }
 

@@ -36,7 +36,7 @@ func (g *Group) Err() error { return g.inner().Err() }
 func (g *Group) Release() error { return g.inner().Release() }
 
 // Do calls f and releases. f's context ends with the group, and when ctx ends. The error is f's and Release's
-// joined. If f panics, the leases are released. If the group has ended already, f is not called, and the error wraps the cause.
+// joined, with the cause of a loss as in [Hold.Do]. If f panics, the leases are released. If the group has ended already, f is not called, and the error wraps the cause.
 func (g *Group) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return g.inner().Do(ctx, f)
 }

@@ -53,10 +53,14 @@ func (h *Hold) Session() *framework.Session { return h.inner().Session() }
 // has held meanwhile. If the answer was lost, that is not certain, and Release returns [framework.ErrSuspended]. After
 // [framework.ErrSessionLost] the client deletes the node in the background, if the servers have not done so yet. A second
 // call returns [ErrReleased], or tries again if the node could not be deleted.
+//
+// While no server can be reached it waits until the session counts as lost, for up to its timeout. Closing the client ends the wait.
 func (h *Hold) Release() error { return h.inner().Release() }
 
-// Do calls f and releases. f's context ends with the hold, and when ctx ends. The error is f's and Release's
-// joined. If f panics, the lease is released. If the hold has ended already, f is not called, and the error wraps the cause.
+// Do calls f and releases. f's context ends with the hold, and when ctx ends: context.Cause says which, and it does not have
+// ctx's deadline. The error is f's and Release's joined. If f returns an error and the hold was lost, it also wraps the cause of
+// that, such as [framework.ErrSuspended]. If f panics, the lease is released. If the hold has ended already, f is not called, and the
+// error wraps the cause.
 func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return h.inner().Do(ctx, f)
 }

@@ -65,7 +65,7 @@ func (q *Queue) TryAcquire(ctx context.Context) (*Hold, error) {
 }
 
 // Do acquires, calls f and releases. f's context ends when the lease may no longer be ours, and when ctx ends.
-// The error is Acquire's, or f's and Release's joined. If f panics, the lease is released.
+// The error is Acquire's, or that of [Hold.Do]: f's and Release's joined. If f panics, the lease is released.
 func (q *Queue) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return (*queue.Queue)(q).Do(ctx, f)
 }

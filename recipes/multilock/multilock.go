@@ -77,7 +77,7 @@ func (l *Lock) TryAcquire(ctx context.Context) (*lock.Group, error) {
 }
 
 // Do acquires, calls f and releases. f's context ends when one of the locks may no longer be ours, and when ctx
-// ends. The error is Acquire's, or f's and Release's joined. If f panics, the locks are released.
+// ends. The error is Acquire's, or that of [lock.Group.Do]: f's and Release's joined. If f panics, the locks are released.
 func (l *Lock) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	group, err := l.Acquire(ctx)
 	if err != nil {

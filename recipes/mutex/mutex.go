@@ -64,7 +64,7 @@ func (m *Mutex) Acquire(ctx context.Context) (*lock.Hold, error) { return m.queu
 func (m *Mutex) TryAcquire(ctx context.Context) (*lock.Hold, error) { return m.queue.TryAcquire(ctx) }
 
 // Do acquires, calls f and releases. f's context ends when the mutex may no longer be
-// ours, and when ctx ends. The error is Acquire's, or f's and Release's joined. If f
+// ours, and when ctx ends. The error is Acquire's, or that of [lock.Hold.Do]: f's and Release's joined. If f
 // panics, the mutex is released.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return m.queue.Do(ctx, f)

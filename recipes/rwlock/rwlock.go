@@ -131,7 +131,7 @@ func (s *Side) acquire(ctx context.Context, acquire func(context.Context) (*queu
 }
 
 // Do acquires, calls f and releases. f's context ends when the lock may no longer be ours, and when ctx ends.
-// The error is Acquire's, or f's and Release's joined. If f panics, the lock is released.
+// The error is Acquire's, or that of [lock.Hold.Do]: f's and Release's joined. If f panics, the lock is released.
 func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	hold, err := s.Acquire(ctx)
 	if err != nil {

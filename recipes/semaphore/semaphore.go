@@ -145,7 +145,7 @@ func (s *Semaphore) TryAcquireN(ctx context.Context, n int) (*lock.Group, error)
 }
 
 // Do acquires a lease, calls f and releases. f's context ends when the lease may no longer be ours, and when ctx ends. The error
-// is Acquire's, or f's and Release's joined. If f panics, the lease is released.
+// is Acquire's, or that of [lock.Hold.Do]: f's and Release's joined. If f panics, the lease is released.
 func (s *Semaphore) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	hold, err := s.Acquire(ctx)
 	if err != nil {

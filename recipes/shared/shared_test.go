@@ -396,8 +396,10 @@ func TestBadArguments(t *testing.T) {
 		require.ErrorIs(t, err, framework.ErrBadArgument)
 		_, err = shared.Bytes(c, "/a", shared.WithMutex("b"))
 		require.ErrorIs(t, err, framework.ErrBadPath)
-		require.NoError(t, c.Close())
 		v := int64s(t, c, "/a")
+		_, err = v.Update(t.Context(), nil)
+		require.ErrorIs(t, err, framework.ErrBadArgument)
+		require.NoError(t, c.Close())
 		_, err = shared.Reserve(t.Context(), v, 1)
 		require.ErrorIs(t, err, framework.ErrClosed)
 		for _, err := range v.Changes(t.Context()) {

@@ -3,6 +3,7 @@ package shared
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 	"slices"
@@ -122,6 +123,9 @@ const (
 //
 // While nobody else writes, Updates that follow each other at once skip the read: the first call of f gets what the last one has written.
 func (v *Value[T]) Update(ctx context.Context, f func(x T) (T, error)) (T, error) {
+	if f == nil {
+		return *new(T), follow.OpError("update", v.path, fmt.Errorf("%w: nil function", framework.ErrBadArgument))
+	}
 	ctx = framework.InSession(ctx, nil)
 	if last := v.recent.get(); last.usable() {
 		x, err := v.codec.decode(last.data)
@@ -181,7 +185,8 @@ func (v *Value[T]) try(ctx context.Context, x T, version Version, f func(x T) (T
 // changed. A slow loop misses values that have changed again meanwhile. It goes on while no server can be reached.
 //
 //	for x, err := range v.Changes(ctx) {
-//		if err != nil { return err } // ctx is done, or the client is closed
+//		if errors.Is(err, shared.ErrBadValue) { continue } // somebody has written something else
+//		if err != nil { return err }                       // ctx is done, or the client is closed
 //		...
 //	}
 //

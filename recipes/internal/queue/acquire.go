@@ -263,7 +263,9 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, wait bool)
 		return nil, err
 	}
 	w.created(path)
-	switch {
+	switch _, ours := q.driver.SortKey(w.Name(), q.name); {
+	case !ours:
+		err = fmt.Errorf("%w: driver %T does not count its own node %s: SortKey is false", framework.ErrBadArgument, q.driver, w.Name())
 	case v != nil:
 		err = w.enterView(ctx, v)
 	case list != nil:

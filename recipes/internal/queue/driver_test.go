@@ -4,9 +4,12 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/internal/queue"
-	"github.com/stretchr/testify/require"
+	"github.com/gocurator/curator/zktest"
 )
 
 // TestNamesOfDigitsAreLocks: the number that the server adds is not taken for a part of the name.
@@ -50,4 +53,21 @@ func TestADriverThatEmbedsStandardDoesNotInheritItsAnswer(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, first.Release())
 	require.NoError(t, second.Release())
+}
+
+// stranger is a driver whose SortKey does not count its own nodes.
+type stranger struct{ queue.Standard }
+
+func (stranger) SortKey(string, string) (key string, ours bool) { return "", false }
+
+// TestADriverThatDoesNotCountItsOwnNode is refused at once, and leaves none.
+func TestADriverThatDoesNotCountItsOwnNode(t *testing.T) {
+	server := zktest.NewServer(t)
+	q, err := queue.New(testbed.On(server).Client(t), "/lock", "lock-", stranger{})
+	require.NoError(t, err)
+	server.ResetCounts()
+	_, err = q.Acquire(testbed.Context(t))
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	require.ErrorContains(t, err, "driver queue_test.stranger does not count its own node")
+	length(t, server, q, 0)
 }

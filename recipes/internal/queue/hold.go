@@ -474,7 +474,11 @@ func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) error 
 
 // do calls f with a context that ends with held and with ctx, and releases. It does not call f if held has ended.
 func do(ctx, held context.Context, path string, release func() error, f func(ctx context.Context) error) (err error) {
-	if ended := context.Cause(held); ended != nil {
+	ended := context.Cause(held)
+	if f == nil {
+		ended = fmt.Errorf("%w: nil function", framework.ErrBadArgument)
+	}
+	if ended != nil {
 		if err := release(); errors.Is(err, ended) {
 			return err
 		}
@@ -485,7 +489,11 @@ func do(ctx, held context.Context, path string, release func() error, f func(ctx
 	defer func() {
 		stop()
 		cancel(ErrReleased)
-		err = errors.Join(err, release())
+		lost, released := loss(context.Cause(held)), release()
+		if err != nil && lost != nil && !errors.Is(err, lost) && !errors.Is(released, lost) {
+			err = errors.Join(err, &framework.OpError{Op: "do", Path: path, Err: lost}) // it may be why f has failed
+		}
+		err = errors.Join(err, released)
 	}()
 	return f(inner)
 }

@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"strings"
 	"testing"
@@ -118,4 +119,44 @@ func releasedWhileTheLeaseEnds(t *testing.T, lead time.Duration) {
 	_ = inner.Release()
 	require.Zero(t, testbed.Receive(t, next, "the next hold"))
 	_ = outer.Release()
+}
+
+// TestDoSaysThatTheHoldWasLost: a function that only says that its context is done hides why.
+func TestDoSaysThatTheHoldWasLost(t *testing.T) {
+	failed := errors.New("failed")
+	for name, c := range map[string]struct {
+		returns func(ctx context.Context) error
+		want    []error
+	}{
+		"the error of the context": {context.Context.Err, []error{context.Canceled, framework.ErrSuspended}},
+		"its cause":                {context.Cause, []error{framework.ErrSuspended}},
+		"another error":            {func(context.Context) error { return failed }, []error{failed, framework.ErrSuspended}},
+		"nothing":                  {func(context.Context) error { return nil }, nil}, // nobody has held meanwhile: see Release
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			first, second := newQueue(t, testbed.On(server).Client(t), "/a"), newQueue(t, testbed.On(server).Client(t), "/b")
+			work := func(ctx context.Context) error {
+				server.CutConnections()
+				testbed.Receive(t, ctx.Done(), "the loss")
+				return c.returns(ctx)
+			}
+			one := first.Do(testbed.Context(t), work)
+			group := queue.NewGroup([]*queue.Hold{acquire(t, second)}).Do(testbed.Context(t), work)
+			for _, err := range []error{one, group} {
+				if c.want == nil {
+					require.NoError(t, err)
+				}
+				for _, want := range c.want {
+					require.ErrorIs(t, err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestDoOfNoFunctionReleases(t *testing.T) {
+	q := newQueue(t, testbed.InProcess(t).Client(t), "/lock")
+	require.ErrorIs(t, q.Do(testbed.Context(t), nil), framework.ErrBadArgument)
+	require.NoError(t, acquire(t, q).Release())
 }
