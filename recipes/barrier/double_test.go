@@ -488,3 +488,67 @@ func TestAMemberThatComesAgainPassesIfTheOthersHaveCrashed(t *testing.T) {
 		require.Empty(t, left(t, server, "/d"))
 	})
 }
+
+// idle checks that nobody depends on a session: clients then do not ask the leader.
+func idle(t *testing.T, server *zktest.Server) {
+	t.Helper()
+	server.ResetCounts()
+	time.Sleep(time.Hour) // virtual time
+	require.Zero(t, server.Requests().Requests[zktest.OpMulti])
+}
+
+// TestAMemberThatGivesUpDependsOnNoSession gives up in Enter.
+func TestAMemberThatGivesUpDependsOnNoSession(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		one := entering(short, newDouble(t, client(), "/d", 2))
+		synctest.Wait()
+		names, err := server.Children("/d")
+		require.NoError(t, err)
+		require.Len(t, names, 1, "it has come")
+		require.ErrorIs(t, testbed.Receive(t, one, "the end of Enter").err, context.DeadlineExceeded)
+		require.Empty(t, left(t, server, "/d"))
+		idle(t, server)
+	})
+}
+
+// TestAMemberThatLeavesDependsOnNoSession gives up in Leave. Its context has ended before.
+func TestAMemberThatLeavesDependsOnNoSession(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		first := entering(t.Context(), newDouble(t, client(), "/d", 2))
+		two, err := newDouble(t, client(), "/d", 2).Enter(t.Context())
+		require.NoError(t, err)
+		one := <-first
+		require.NoError(t, one.err)
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		left := make(chan error, 1)
+		go func() { left <- one.entry.Leave(short) }()
+		synctest.Wait()
+		require.Empty(t, left, "the other one is inside")
+		require.ErrorIs(t, context.Cause(one.entry.Context()), context.Canceled)
+		require.ErrorIs(t, testbed.Receive(t, left, "the end of Leave"), context.DeadlineExceeded)
+		leave(t, two)
+		idle(t, server)
+	})
+}
+
+// TestAMemberThatSomebodyDeletesLeaves deletes its node, or the barrier as well, while it is inside.
+func TestAMemberThatSomebodyDeletesLeaves(t *testing.T) {
+	for name, more := range map[string][]string{"its node": nil, "all": {"/d/ready", "/d"}} {
+		t.Run(name, func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+				e, err := newDouble(t, client(), "/d", 1).Enter(t.Context())
+				require.NoError(t, err)
+				for _, path := range append([]string{e.Path()}, more...) {
+					require.NoError(t, server.Delete(path))
+				}
+				require.NoError(t, e.Leave(testbed.Context(t)))
+				require.ErrorIs(t, context.Cause(e.Context()), context.Canceled)
+				require.Empty(t, left(t, server, "/d"))
+				idle(t, server)
+			})
+		})
+	}
+}

@@ -2,12 +2,15 @@ package cache_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/testbed"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/zktest"
@@ -41,5 +44,133 @@ func TestACacheIsNotCurrentWhileEventsWait(t *testing.T) {
 			n, _ := c.Get("/r/b")
 			require.Equal(t, "new", string(n.Data))
 		})
+	})
+}
+
+// current waits until the cache is current.
+func current(t *testing.T, c *cache.Cache) {
+	t.Helper()
+	for ok, changed := c.Current(); !ok; ok, changed = c.Current() {
+		testbed.Receive(t, changed, "a change")
+	}
+}
+
+// TestACacheIsNotCurrentBetweenTwoEvents blocks the cache in OnChange, and then in the filter, with the second event behind the first. Nothing is
+// to be read for the first.
+func TestACacheIsNotCurrentBetweenTwoEvents(t *testing.T) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
+		testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+			for _, path := range []string{"/r", "/r/a"} {
+				require.NoError(t, server.Create(path, nil))
+			}
+			first, goOn := context.WithCancel(t.Context()) // also if the test fails
+			defer goOn()
+			second, unblock := context.WithCancel(t.Context())
+			defer unblock()
+			c := load(t, mode.of(client()), "/r", cache.OnChange(func(ch cache.Change) {
+				if ch.Kind == cache.Deleted {
+					<-first.Done()
+				}
+			}), cache.WithFilter(func(path string) bool {
+				if path == "/r/new" {
+					<-second.Done()
+				}
+				return true
+			}))
+			require.NoError(t, server.Delete("/r/a"))
+			synctest.Wait()
+			require.NoError(t, server.Create("/r/new", nil))
+			synctest.Wait()
+			goOn()
+			synctest.Wait()
+			_, found := c.Get("/r/new")
+			require.False(t, found)
+			ok, _ := c.Current()
+			require.False(t, ok, "the server has reported /r/new")
+			unblock()
+			current(t, c)
+			_, found = c.Get("/r/new")
+			require.True(t, found)
+		})
+	})
+}
+
+// TestACacheIsNotCurrentFromAnEventOn looks on the connection's goroutine, directly after an event and before the next answer.
+func TestACacheIsNotCurrentFromAnEventOn(t *testing.T) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
+		testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+			require.NoError(t, server.Create("/r", nil))
+			reader := mode.of(client())
+			c := load(t, reader, "/r")
+			for n := range 50 { // the cache's goroutine may be faster than the look
+				_, _, watch, err := reader.GetW(t.Context(), "/r")
+				require.NoError(t, err)
+				now := make(chan bool, 1)
+				(*engine.Watch)(watch).OnFire(func(zk.Event, *engine.Session) {
+					ok, _ := c.Current()
+					now <- ok
+				})
+				require.NoError(t, server.Set("/r", fmt.Append(nil, n)))
+				require.False(t, <-now, "the server has reported a change")
+				current(t, c)
+				got, _ := c.Get("/r")
+				require.Equal(t, fmt.Sprint(n), string(got.Data))
+			}
+		})
+	})
+}
+
+// TestACacheIsNotCurrentDuringTheRestOfANode changes a node that has just been read. It is read again after a pause.
+func TestACacheIsNotCurrentDuringTheRestOfANode(t *testing.T) {
+	eachMode(t, func(t *testing.T, mode watchMode) {
+		testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+			require.NoError(t, server.Create("/r", nil))
+			c := load(t, mode.of(client()), "/r")
+			require.NoError(t, server.Set("/r", []byte("first")))
+			synctest.Wait()
+			current(t, c)
+			require.NoError(t, server.Set("/r", []byte("second")))
+			synctest.Wait()
+			n, _ := c.Get("/r")
+			require.Equal(t, "first", string(n.Data))
+			ok, _ := c.Current()
+			require.False(t, ok, "the server has reported a change")
+			current(t, c)
+			n, _ = c.Get("/r")
+			require.Equal(t, "second", string(n.Data))
+		})
+	})
+}
+
+// TestACacheIsNotCurrentAfterASyncWhileWhatCameThenIsRead blocks the cache in OnChange, with the end of a Sync behind, and behind that an event.
+func TestACacheIsNotCurrentAfterASyncWhileWhatCameThenIsRead(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		for _, path := range []string{"/r", "/r/a", "/r/b"} {
+			require.NoError(t, server.Create(path, nil))
+		}
+		block, unblock := context.WithCancel(t.Context()) // also if the test fails
+		defer unblock()
+		c := load(t, client(), "/r", cache.OnChange(func(ch cache.Change) {
+			if ch.Kind == cache.Deleted {
+				<-block.Done()
+			}
+		}))
+		require.NoError(t, server.Delete("/r/a"))
+		synced := make(chan error, 1)
+		go func() { synced <- c.Sync(t.Context()) }()
+		synctest.Wait()
+		read := server.Block(zktest.OnOp(zktest.OpGetData))
+		require.NoError(t, server.Set("/r/b", []byte("new")))
+		synctest.Wait()
+		unblock()
+		testbed.Receive(t, read.Arrived(), "the read")
+		require.NoError(t, testbed.Receive(t, synced, "the end of Sync"))
+		synctest.Wait()
+		ok, _ := c.Current()
+		require.False(t, ok, "/r/b is not read yet")
+		read.Open()
+		current(t, c)
+		n, _ := c.Get("/r/b")
+		require.Equal(t, "new", string(n.Data))
 	})
 }

@@ -249,6 +249,44 @@ func TestWhatOthersWriteStaysWhenNoLateWriteCanCome(t *testing.T) {
 	}
 }
 
+// TestALateWriteIsNotForgottenWithAnEarlierOne has a write stand still in a server, and an earlier one, whose answer was lost, be so old
+// meanwhile that it cannot come any more. The node is made again then, and written so often that it has the version that the write is for.
+func TestALateWriteIsNotForgottenWithAnEarlierOne(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		subject := w.client(framework.WithSessionTimeout(10 * time.Second))
+		n := keep(t, subject, "/group/a", "0")
+		began := time.Now()
+		lost := w.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpSetData))
+		for _, text := range []string{"1", "2", "3", "4"} {
+			require.NoError(t, n.Set(testbed.Context(t), []byte(text)))
+		}
+		require.True(t, lost.Met())
+		time.Sleep(time.Until(began.Add(15 * time.Second))) // virtual time: the first one may come for 20 s
+		gate, stat := w.late(n, subject)
+		require.NoError(t, w.Delete("/group/a")) // by hand
+		w.CutConnections()                       // the next session is another one, and the first still lives
+		time.Sleep(time.Until(began.Add(22 * time.Second)))
+		again, err := w.Stat("/group/a")
+		require.NoError(t, err)
+		last := "last"
+		for again.Version < stat.Version {
+			last += "!"
+			require.NoError(t, n.Set(testbed.Context(t), []byte(last)))
+			again, err = w.Stat("/group/a")
+			require.NoError(t, err)
+		}
+		require.Equal(t, stat.Version, again.Version)
+		gate.Open()
+		synctest.Wait()
+		now, err := w.Stat("/group/a")
+		require.NoError(t, err)
+		require.Greater(t, now.Version, stat.Version, "it was carried out")
+		w.settle()
+		w.one(n, last)
+		require.NoError(t, n.Close())
+	}, zktest.LikeKeeper(zktest.KeeperRecent))
+}
+
 // stays checks that the node that makes makes has the data "new", and that the late write at the gate does not meet it.
 func (w world) stays(gate *zktest.Gate, makes func() *node.Node) {
 	w.t.Helper()

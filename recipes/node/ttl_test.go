@@ -197,3 +197,55 @@ func TestATTLNodeOnAKeeperIsReported(t *testing.T) {
 		})
 	}
 }
+
+// TestATouchThatFailsOnceIsTriedAgainInTime has a server refuse one touch of a node whose data it has refused for long: so pauses are as long as
+// they get.
+func TestATouchThatFailsOnceIsTriedAgainInTime(t *testing.T) {
+	const ttl = 8 * time.Second
+	virtual(t, func(t *testing.T, w world) {
+		other := w.client()
+		began := time.Now()
+		n := keep(t, w.client(), "/group/a", "a", node.WithTTL(ttl))
+		require.Equal(t, began, time.Now(), "or touches are due at other times")
+		_, err := other.SetACL(t.Context(), "/group/a", perms(zk.PermAll&^zk.PermWrite), -1)
+		require.NoError(t, err)
+		require.ErrorIs(t, n.Set(t.Context(), []byte("b")), zk.ErrNoAuth)
+		time.Sleep(time.Until(began.Add(10*ttl + ttl/2 - time.Millisecond))) // virtual time, until a touch is near
+		touched, err := w.Stat("/group/a/touch")
+		require.NoError(t, err)
+		_, err = other.SetACL(t.Context(), "/group/a/touch", perms(zk.PermAll&^zk.PermWrite), -1)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		_, err = other.SetACL(t.Context(), "/group/a/touch", perms(zk.PermAll), -1)
+		require.NoError(t, err)
+		refused, err := w.Stat("/group/a/touch")
+		require.NoError(t, err)
+		require.Equal(t, touched.Version, refused.Version)
+		time.Sleep(ttl / 4)
+		synctest.Wait()
+		again, err := w.Stat("/group/a/touch")
+		require.NoError(t, err)
+		require.Equal(t, touched.Version+1, again.Version, "a quarter of the TTL is left")
+		time.Sleep(5 * ttl)
+		w.one(n, "a")
+	}, zktest.WithTTLNodes(), zktest.WithContainerCheckInterval(100*time.Millisecond))
+}
+
+// TestATTLNodeThatIsNotTouchedAnyMoreGoes has the keeper's client end after a touch.
+func TestATTLNodeThatIsNotTouchedAnyMoreGoes(t *testing.T) {
+	const ttl = 10 * time.Second
+	virtual(t, func(t *testing.T, w world) {
+		client := w.client()
+		n := keep(t, client, "/group/a", "a", node.WithTTL(ttl))
+		time.Sleep(ttl/2 + time.Second)
+		synctest.Wait()
+		require.True(t, w.Exists("/group/a/touch"))
+		require.NoError(t, client.Close())
+		require.NoError(t, n.Close())
+		time.Sleep(ttl - 2*time.Second)
+		w.one(n, "a")
+		time.Sleep(5 * time.Second) // the child goes first, and with each check one more
+		require.Empty(t, w.nodes("/group"))
+	}, zktest.WithTTLNodes(), zktest.WithContainerCheckInterval(time.Second))
+}

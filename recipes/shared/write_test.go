@@ -212,3 +212,91 @@ func TestALostReplyOnAKeeper(t *testing.T) {
 		}, zktest.LikeKeeper(age))
 	}
 }
+
+// overtaken has somebody change the node before the server carries out a write of v, and returns the error of that write.
+func overtaken(t *testing.T, server *zktest.Server, client *framework.Client, write func() error, change func()) error {
+	t.Helper()
+	session, err := client.Session(testbed.Context(t))
+	require.NoError(t, err)
+	gate := server.Block(zktest.OnOp(zktest.OpMulti), zktest.OnPath("/n"), zktest.OnSession(session.ID()))
+	done := make(chan error, 1)
+	go func() { done <- write() }()
+	testbed.Receive(t, gate.Arrived(), "the write")
+	change()
+	gate.Open()
+	return testbed.Receive(t, done, "the end of the write")
+}
+
+// TestASetWritesWhateverTheVersion has somebody else write just before. The first request is carried out, and nothing is read.
+func TestASetWritesWhateverTheVersion(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		c := client()
+		v, other := int64s(t, c, "/n"), int64s(t, client(), "/n")
+		require.NoError(t, v.Set(t.Context(), 1))
+		server.ResetCounts()
+		require.NoError(t, overtaken(t, server, c, func() error { return v.Set(t.Context(), 3) }, func() {
+			require.NoError(t, other.Set(t.Context(), 2))
+		}))
+		require.Zero(t, server.Requests().Requests[zktest.OpGetData])
+		require.Equal(t, 2, server.Requests().Requests[zktest.OpMulti], "one of each")
+		require.EqualValues(t, 3, get(t, v))
+		stat, err := server.Stat("/n")
+		require.NoError(t, err)
+		require.EqualValues(t, 2, stat.Version, "each is written once")
+	})
+}
+
+// TestASwapIsDecidedByTheServer has somebody write, delete or create the node between the look at the version and the write.
+func TestASwapIsDecidedByTheServer(t *testing.T) {
+	for name, c := range map[string]struct {
+		begins, changes func(t *testing.T, other *shared.Value[int64], server *zktest.Server)
+		now             int64
+		exists          bool
+	}{
+		"written": {
+			func(t *testing.T, other *shared.Value[int64], _ *zktest.Server) {
+				require.NoError(t, other.Set(t.Context(), 1))
+			},
+			func(t *testing.T, other *shared.Value[int64], _ *zktest.Server) {
+				require.NoError(t, other.Set(t.Context(), 2))
+			},
+			2, true,
+		},
+		"deleted": {
+			func(t *testing.T, other *shared.Value[int64], _ *zktest.Server) {
+				require.NoError(t, other.Set(t.Context(), 1))
+			},
+			func(t *testing.T, _ *shared.Value[int64], server *zktest.Server) {
+				require.NoError(t, server.Delete("/n"))
+			},
+			0, false,
+		},
+		"created": {
+			func(*testing.T, *shared.Value[int64], *zktest.Server) {},
+			func(t *testing.T, other *shared.Value[int64], _ *zktest.Server) {
+				require.NoError(t, other.Set(t.Context(), 2))
+			},
+			2, true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+				subject := client()
+				v, other := int64s(t, subject, "/n"), int64s(t, client(), "/n")
+				c.begins(t, other, server)
+				time.Sleep(time.Second) // virtual time, in which the child of the write goes
+				_, version, err := v.Get(t.Context())
+				require.NoError(t, err)
+				err = overtaken(t, server, subject, func() error { return v.Swap(t.Context(), version, 10) }, func() {
+					time.Sleep(time.Second)
+					c.changes(t, other, server)
+				})
+				require.ErrorIs(t, err, shared.ErrChanged)
+				x, version, err := v.Get(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, c.now, x)
+				require.Equal(t, c.exists, version.Exists())
+			})
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -396,6 +397,68 @@ func TestRequeueWithTheContextOfAnotherSession(t *testing.T) {
 		require.NoError(t, hold.Session().Err())
 		length(t, server, q, 0)
 	})
+}
+
+// TestRequeueWithTheContextOfASessionEndsWithIt has the session of the hold end while Requeue waits.
+func TestRequeueWithTheContextOfASessionEndsWithIt(t *testing.T) {
+	for name, opts := range withAndWithoutHandOff {
+		t.Run(name, func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+				q, other := newQueue(t, client(), "/lock", opts...), newQueue(t, client(), "/lock")
+				hold := acquire(t, q)
+				waiting := acquiring(t, t.Context(), other, server, 2)
+				again := make(chan result, 1)
+				go func() {
+					next, err := hold.Requeue(framework.InSession(t.Context(), hold.Session()))
+					again <- result{next, err}
+				}()
+				theirs := testbed.Receive(t, waiting, "the other one's turn")
+				require.NoError(t, theirs.err)
+				length(t, server, other, 2)
+				synctest.Wait() // it waits
+				require.NoError(t, server.ExpireSession(hold.Session().ID()))
+				require.ErrorIs(t, testbed.Receive(t, again, "the end of Requeue").err, framework.ErrSessionLost)
+				require.NoError(t, theirs.hold.Release())
+				length(t, server, other, 0)
+			})
+		})
+	}
+}
+
+// TestRequeueWhileTheSessionOfItsHoldEnds has the client lose the session while the node is given back, and the servers go on with it. The node
+// goes all the same. With a hand-off any session deletes it, and the next hold is of that one.
+func TestRequeueWhileTheSessionOfItsHoldEnds(t *testing.T) {
+	for name, opts := range withAndWithoutHandOff {
+		t.Run(name, func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+				q := newQueue(t, client(framework.WithExpirationPercent(50)), "/lock", opts...)
+				hold := acquire(t, q)
+				session := hold.Session()
+				gate := server.Block(zktest.OnSession(session.ID()), zktest.OnOp(zktest.OpMulti, zktest.OpDelete), zktest.OnPath("/lock"))
+				again := make(chan result, 1)
+				go func() {
+					next, err := hold.Requeue(t.Context())
+					again <- result{next, err}
+				}()
+				testbed.Receive(t, gate.Arrived(), "the request")
+				server.Freeze(session.ID())
+				got := testbed.Receive(t, again, "the end of Requeue")
+				require.ErrorIs(t, session.Err(), framework.ErrSessionLost)
+				testbed.Eventually(t, func() bool { return !server.Exists(hold.Path()) }, "the node is gone")
+				lives := func(s zktest.Session) bool { return s.ID == session.ID() }
+				require.True(t, slices.ContainsFunc(server.Sessions(), lives), "the servers have not ended it")
+				if opts == nil {
+					require.ErrorIs(t, got.err, framework.ErrSessionLost)
+				} else {
+					require.NoError(t, got.err)
+					require.NotSame(t, session, got.hold.Session())
+					require.NoError(t, got.hold.Release())
+				}
+				gate.Open()
+				length(t, server, q, 0)
+			})
+		})
+	}
 }
 
 // TestRequeueDoesNotOvertakeAQueueAhead: whoever waits for a semaphore waits in another queue than its leases.
