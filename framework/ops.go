@@ -85,8 +85,11 @@ func (c *Client) ExistsW(ctx context.Context, path string) (found bool, stat *zk
 // it again then, and read again. Errors are [ErrWatchUnsupported], [ErrBadPath] and [ErrBadArgument].
 func (c *Client) AddWatch(ctx context.Context, path string, mode WatchMode, f func(zk.Event)) (*PersistentWatch, error) {
 	const op = "addWatch"
-	if mode != WatchPersistent && mode != WatchRecursive || f == nil {
-		return nil, opError(op, path, fmt.Errorf("%w: watch mode %d, or a nil function", ErrBadArgument, mode))
+	if f == nil {
+		return nil, opError(op, path, fmt.Errorf("%w: nil function", ErrBadArgument))
+	}
+	if mode != WatchPersistent && mode != WatchRecursive {
+		return nil, opError(op, path, fmt.Errorf("%w: watch mode %d", ErrBadArgument, mode))
 	}
 	return do(ctx, c, op, path, func(l *engine.Connection, _ string) (*PersistentWatch, error) {
 		w, err := c.engine.AddWatch(ctx, l, path, engine.Mode(mode), f)

@@ -32,7 +32,7 @@ type Double struct {
 func NewDouble(client *framework.Client, path string, n int) (*Double, error) {
 	err := follow.Check(client, path)
 	if err == nil && n < 1 {
-		err = fmt.Errorf("%w: %d members", framework.ErrBadArgument, n)
+		err = fmt.Errorf("%w: %d members, must be at least 1", framework.ErrBadArgument, n)
 	}
 	if err != nil {
 		return nil, follow.OpError("double barrier", path, err)

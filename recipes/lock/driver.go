@@ -22,7 +22,7 @@ type Driver interface {
 	// Decide returns whether own has one of maxLeases leases and, if not, whose deletion to wait for. children
 	// are sorted and contain own.
 	//
-	// A node that has a lease must have it for as long as it exists, whatever nodes come: nobody asks again. So no new node may be
+	// A node that has a lease must have it for as long as it exists, whatever nodes come: a holder is not asked again. So no new node may be
 	// sorted before one that holds, as a key that begins with a priority does: both would hold.
 	Decide(children []string, own string, maxLeases int) (Decision, error)
 }

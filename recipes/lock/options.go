@@ -20,7 +20,7 @@ func WithData(data []byte) Option {
 
 // WithMaxLeases sets how many can hold at a time. n must be at least 1, which is the default.
 func WithMaxLeases(n int) Option {
-	return opt.Checked(n >= 1, func(c *queue.Config) { c.MaxLeases = n }, "%d leases", n)
+	return opt.Checked(n >= 1, func(c *queue.Config) { c.MaxLeases = n }, "%d leases, must be at least 1", n)
 }
 
 // WithMaxHold releases a lease when d has passed since it was acquired: the hold's context ends with

@@ -47,7 +47,7 @@ type Mutex struct {
 func New(client *framework.Client, path string, opts ...lock.Option) (*Mutex, error) {
 	queue, err := lock.New(client, path, nodeName, lock.Standard{}, opts...)
 	if err == nil && queue.MaxLeases() != 1 {
-		err = fmt.Errorf("%w: %d leases", framework.ErrBadArgument, queue.MaxLeases())
+		err = fmt.Errorf("%w: %d leases, a mutex has one", framework.ErrBadArgument, queue.MaxLeases())
 	}
 	if err != nil {
 		return nil, follow.OpError("mutex", path, err)

@@ -67,7 +67,7 @@ func New(client *framework.Client, path string, opts ...lock.Option) (*Lock, err
 	opts = append(slices.Clone(opts), opt.Set(func(c *queue.Config) { c.Sequential = true }))
 	if l.write, err = queue.New(client, path, writeName, writer{lock: l}, opts...); err == nil {
 		if n := l.write.MaxLeases(); n != 1 {
-			err = fmt.Errorf("%w: %d leases", framework.ErrBadArgument, n)
+			err = fmt.Errorf("%w: %d leases, a read/write lock has one", framework.ErrBadArgument, n)
 		}
 	}
 	if err == nil {

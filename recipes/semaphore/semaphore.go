@@ -111,7 +111,7 @@ func newSemaphore(client *framework.Client, path string, max int, opts []lock.Op
 	if err != nil {
 		return nil, err
 	}
-	own := opt.Checked(max >= 1, func(c *queue.Config) { c.Plain, c.MaxLeases, c.Ahead = true, max, waiters }, "%d leases", max)
+	own := opt.Checked(max >= 1, func(c *queue.Config) { c.Plain, c.MaxLeases, c.Ahead = true, max, waiters }, "%d leases, must be at least 1", max)
 	if leases, err = queue.New(client, framework.Join(path, leaseDir), leaseName, nil, append(slices.Clone(opts), own)...); err != nil {
 		return nil, err
 	}
@@ -199,7 +199,7 @@ func (s *Semaphore) Max(ctx context.Context) (int, error) {
 // acquire acquires n leases, and has the observer know.
 func (s *Semaphore) acquire(ctx context.Context, op string, n int, mayWait bool) ([]*queue.Hold, error) {
 	if n < 1 {
-		return nil, s.opError(op, fmt.Errorf("%w: %d leases", framework.ErrBadArgument, n))
+		return nil, s.opError(op, fmt.Errorf("%w: %d leases, must be at least 1", framework.ErrBadArgument, n))
 	}
 	ctx, done := s.leases.Observe(ctx)
 	holds, err := s.obtain(ctx, n, mayWait)

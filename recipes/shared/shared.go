@@ -121,7 +121,7 @@ func newValue[T any](client *framework.Client, path string, opts []Option, c cod
 // again, as long as ctx. A value that would not fit into 64 bits is [ErrBadValue]. Other errors are those of [Value.Update].
 func Reserve(ctx context.Context, v *Value[int64], n int64) (first int64, err error) {
 	if n < 1 {
-		return 0, follow.OpError("reserve", v.path, fmt.Errorf("%w: %d numbers", framework.ErrBadArgument, n))
+		return 0, follow.OpError("reserve", v.path, fmt.Errorf("%w: %d numbers, must be at least 1", framework.ErrBadArgument, n))
 	}
 	for {
 		next, err := v.Update(ctx, func(next int64) (int64, error) {

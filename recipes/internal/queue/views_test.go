@@ -591,3 +591,15 @@ func TestManyLeasesThatNobodyElseMayRead(t *testing.T) {
 	require.NoError(t, got.err)
 	require.NoError(t, got.hold.Release())
 }
+
+// TestAContextThatIsDoneEndsWhatAViewCouldAnswer, each time.
+func TestAContextThatIsDoneEndsWhatAViewCouldAnswer(t *testing.T) {
+	q := newQueue(t, testbed.InProcess(t).Client(t), "/lock")
+	watched(t, q)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 {
+		_, err := q.Participants(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+	}
+}

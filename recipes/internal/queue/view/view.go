@@ -55,10 +55,12 @@ type child struct {
 func (v *View) Await(ctx context.Context) error {
 	select {
 	case <-v.ready:
-		return nil
 	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
 		return wait.Err(ctx)
 	}
+	return nil
 }
 
 // Admit adds a member whose create has been answered. It reports whether the view has every node that
