@@ -93,3 +93,8 @@ func TestFollowEndsWhenThereIsNothingToWaitForAndOnErrors(t *testing.T) {
 		require.ErrorIs(t, c.Follow(t.Context(), func(context.Context) (<-chan struct{}, error) { return nil, nil }), framework.ErrClosed)
 	})
 }
+
+func TestFollowOfNoFunctionIsRefused(t *testing.T) {
+	client := newClient(t, zktest.NewServer(t))
+	require.ErrorIs(t, client.Follow(t.Context(), nil), framework.ErrBadArgument)
+}
