@@ -29,7 +29,7 @@ type Registration[T any] struct {
 
 var replace = node.WithIfTaken(node.Replace)
 
-// keepAs is how the node of an instance is node. That of a permanent one is not.
+// keepAs is how the node of an instance is kept. That of a permanent one is not.
 var keepAs = map[Type][]node.Option{
 	Dynamic:           {replace},
 	Static:            {replace, node.AsPersistent()},

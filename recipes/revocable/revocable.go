@@ -89,8 +89,8 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Hold, error) {
 }
 
 // Do acquires, calls f and releases. f should return soon after revoked is closed. Its context ends when the lock may no longer
-// be ours, and when ctx ends. A revocation does not end it, so f can finish its work. The error is Acquire's, or f's and
-// Release's joined. If f panics, the lock is released.
+// be ours, and when ctx ends. A revocation does not end it, so f can finish its work. The error is Acquire's, or that of
+// [lock.Hold.Do]: f's and Release's joined. If f panics, the lock is released.
 func (l *Lock) Do(ctx context.Context, f func(ctx context.Context, revoked <-chan struct{}) error) error {
 	hold, err := l.Acquire(ctx)
 	if err != nil {
