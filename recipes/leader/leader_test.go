@@ -416,7 +416,7 @@ func TestReconnectsInQuickSuccessionMakeOneLeader(t *testing.T) {
 			w.soon()
 			require.EqualValues(t, 1, inside.Load())
 			w.server.CutConnections()
-			time.Sleep(time.Duration(pause) * time.Millisecond)
+			time.Sleep(time.Duration(pause) * time.Millisecond) // virtual time: the second loss comes at each moment of the reconnect
 			w.server.CutConnections()
 		}
 		w.soon()

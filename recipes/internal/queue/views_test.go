@@ -291,12 +291,12 @@ func TestViewsOfIdleLocksAreGivenUp(t *testing.T) {
 		require.NotZero(t, server.WatchCount())
 		time.Sleep(5 * time.Second) // virtual time, in which the views are not used
 		held := acquire(t, often[0])
-		time.Sleep(30 * time.Second)
+		time.Sleep(30 * time.Second) // virtual time, as below: longer than a view stays that nobody uses
 		synctest.Wait()
 		require.True(t, often[0].Viewed(), "somebody holds")
 		require.False(t, often[1].Viewed())
 		require.NoError(t, held.Release())
-		time.Sleep(30 * time.Second)
+		time.Sleep(30 * time.Second) // virtual time
 		synctest.Wait()
 		require.Zero(t, server.WatchCount())
 	})
@@ -455,7 +455,7 @@ func TestAcquireDoesNotOutliveItsContextInAnOutage(t *testing.T) {
 		require.NoError(t, server.Restart())
 		_ = hold.Release()
 		require.NoError(t, client.WaitConnected(t.Context()))
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // virtual time, in which the node goes in the background
 		children, err := server.Children("/lock")
 		require.True(t, err != nil || len(children) == 0, "the node goes in the background: %v", children)
 	})

@@ -67,7 +67,7 @@ func TestOnlyTheFirstHolds(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 		hold := acquire(t, newQueue(t, client(), "/lock"))
 		waiting := acquiring(t, testbed.Context(t), newQueue(t, client(), "/lock"), server, 2)
-		time.Sleep(10 * time.Second) // nobody else has anything to do
+		time.Sleep(10 * time.Second) // virtual time: nobody else has anything to do
 		synctest.Wait()
 		select {
 		case <-waiting:
