@@ -1,6 +1,7 @@
 package framework_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -84,6 +85,26 @@ func TestLastRemoveTakesTheWatchFromTheServer(t *testing.T) { // CUR-CLI-59
 	require.NoError(t, err)
 	require.Greater(t, server.WatchCount(), before)
 	w.Remove()
+	testbed.Eventually(t, func() bool { return server.WatchCount() == before }, "the watch goes")
+}
+
+// TestAnAddWatchThatIsGivenUpLeavesNoWatch has its caller leave before the server has answered.
+func TestAnAddWatchThatIsGivenUpLeavesNoWatch(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := testbed.On(server).Client(t)
+	before := server.WatchCount()
+	gate := server.BlockReplies(zktest.OnOp(zktest.OpAddWatch))
+	ctx, cancel := context.WithCancel(testbed.Context(t))
+	result := make(chan error, 1)
+	go func() {
+		_, err := client.AddWatch(ctx, "/a", framework.WatchRecursive, func(zk.Event) {})
+		result <- err
+	}()
+	testbed.Receive(t, gate.Arrived(), "the request")
+	cancel()
+	require.ErrorIs(t, testbed.Receive(t, result, "the error"), context.Canceled)
+	require.Greater(t, server.WatchCount(), before)
+	gate.Open()
 	testbed.Eventually(t, func() bool { return server.WatchCount() == before }, "the watch goes")
 }
 
