@@ -14,5 +14,5 @@
 // comes before Lost.
 //
 // A client that has never reached a server is Suspended after the connection timeout, and Lost after the
-// session timeout.
+// session timeout, or at once if that is shorter.
 package connstate

@@ -47,8 +47,8 @@ func WithPaths(f func(name string) string) Option {
 	return opt.Checked(f != nil, func(c *config) { c.paths = f }, "WithPaths(nil)")
 }
 
-// WithJavaClass sets the Java class of payloads that we write and that have none of their own, such as "com.example.Meta". Java
-// needs it to read a payload that is an object. Without it an object is written as a java.util.LinkedHashMap, and a list as a
+// WithJavaClass sets the Java class of objects and lists that we write as payloads and that have none of their own, such as
+// "com.example.Meta". Java needs it to read an object. Without it an object is written as a java.util.LinkedHashMap, and a list as a
 // java.util.ArrayList.
 func WithJavaClass(class string) Option {
 	return opt.Checked(class != "", func(c *config) { c.class = class }, "empty Java class")

@@ -27,7 +27,7 @@ type Instance[T any] struct {
 	Payload T
 
 	// PayloadClass is the Java class of the payload, "@class" in JSON. It is set when an instance is read. If it is empty
-	// when one is written, it is that of [WithJavaClass].
+	// when one is written whose payload is an object or a list, it is that of [WithJavaClass].
 	PayloadClass string
 
 	RegistrationTime time.Time // Register sets it if it is zero

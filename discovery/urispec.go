@@ -41,7 +41,8 @@ func ParseURISpec(pattern string) (*URISpec, error) {
 }
 
 // URI fills the URISpec of the instance. Values in variables replace those of the instance. Unknown variables and fields
-// that are not set are empty, and so is the URI of an instance without a URISpec.
+// that are not set are empty, except registration-time-utc, which is "0", and service-type, which is "dynamic". The URI of an instance
+// without a URISpec is empty, too.
 func (i Instance[T]) URI(variables map[string]string) string {
 	if i.URISpec == nil {
 		return ""

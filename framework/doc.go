@@ -35,7 +35,7 @@
 //     what it owned.
 //   - Within a session time does not go back: later reads, on any server, show what an answer or an event
 //     has shown.
-//   - [Client.Close] leaves no goroutine.
+//   - [Client.Close] leaves no goroutine, except for functions of the user's that are still running.
 //
 // # Servers other than ZooKeeper 3.8 and 3.9
 //

@@ -160,7 +160,7 @@ func (c *Cache) list(path string, from, to int) iter.Seq[Node] {
 // Current reports whether the copy shows all that this client's server has reported, and returns a channel that is closed when that may
 // have changed, and when the cache has ended. It is false during a load, from the moment at which the connection is lost until
 // everything has been read again on another one, and from an event until what it names has been read. Nodes that the client may not read
-// do not count. Sync is the way to be certain. [Stats.Age] says for how long there has been no connection.
+// do not count. Sync is the way to be certain. [Stats.Age] says for how long it may not have followed the ensemble.
 func (c *Cache) Current() (ok bool, changed <-chan struct{}) {
 	s, changed := c.now.Get()
 	return s.current && s.up() && s.taken == s.loop.reported.Load() && c.ctx.Err() == nil, changed

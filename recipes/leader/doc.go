@@ -32,5 +32,7 @@
 // A process that was stopped for a while does not know how late it is. What must never be done by two leaders needs a check where
 // it happens: [Term.Guard] in ZooKeeper, [Term.FencingToken] anywhere else.
 //
+// Nor is a leader warned if somebody else deletes its node, or ends its session by force: its context ends when the servers report that.
+//
 // When a session ends, the servers delete its node, also while a function still leads. The function's context has ended by then.
 package leader

@@ -20,7 +20,8 @@ type Term struct {
 	id   string
 }
 
-// Context ends when the leadership may no longer be ours, always before anyone else can lead. context.Cause then is
+// Context ends when the leadership may no longer be ours, before anyone else can lead; [lock.Hold.Context] has the exception.
+// context.Cause then is
 // [lock.ErrReleased], [framework.ErrClosed], or a loss, which wraps [framework.ErrLost]: [framework.ErrSessionLost],
 // [framework.ErrSuspended] or [lock.ErrNodeDeleted]. It has the values of the context that was given to Campaign, but not its
 // deadline or cancellation, which only limited the wait.

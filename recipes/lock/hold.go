@@ -17,7 +17,8 @@ type Hold queue.Hold
 
 func (h *Hold) inner() *queue.Hold { return (*queue.Hold)(h) }
 
-// Context ends when the lease may no longer be ours, always before anyone else can acquire it. context.Cause
+// Context ends when the lease may no longer be ours, before anyone else can acquire it. If somebody deletes the node, or ends the
+// session by force, it ends when the servers report that, perhaps shortly after the next one has acquired. context.Cause
 // then is [ErrReleased], [framework.ErrSessionLost], [framework.ErrSuspended], [ErrNodeDeleted], [ErrMaxHold] or [framework.ErrClosed]. It
 // has the values of the context that was given to Acquire, but not its deadline or cancellation, which only
 // limited the wait.

@@ -22,6 +22,8 @@
 //
 // A process that was stopped for a while does not know how late it is. What must never happen twice needs a
 // check at the place where it happens: [lock.Hold.Guard] in ZooKeeper, [lock.Hold.FencingToken] anywhere else.
+//
+// Nor is a holder warned if somebody else deletes its node, or ends its session by force: its context ends when the servers report that.
 package mutex
 
 import (

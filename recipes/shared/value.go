@@ -117,7 +117,8 @@ const (
 // Update writes what f makes of the present value, and returns it. If somebody else writes meanwhile it calls f again, with the newer
 // value, as long as ctx: see also [WithMutex]. f must not change what it is given. A missing node is created, with its parents.
 //
-// The result of exactly one call of f has been written, once, if there is no error. An error of f ends it, and nothing has been written.
+// The result of exactly one call of f has been written, once, if there is no error. An error of f ends it, and nothing has been written;
+// if f was given what was not read, it is called once more with what is.
 // Otherwise errors are [ErrBadValue], those of [framework.Client.Multi] and of [mutex.Mutex.Acquire]; if [retry.Unknown] is true of one,
 // the result may have been written, at most once.
 //
