@@ -86,11 +86,11 @@ func (b *Barrier) Remove(ctx context.Context) (found bool, err error) {
 // sent, or the servers have ended that session. Otherwise a request of it may be carried out later, after others of the next session.
 func (b *Barrier) inOneSession(ctx context.Context, write func(ctx context.Context) error) error {
 	for {
-		session, err := b.client.Session(ctx)
+		session, err := b.client.Session(framework.InSession(ctx, nil)) // whatever session ctx is of
 		if err == nil {
 			err = write(framework.InSession(ctx, session))
 		}
-		if !errors.Is(err, framework.ErrSessionLost) || retry.Unknown(err) && !errors.Is(err, zk.ErrSessionExpired) {
+		if ctx.Err() != nil || !errors.Is(err, framework.ErrSessionLost) || retry.Unknown(err) && !errors.Is(err, zk.ErrSessionExpired) {
 			return err
 		}
 	}
@@ -100,16 +100,13 @@ func (b *Barrier) inOneSession(ctx context.Context, write func(ctx context.Conte
 // a barrier that was set before the call, whichever server answers. It waits as long as ctx, also while no server can be reached. Then
 // the error is that of ctx, and wraps zk.ErrNoServer if there is no connection. Other errors are [framework.ErrClosed], and answers such as zk.ErrNoAuth.
 func (b *Barrier) Wait(ctx context.Context) error {
-	var watch *framework.Watch
+	var first int64 // the barrier that is waited for; 0: none was seen yet
 	err := follow.Reads(ctx, b.client, func(ctx context.Context, _ engine.Link) (<-chan struct{}, error) {
-		if watch != nil && watch.Event().Type == zk.EventNodeDeleted {
-			return nil, nil
-		}
-		found, _, next, err := b.client.ExistsW(ctx, b.path)
-		if err != nil || !found {
+		found, stat, watch, err := b.client.ExistsW(ctx, b.path)
+		if err != nil || !found || first != 0 && stat.Czxid != first {
 			return nil, err
 		}
-		watch = next
+		first = stat.Czxid
 		return watch.Done(), nil
 	})
 	return follow.OpError("wait for barrier", b.path, err)

@@ -211,6 +211,48 @@ func TestABarrierThatIsSetAgainLetsWaitersPass(t *testing.T) {
 	})
 }
 
+// TestABarrierThatIsSetAgainUnseenLetsWaitersPass: it is removed and set again after the waiter's watch was used up by other data, or has
+// ended with its connection.
+func TestABarrierThatIsSetAgainUnseenLetsWaitersPass(t *testing.T) {
+	for name, unwatch := range map[string]func(*zktest.Server) error{
+		"other data":      func(server *zktest.Server) error { return server.Set("/b", []byte("still set")) },
+		"connection lost": func(server *zktest.Server) error { server.CutConnections(); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+				b := newBarrier(t, client(), "/b")
+				require.NoError(t, b.Set(t.Context()))
+				passed := waiting(t.Context(), b)
+				time.Sleep(time.Second) // virtual time
+				gate := server.Block(zktest.OnOp(zktest.OpExists))
+				require.NoError(t, unwatch(server))
+				<-gate.Arrived()
+				require.NoError(t, server.Delete("/b"))
+				require.NoError(t, server.Create("/b", nil))
+				gate.Open()
+				require.NoError(t, <-passed)
+			})
+		})
+	}
+}
+
+// TestAContextThatEndedWithASessionEndsSetAndRemove: that of a hold, say.
+func TestAContextThatEndedWithASessionEndsSetAndRemove(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		c := client()
+		session, err := c.Session(t.Context())
+		require.NoError(t, err)
+		b := newBarrier(t, c, "/b")
+		ctx := session.Context()
+		require.NoError(t, server.ExpireSession(session.ID()))
+		<-ctx.Done()
+		require.ErrorIs(t, b.Set(ctx), framework.ErrSessionLost)
+		_, err = b.Remove(ctx)
+		require.ErrorIs(t, err, framework.ErrSessionLost)
+		require.NoError(t, b.Set(framework.InSession(t.Context(), session)), "it chooses the session itself")
+	})
+}
+
 // TestCloseEndsWaits: of a barrier, of Enter and of Leave.
 func TestCloseEndsWaits(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
