@@ -3,6 +3,7 @@ package framework_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -91,6 +92,30 @@ func TestFollowEndsWhenThereIsNothingToWaitForAndOnErrors(t *testing.T) {
 		require.EqualError(t, err, "get /missing: zk: node does not exist")
 		require.NoError(t, c.Close())
 		require.ErrorIs(t, c.Follow(t.Context(), func(context.Context) (<-chan struct{}, error) { return nil, nil }), framework.ErrClosed)
+	})
+}
+
+// TestCloseEndsFollowAtOnce also while the server is silent, for which Close waits.
+func TestCloseEndsFollowAtOnce(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		c := client()
+		reading := make(chan struct{}, 1)
+		result := make(chan error, 1)
+		go func() {
+			result <- c.Follow(t.Context(), func(context.Context) (<-chan struct{}, error) {
+				reading <- struct{}{}
+				return make(chan struct{}), nil
+			})
+		}()
+		<-reading
+		synctest.Wait()
+		server.Freeze()
+		began := time.Now()
+		closed := make(chan error, 1)
+		go func() { closed <- c.Close() }()
+		require.ErrorIs(t, <-result, framework.ErrClosed)
+		require.Zero(t, time.Since(began))
+		require.NoError(t, <-closed)
 	})
 }
 

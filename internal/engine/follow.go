@@ -49,6 +49,7 @@ func Follow(ctx context.Context, c Client, read func(ctx context.Context, l Link
 			case <-changed:
 			case <-l.Down():
 			case <-ctx.Done():
+			case <-c.Done(): // c.Link says so
 			}
 		case ctx.Err() != nil:
 		case !retry.MayPass(err):
