@@ -191,15 +191,19 @@ func (e *Entry) Path() string { return e.member }
 // ctx. After an error our node is deleted, in the background, and the others need not wait for us. Errors are those of [Double.Enter].
 func (e *Entry) Leave(ctx context.Context) error {
 	e.end(context.Canceled)
-	err := follow.Reads(ctx, e.double.client, e.depart)
+	var inside []string // with us, when our node went; nil: it has not
+	err := follow.Reads(ctx, e.double.client, func(ctx context.Context, _ engine.Link) (<-chan struct{}, error) {
+		return e.depart(ctx, &inside)
+	})
 	if err != nil {
 		e.double.deleteSoon(e.member)
 	}
 	return follow.OpError("leave", e.double.path, err)
 }
 
-// depart is a read for [follow.Reads]. The first by name waits for the last; the others go, and wait for the first.
-func (e *Entry) depart(ctx context.Context, _ engine.Link) (<-chan struct{}, error) {
+// depart is a read for [follow.Reads]. The first by name waits for the last; the others go, and wait for the first of those who were
+// inside with them: who has come since then may wait for us to come again.
+func (e *Entry) depart(ctx context.Context, inside *[]string) (<-chan struct{}, error) {
 	client, dir := e.double.client, e.double.path
 	names, _, err := client.Children(ctx, dir)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -209,12 +213,21 @@ func (e *Entry) depart(ctx context.Context, _ engine.Link) (<-chan struct{}, err
 		return nil, err
 	}
 	names = members(names)
+	if *inside != nil && len(names) > 0 {
+		names = slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(*inside, name) })
+		if len(names) == 0 { // the next ones have come: ready is theirs
+			return nil, nil
+		}
+	}
 	_, own := framework.Split(e.member)
 	alone := len(names) == 0 || len(names) == 1 && names[0] == own
 	if alone || names[0] != own {
 		// The others wait for our node: it goes before we wait.
 		if _, err := client.DeleteIfExists(ctx, e.member, -1); err != nil {
 			return nil, err
+		}
+		if *inside == nil {
+			*inside = names
 		}
 	}
 	if alone {

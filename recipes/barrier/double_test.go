@@ -2,6 +2,7 @@ package barrier_test
 
 import (
 	"context"
+	"errors"
 	"path"
 	"sync"
 	"sync/atomic"
@@ -343,6 +344,36 @@ func TestADoubleBarrierIsUsedAgain(t *testing.T) {
 		}
 		require.Empty(t, left(t, server, "/one"))
 		require.Empty(t, left(t, server, "/two"))
+	})
+}
+
+// TestALeaveDoesNotWaitForTheNextRound: whoever was waited for has left, and comes again before we look.
+func TestALeaveDoesNotWaitForTheNextRound(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		clients := [2]*framework.Client{client(), client()}
+		waiting := entering(t.Context(), newDouble(t, clients[0], "/d", 2))
+		second := <-entering(t.Context(), newDouble(t, clients[1], "/d", 2))
+		first := <-waiting
+		require.NoError(t, errors.Join(first.err, second.err))
+		if first.entry.Path() > second.entry.Path() { // the first by name waits for the others
+			first, second = second, first
+			clients[0], clients[1] = clients[1], clients[0]
+		}
+		session, err := clients[1].Session(t.Context())
+		require.NoError(t, err)
+		left := make(chan error, 1)
+		go func() { left <- second.entry.Leave(t.Context()) }()
+		time.Sleep(time.Second) // virtual time, in which it begins to wait
+		gate := server.Block(zktest.OnSession(session.ID()), zktest.OnOp(zktest.OpGetChildren2))
+		require.NoError(t, first.entry.Leave(t.Context()))
+		again := entering(t.Context(), newDouble(t, clients[0], "/d", 2))
+		time.Sleep(time.Second) // virtual time, in which its node is made
+		gate.Open()
+		require.NoError(t, <-left)
+		require.Empty(t, again, "one of two")
+		next := <-entering(t.Context(), newDouble(t, clients[1], "/d", 2))
+		require.NoError(t, next.err)
+		require.NoError(t, (<-again).err)
 	})
 }
 
