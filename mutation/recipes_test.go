@@ -85,13 +85,13 @@ var recipeBugs = []mutation{
 	{
 		name:   "a member that is not the first stays while it waits for the others to leave",
 		file:   "recipes/barrier/double.go",
-		edits:  []edit{{old: "if alone || names[0] != own {", new: "if alone {"}},
+		edits:  []edit{{old: "own < others[0]\n\tif !waits {", new: "own < others[0]\n\tif alone {"}},
 		worlds: barrier, seed: 48,
 	},
 	{
 		name:   "a member that leaves does not wait for the others",
 		file:   "recipes/barrier/double.go",
-		edits:  []edit{{old: "\tother := names[0]\n", new: "\tif names[0] != own {\n\t\treturn nil, nil\n\t}\n\tother := names[0]\n"}},
+		edits:  []edit{{old: "\tother := others[0]\n", new: "\tif !waits {\n\t\treturn nil, nil\n\t}\n\tother := others[0]\n"}},
 		worlds: barrier, seed: 72,
 	},
 	{

@@ -191,7 +191,7 @@ func (e *Entry) Path() string { return e.member }
 // ctx. After an error our node is deleted, in the background, and the others need not wait for us. Errors are those of [Double.Enter].
 func (e *Entry) Leave(ctx context.Context) error {
 	e.end(context.Canceled)
-	var inside []string // with us, when our node went; nil: it has not
+	var inside []string // who else was, when our node began to go; nil: it has not
 	err := follow.Reads(ctx, e.double.client, func(ctx context.Context, _ engine.Link) (<-chan struct{}, error) {
 		return e.depart(ctx, &inside)
 	})
@@ -202,7 +202,7 @@ func (e *Entry) Leave(ctx context.Context) error {
 }
 
 // depart is a read for [follow.Reads]. The first by name waits for the last; the others go, and wait for the first of those who were
-// inside with them: who has come since then may wait for us to come again.
+// inside then: who has come since may wait for us to come again.
 func (e *Entry) depart(ctx context.Context, inside *[]string) (<-chan struct{}, error) {
 	client, dir := e.double.client, e.double.path
 	names, _, err := client.Children(ctx, dir)
@@ -212,31 +212,31 @@ func (e *Entry) depart(ctx context.Context, inside *[]string) (<-chan struct{}, 
 	if err != nil {
 		return nil, err
 	}
-	names = members(names)
-	if *inside != nil && len(names) > 0 {
-		names = slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(*inside, name) })
-		if len(names) == 0 { // the next ones have come: ready is theirs
-			return nil, nil
-		}
-	}
 	_, own := framework.Split(e.member)
-	alone := len(names) == 0 || len(names) == 1 && names[0] == own
-	if alone || names[0] != own {
+	there := slices.Contains(names, own)
+	others := slices.DeleteFunc(members(names), func(name string) bool { return name == own })
+	alone := len(others) == 0
+	waits := *inside == nil && there && !alone && own < others[0]
+	if !waits {
+		if *inside == nil {
+			*inside = append([]string{}, others...)
+		}
 		// The others wait for our node: it goes before we wait.
 		if _, err := client.DeleteIfExists(ctx, e.member, -1); err != nil {
 			return nil, err
 		}
-		if *inside == nil {
-			*inside = names
-		}
+		others = slices.DeleteFunc(others, func(name string) bool { return !slices.Contains(*inside, name) })
 	}
-	if alone {
+	switch {
+	case alone:
 		_, err = client.DeleteIfExists(ctx, framework.Join(dir, ready), -1)
 		return nil, err
+	case len(others) == 0: // ready is for those who have come since
+		return nil, nil
 	}
-	other := names[0]
-	if other == own {
-		other = names[len(names)-1]
+	other := others[0]
+	if waits {
+		other = others[len(others)-1]
 	}
 	found, _, watch, err := client.ExistsW(ctx, framework.Join(dir, other))
 	if err != nil || !found {

@@ -349,6 +349,11 @@ func TestADoubleBarrierIsUsedAgain(t *testing.T) {
 
 // TestALeaveDoesNotWaitForTheNextRound: whoever was waited for has left, and comes again before we look.
 func TestALeaveDoesNotWaitForTheNextRound(t *testing.T) {
+	t.Run("all is answered", func(t *testing.T) { leaveBeforeTheNextRound(t, false) })
+	t.Run("the answer to our delete is lost", func(t *testing.T) { leaveBeforeTheNextRound(t, true) })
+}
+
+func leaveBeforeTheNextRound(t *testing.T, lost bool) {
 	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
 		clients := [2]*framework.Client{client(), client()}
 		waiting := entering(t.Context(), newDouble(t, clients[0], "/d", 2))
@@ -362,9 +367,14 @@ func TestALeaveDoesNotWaitForTheNextRound(t *testing.T) {
 		session, err := clients[1].Session(t.Context())
 		require.NoError(t, err)
 		left := make(chan error, 1)
+		answer := server.BlockReplies(zktest.OnSession(session.ID()), zktest.OnOp(zktest.OpDelete))
 		go func() { left <- second.entry.Leave(t.Context()) }()
-		time.Sleep(time.Second) // virtual time, in which it begins to wait
+		<-answer.Arrived()
+		if lost {
+			server.CutConnections()
+		}
 		gate := server.Block(zktest.OnSession(session.ID()), zktest.OnOp(zktest.OpGetChildren2))
+		answer.Open()
 		require.NoError(t, first.entry.Leave(t.Context()))
 		again := entering(t.Context(), newDouble(t, clients[0], "/d", 2))
 		time.Sleep(time.Second) // virtual time, in which its node is made
