@@ -57,11 +57,28 @@ func (v *View) begin() {
 
 // event takes what happened to the path or to a node below it.
 func (v *View) event(e zk.Event) {
-	v.mu.Lock()
-	parent, name := framework.Split(e.Path)
+	why := errMissed // of the end; also if a driver's SortKey panics, which ends no more than the view
+	defer func() {
+		if why != nil {
+			v.end(why)
+		}
+	}()
 	var gone Member
 	var alone []Member
-	var why error // of the end
+	gone, alone, why = v.take(e)
+	if gone != nil {
+		gone.Deleted()
+	}
+	for _, m := range alone {
+		m.Joined()
+	}
+}
+
+// take changes the view by an event. It returns the member that is gone, those that are not alone any more, and why the view must end.
+func (v *View) take(e zk.Event) (gone Member, alone []Member, why error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	parent, name := framework.Split(e.Path)
 	switch {
 	case v.state != listed && v.state != ready:
 	case e.Path == v.path:
@@ -72,16 +89,7 @@ func (v *View) event(e zk.Event) {
 	case e.Type == zk.EventNodeDeleted:
 		gone, why = v.drop(name)
 	}
-	v.mu.Unlock()
-	if gone != nil {
-		gone.Deleted()
-	}
-	for _, m := range alone {
-		m.Joined()
-	}
-	if why != nil {
-		v.end(why)
-	}
+	return gone, alone, why
 }
 
 // pathEvent takes what happened to the path. The view is not complete if it has children then: a node with children cannot be

@@ -66,19 +66,25 @@ func (v *View) Await(ctx context.Context) error {
 // Admit adds a member whose create has been answered. It reports whether the view has every node that
 // was created before: only then it can say who is ahead. See docs/PROTOCOL.md.
 func (v *View) Admit(m Member) bool {
-	v.mu.Lock()
-	c, number := v.children[m.Name()], Number(m.Name())
-	gap := c != nil && c.number >= 0 && c.number < number // children were created of which no event came
-	ok := c != nil && v.canSay() && (c.number < 0 || c.number == number)
-	if ok {
-		c.ours = true
-		v.ranking(m.Order()).members[m.Name()] = m
-	}
-	v.mu.Unlock()
+	ok, gap := v.admit(m)
 	if gap {
 		v.end(errMissed)
 	}
 	return ok
+}
+
+// admit is Admit. With a gap the view must end.
+func (v *View) admit(m Member) (ok, gap bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	c, number := v.children[m.Name()], Number(m.Name())
+	gap = c != nil && c.number >= 0 && c.number < number // children were created of which no event came
+	ok = c != nil && v.canSay() && (c.number < 0 || c.number == number)
+	if ok {
+		c.ours = true
+		v.ranking(m.Order()).members[m.Name()] = m
+	}
+	return ok, gap
 }
 
 // Dismiss removes a member that Admit added.

@@ -138,6 +138,38 @@ func TestMemberIsNotifiedWhateverElseIsAsked(t *testing.T) {
 	require.Equal(t, member{name: m.name, joined: 1, deleted: 1, ended: 1}, *m, "it is not a member any more")
 }
 
+// fragile sorts by names, and panics for one that a driver did not expect.
+type fragile struct{ byName }
+
+func (fragile) SortKey(child string) (string, bool) {
+	if child == "odd" {
+		panic("odd")
+	}
+	return child, true
+}
+
+type fragileMember struct{ member }
+
+func (m *fragileMember) Order() Order { return fragile{} }
+
+// TestADriverThatPanicsEndsTheView, and nothing else: the queue is listed then, and whoever does that gets the panic.
+func TestADriverThatPanicsEndsTheView(t *testing.T) {
+	v := newView()
+	m := &fragileMember{member{name: "a-0000000000"}}
+	v.created(m.name)
+	require.True(t, v.Admit(m))
+	require.PanicsWithValue(t, "odd", func() { v.created("odd") })
+	_, ok, err := v.Names(fragile{})
+	require.False(t, ok)
+	require.NoError(t, err)
+	require.Equal(t, 1, m.ended)
+
+	v = newView(m.name, "odd")
+	require.PanicsWithValue(t, "odd", func() { v.Admit(m) })
+	_, ok, _ = v.Names(byName{})
+	require.True(t, ok, "others can ask")
+}
+
 // TestWaitEndsOnce: with the first child that is deleted, or with the view.
 func TestWaitEndsOnce(t *testing.T) {
 	v := newView("a-0000000000", "b-0000000001")
