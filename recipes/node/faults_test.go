@@ -329,8 +329,13 @@ func TestCloseLeavesAnothersNode(t *testing.T) {
 // TestADeletionThatMayBeDoneIsNotRepeated loses the reply to the deletion of a closed node. Before the client is connected
 // again somebody else makes a node, of the same version. It is not deleted. The simulation found it.
 func TestADeletionThatMayBeDoneIsNotRepeated(t *testing.T) {
+	t.Run("ephemeral", func(t *testing.T) { deletionIsNotRepeated(t) })
+	t.Run("persistent", func(t *testing.T) { deletionIsNotRepeated(t, node.AsPersistent()) })
+}
+
+func deletionIsNotRepeated(t *testing.T, opts ...node.Option) {
 	virtual(t, func(t *testing.T, w world) {
-		n, other := keep(t, w.client(), "/group/a", "ours"), w.client()
+		n, other := keep(t, w.client(), "/group/a", "ours", opts...), w.client()
 		_, _, err := other.Exists(t.Context(), "/group/a") // it is connected
 		require.NoError(t, err)
 		w.RefuseConnections(true)

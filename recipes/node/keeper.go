@@ -377,7 +377,8 @@ func (k *keeper) leave() error {
 		ctx = k.session.Context()
 	}
 	// A create of ours that was not answered is carried out before the write that this begins with, or never.
-	err := follow.Reads(ctx, k.client, k.remove)
+	var deleting int64 // the czxid of the node whose deletion was sent; 0: none was
+	err := follow.Reads(ctx, k.client, func(ctx context.Context, _ engine.Link) (<-chan struct{}, error) { return k.remove(ctx, &deleting) })
 	if err != nil && (ctx.Err() != nil || !k.cfg.persistent() && errors.Is(err, framework.ErrClosed)) {
 		k.sweep(framework.InSession(context.Background(), k.session))
 		return nil
@@ -385,13 +386,14 @@ func (k *keeper) leave() error {
 	return err
 }
 
-// remove deletes the node if it is ours, or that of an earlier session of ours. Nothing is deleted that came in place of our node, unless
-// it has the same version: after a deletion that may be done, and if the node is gone, the next one there may be another's.
-func (k *keeper) remove(ctx context.Context, _ engine.Link) (again <-chan struct{}, err error) {
+// remove deletes the node if it is ours, or that of an earlier session of ours. After a deletion that may be done the next node there may
+// be another's, which a persistent one does not show: then only that node is deleted. One that comes after the look has the same version.
+func (k *keeper) remove(ctx context.Context, deleting *int64) (again <-chan struct{}, err error) {
 	found, stat, err := k.client.Exists(ctx, k.path)
-	if err != nil || !found || !k.wasOurs(stat) {
+	if err != nil || !found || !k.wasOurs(stat) || k.cfg.persistent() && *deleting != 0 && *deleting != stat.Czxid {
 		return nil, err
 	}
+	*deleting = stat.Czxid
 	if _, err = k.client.DeleteIfExists(ctx, k.path, stat.Version); errors.Is(err, zk.ErrBadVersion) {
 		return follow.Again, nil
 	}
