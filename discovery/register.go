@@ -44,7 +44,8 @@ var keepAs = map[Type][]node.Option{
 //
 // Errors are [framework.ErrBadArgument], also for a [Permanent] instance, [framework.ErrBadPath], [ErrOtherProfile],
 // [framework.ErrTooLong], framework.ErrClosed and that of ctx, which also wraps the reason: zk.ErrNoServer, zk.ErrNoAuth and so
-// on. An instance of Spring or Dubbo is refused with zk.ErrNoAuth at once if the client may not read the service. After an error no node of ours stays.
+// on. An instance of Spring or Dubbo is refused with zk.ErrNoAuth at once if the client may not read the service. After an error no
+// node of ours stays.
 func (d *Discovery[T]) Register(ctx context.Context, i Instance[T]) (_ *Registration[T], err error) {
 	i, path, data, err := d.prepare(ctx, i)
 	defer func() { err = operr.New("register", path, err) }()

@@ -94,7 +94,8 @@ func (c *Client) Namespace(ns string) (*Client, error) {
 }
 
 // State is the state of the connection. The zero State means not connected yet, or closed. A client that
-// has never reached a server is Suspended after the connection timeout, and Lost after the session timeout, or at once if that is shorter.
+// has never reached a server is Suspended after the connection timeout, and Lost after the session timeout, or at once if that is
+// shorter.
 func (c *Client) State() connstate.State { return c.engine.State() }
 
 // Listen calls f with every new state, in order, one at a time, on a goroutine of the client, until remove is

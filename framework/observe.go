@@ -15,12 +15,12 @@ import (
 // Functions are called on the goroutine that does the work, which waits for them, and on many
 // goroutines at a time: they must be quick and safe for concurrent use. They may call the client,
 // but what they do there is observed as well, and [Client.Close] may wait for them: only State may call it. A panic is not caught, except
-// in State: on a goroutine of the client it ends the process. If the caller of an acquire recovers from one, a lock that was just acquired
-// stays acquired.
+// in State: on a goroutine of the client it ends the process. If the caller recovers from one, what he did may be left half done: a lock
+// that was just acquired, or released, has its node as long as the session, and with local hand-off or retention nobody else may get it.
 //
 // The contexts are those of the work that is observed, with their values. They may be done. Operations for which no caller waits, as the
 // reads of caches and the deletes of lock.WithAsyncRelease, are reported one after the other on a goroutine of the client, which delays
-// none of them, with a context of the client.
+// none of them, and with a context of the client.
 type Observer struct {
 	// Operation is called when an operation of the client has ended, also when it failed. It is
 	// not called for ErrBadPath and ErrBadArgument, nor for what the client does in the background.

@@ -45,7 +45,8 @@ func (s *Session) Context() context.Context { return s.engine().Context() }
 //
 // While somebody depends on a session, the client confirms it with a majority of the ensemble, and not just with its own
 // server: by a write that changes nothing, at most four times per timeout. An idle client does not. With [WithExpirationPercent] below 100
-// it does so always, and more often. If a client has been idle for long, Depend returns [ErrSessionLost] although the session may be alive. Then call [Client.Sync], and Depend again.
+// it does so always, and more often. If a client has been idle for long, Depend returns [ErrSessionLost] although the session may be
+// alive. Then call [Client.Sync], and Depend again.
 //
 // Holds of locks depend on their session by themselves. Depend is for recipes that keep ephemeral nodes of
 // their own.

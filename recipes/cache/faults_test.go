@@ -236,7 +236,7 @@ func TestSyncEndsWhileANodeComesAndGoes(t *testing.T) {
 					assert.NoError(t, server.Delete("/r/x"))
 					time.Sleep(2 * time.Millisecond) // virtual time: its pace, a tenth of the time of a read
 					assert.NoError(t, server.Create("/r/x", nil))
-					time.Sleep(2 * time.Millisecond) // as above
+					time.Sleep(2 * time.Millisecond) // virtual time, as above
 				}
 			})
 			defer wg.Wait()

@@ -151,7 +151,7 @@ func neverTogether(t *testing.T, bed *testbed.Bed) {
 			for range 6 {
 				assert.NoError(t, e.Lead(testbed.Context(t), func(ctx context.Context, _ *leader.Term) error {
 					assert.EqualValues(t, 1, inside.Add(1), "two leaders")
-					time.Sleep(time.Millisecond) // so that a second leader would meet the first
+					time.Sleep(time.Millisecond) // real time, the length of the term: so a second leader would meet the first
 					assert.NoError(t, ctx.Err())
 					inside.Add(-1)
 					terms.Add(1)
@@ -290,7 +290,7 @@ func await(ctx context.Context, condition func() bool) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		time.Sleep(time.Millisecond) // the list of participants gives no signal
+		time.Sleep(time.Millisecond) // it polls, as testbed.Eventually does: a list of participants gives no signal
 	}
 	return nil
 }
@@ -499,7 +499,7 @@ func TestOldNodeOfOurOwnIsSomebodyElses(t *testing.T) {
 		require.ErrorIs(t, old.Err(), framework.ErrSessionLost)
 		c := w.campaigning(t.Context(), e)
 		for len(w.nodes()) < 2 { // the client gives its session up a little earlier than the server
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // virtual time
 		}
 		synctest.Wait()
 		require.True(t, w.server.Exists(old.Path()))

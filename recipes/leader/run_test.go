@@ -70,10 +70,10 @@ func TestNodeStaysUntilTheWorkHasReturned(t *testing.T) {
 				next := w.campaigning(t.Context(), other)
 				stop(w, cancel, term)
 				testbed.Receive(t, work.Done(), "the end of the context")
-				time.Sleep(9 * time.Second)
+				time.Sleep(9 * time.Second) // virtual time, less than what is allowed
 				synctest.Wait()
 				require.NotContains(t, log.String(), "goes on")
-				time.Sleep(time.Minute)
+				time.Sleep(time.Minute) // virtual time
 				require.Contains(t, log.String(), "function goes on after its term has ended")
 				require.True(t, w.server.Exists(term.Path()))
 				waiting(t, next)

@@ -21,9 +21,8 @@ type Term struct {
 }
 
 // Context ends when the leadership may no longer be ours, before anyone else can lead; [lock.Hold.Context] has the exception.
-// context.Cause then is
-// [lock.ErrReleased], [framework.ErrClosed], or a loss, which wraps [framework.ErrLost]: [framework.ErrSessionLost],
-// [framework.ErrSuspended] or [lock.ErrNodeDeleted]. It has the values of the context that was given to Campaign, but not its
+// context.Cause then is [lock.ErrReleased], [framework.ErrClosed], or a loss, which wraps [framework.ErrLost]:
+// [framework.ErrSessionLost], [framework.ErrSuspended] or [lock.ErrNodeDeleted]. It has the values of the context that was given to Campaign, but not its
 // deadline or cancellation, which only limited the wait.
 func (t *Term) Context() context.Context { return t.hold.Context() }
 

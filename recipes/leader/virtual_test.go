@@ -84,7 +84,7 @@ func (w world) session(client *framework.Client) int64 {
 
 // soon is a while after which all that is under way has come to its end.
 func (w world) soon() {
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) // virtual time
 	synctest.Wait()
 }
 
@@ -141,7 +141,7 @@ func TestCampaignBeforeAnyServerIsThere(t *testing.T) { // CUR-LDR-06
 		w.server.Stop()
 		e := electionOn(t, w.unconnected(), "/election")
 		c := w.campaigning(t.Context(), e)
-		time.Sleep(5 * time.Minute) // longer than any retry policy
+		time.Sleep(5 * time.Minute) // virtual time, longer than any retry policy
 		waiting(t, c)
 		require.NoError(t, w.server.Restart())
 		term := elected(t, c)

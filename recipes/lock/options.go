@@ -70,8 +70,8 @@ func WithLocalHandOff(times int, within time.Duration) Option {
 // While the node is kept nobody holds, but others see the node. As soon as another node is in the queue, of this library or of
 // Curator for Java, the client deletes its own, so whoever waits gets the lock a round trip later than without retention. The node
 // is also deleted when the connection is lost, when the session or the client ends, and a minute after it first held, or as long as
-// [WithLocalHandOff] says. Two differences remain for others: TryAcquire without retention, and Java's acquire(0), find the lock taken while a node is kept; and
-// who has a node that this client may not read waits as long.
+// [WithLocalHandOff] says. Two differences remain for others: TryAcquire without retention, and Java's acquire(0), find the lock taken
+// while a node is kept; and who has a node that this client may not read waits as long.
 //
 // TryAcquire of a Queue with retention waits for about two round trips if one node is ahead, since that may be one that is kept.
 //

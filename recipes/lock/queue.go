@@ -57,8 +57,8 @@ func (q *Queue) Acquire(ctx context.Context) (*Hold, error) {
 }
 
 // TryAcquire is Acquire without waiting: if all leases are taken, the error is [ErrNotAcquired]. With the Standard driver and without
-// [WithRetention] that takes no write, and seldom more than one read; otherwise a node may be created and deleted. The server is always asked, so a lease whose Release has returned is found free,
-// unless the server is behind the others.
+// [WithRetention] that takes no write, and seldom more than one read; otherwise a node may be created and deleted. The server is
+// always asked, so a lease whose Release has returned is found free, unless the server is behind the others.
 func (q *Queue) TryAcquire(ctx context.Context) (*Hold, error) {
 	h, err := (*queue.Queue)(q).TryAcquire(ctx)
 	return (*Hold)(h), err

@@ -177,8 +177,8 @@ func (n *Node) Err() error { return follow.OpError("keep", n.path, n.status().er
 // an ephemeral node as well; without a server that takes as long as the session lasts, and a persistent node is deleted later, in the
 // background. A node with a TTL is not deleted: the servers delete it when its time has passed.
 //
-// Close may be called again, and returns the same: nil, why the server refused, or [framework.ErrClosed] if a persistent node stays since the
-// client was closed first.
+// Close may be called again, and returns the same: nil, why the server refused, or [framework.ErrClosed] if a persistent node stays
+// since the client was closed first.
 func (n *Node) Close() error {
 	n.shut()
 	<-n.done

@@ -126,7 +126,7 @@ func (s *Semaphore) Acquire(ctx context.Context) (*lock.Hold, error) {
 }
 
 // AcquireN waits until it holds n leases, all or none. The error is [ErrTooMany] if the maximum is less than n, also if it falls
-// below n while AcquireN waits, but not while it is 0, and [framework.ErrBadArgument] if n is less than 1. Other errors are those of
+// below n while AcquireN is the first in the queue, but not while it is 0, and [framework.ErrBadArgument] if n is less than 1. Other errors are those of
 // [Semaphore.Acquire]. The time of [lock.WithMaxHold] counts for each lease from when it was acquired, also while AcquireN waits
 // for the others.
 func (s *Semaphore) AcquireN(ctx context.Context, n int) (*lock.Group, error) {
