@@ -139,7 +139,7 @@ func TestMemberIsNotifiedWhateverElseIsAsked(t *testing.T) {
 }
 
 // fragile sorts by names, and panics for one that a driver did not expect.
-type fragile struct{ byName }
+type fragile struct{}
 
 func (fragile) SortKey(child string) (string, bool) {
 	if child == "odd" {
